@@ -61,7 +61,8 @@ func statusOf(err error) int {
 		return own.status
 	case isForbidden(err):
 		return statusForbidden
-	case errors.Is(err, storeurl.ErrInvalidURL), errors.Is(err, sqlstore.ErrSchema):
+	case errors.Is(err, storeurl.ErrInvalidURL), errors.Is(err, sqlstore.ErrSchema),
+		errors.Is(err, sqlstore.ErrNoDatabase), errors.Is(err, sqlstore.ErrSettings):
 		return statusConfig
 	case errors.Is(err, core.ErrInvalidKey), errors.Is(err, core.ErrInvalidClaim), errors.Is(err, core.ErrInvalidOption),
 		errors.Is(err, errors.ErrUnsupported), errors.Is(err, core.ErrWouldDeadlock):

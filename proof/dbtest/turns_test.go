@@ -24,6 +24,11 @@ func request(key string, ttl time.Duration) driver.Request {
 // at a time has it, under increasing tokens.
 func takeTurns(t *testing.T, stores []driver.Store, callers, times int) {
 	t.Helper()
+	takeTurnsOn(t, stores, "turns", callers, times)
+}
+
+func takeTurnsOn(t *testing.T, stores []driver.Store, key string, callers, times int) {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	var inside atomic.Int64
@@ -33,7 +38,7 @@ func takeTurns(t *testing.T, stores []driver.Store, callers, times int) {
 		for range callers {
 			all.Go(func() {
 				for range times {
-					req := request("turns", time.Minute)
+					req := request(key, time.Minute)
 					req.Wait = true
 					g, err := s.Acquire(ctx, req)
 					if err != nil {

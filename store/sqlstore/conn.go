@@ -53,6 +53,10 @@ func try[T any](ctx context.Context, s *Store, room *room, keys []string, op fun
 		defer leave()
 		ctx, cancel := context.WithTimeout(s.hard, opTimeout)
 		defer cancel()
+		if err := s.looked.at(ctx); err != nil {
+			var none T
+			return none, err
+		}
 		value, err := op(ctx)
 		s.stuck.learn(keys, err)
 		if isLocked(err) {

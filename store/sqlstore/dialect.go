@@ -38,6 +38,8 @@ type dialect struct {
 	// bound is put behind the changes of an UPDATE, and bounded before a statement, so that it waits for
 	// no row for long.
 	bound, bounded string
+	// commits is a condition of statements of their own: they are committed at once.
+	commits string
 	// greatest and least are functions of two numbers.
 	greatest, least string
 	returning       bool // INSERT and UPDATE have RETURNING
@@ -132,6 +134,7 @@ var mysql = dialect{
 	// rows deadlock with each other.
 	begin:    []string{"SET TRANSACTION ISOLATION LEVEL READ COMMITTED", "START TRANSACTION"},
 	bounded:  boundRows,
+	commits:  " AND @@autocommit = 1",
 	greatest: "greatest", least: "least",
 	upsert: func(string) string { return "ON DUPLICATE KEY UPDATE " },
 	value:  func(column string) string { return "VALUES(" + column + ")" },

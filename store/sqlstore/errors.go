@@ -17,6 +17,10 @@ import (
 var (
 	// ErrSchema: a table of the store is missing, or lacks a column. [Migrate] makes the tables.
 	ErrSchema = errors.New("sqlstore: the tables are not as they should be")
+	// ErrNoDatabase: the server has no such database. Make it first, by CREATE DATABASE.
+	ErrNoDatabase = errors.New("sqlstore: there is no such database")
+	// ErrSettings: with a setting of the server or of the sessions, two owners could hold a key.
+	ErrSettings = errors.New("sqlstore: a setting is not as it must be")
 	// ErrReadOnly: the server is a replica, or was made read-only.
 	ErrReadOnly = errors.New("sqlstore: the database is read-only")
 )
@@ -57,8 +61,11 @@ const (
 // common.
 func judge(err error) trouble {
 	var row *lockedError
-	if errors.As(err, &row) {
+	switch {
+	case errors.As(err, &row):
 		return locked
+	case errors.Is(err, ErrSchema), errors.Is(err, ErrSettings), errors.Is(err, ErrNoDatabase):
+		return refused
 	}
 	var state interface{ SQLState() string } // PostgreSQL's drivers
 	if errors.As(err, &state) {
@@ -132,13 +139,19 @@ func mysqlNumber(text string) (number string, ok bool) {
 
 // failure is the error for a request that was not carried out.
 func failure(op, key string, err error) error {
+	if out := (*driver.UnavailableError)(nil); errors.As(err, &out) { // of the look before the first request
+		return &driver.UnavailableError{Op: op, Key: key, Err: out.Err, Refused: out.Refused}
+	}
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return &driver.UnavailableError{Op: op, Key: key, Err: fmt.Errorf("no answer from the database: %w", err)}
 	}
 	t := judge(err)
-	switch t {
-	case readOnly:
+	switch {
+	case t == readOnly:
 		err = fmt.Errorf("%w: %w", ErrReadOnly, err)
+	case hasCode(err, poolerCodes):
+		err = fmt.Errorf("a pooler gives each transaction another connection, so the driver must keep no prepared statements there "+
+			"(pgx: put default_query_exec_mode=exec into the DSN): %w", err)
 	}
 	return &driver.UnavailableError{Op: op, Key: key, Err: err, Refused: t == refused || t == readOnly || t == locked}
 }

@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"context"
 	"database/sql"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -10,7 +11,7 @@ import (
 )
 
 // setting is one on which it depends whether the database keeps what was committed. It is right if it is
-// among the words of safe or, if these are not known, if it is not wrong.
+// among those of safe, which are separated by |, or, if these are not known, if it is not wrong.
 type setting struct{ ask, name, safe, wrong, risk, advice string }
 
 const forgets = "a crash of the server forgets grants, so two owners may hold a key"
@@ -19,10 +20,44 @@ const forgets = "a crash of the server forgets grants, so two owners may hold a 
 // shows them all.
 var settings = map[*dialect][]setting{
 	&postgres: {
-		{"SELECT current_setting('synchronous_commit')", "synchronous_commit", "on remote_apply remote_write", "", forgets, ""},
+		{"SELECT current_setting('synchronous_commit')", "synchronous_commit", "on|remote_apply|remote_write", "", forgets, ""},
 		{"SELECT current_setting('fsync')", "fsync", "on", "", forgets, ""},
 	},
 	&mysql: {{"SELECT @@innodb_flush_log_at_trx_commit", "innodb_flush_log_at_trx_commit", "1", "", forgets, ""}},
+}
+
+const overlaps = "two owners may hold a key"
+
+// required are settings of sessions without which two owners could hold a key. look refuses them, and
+// examine shows them.
+var required = map[*dialect][]setting{
+	&postgres: {{
+		// The server ends a statement that takes longer. If the statement waits for a replica, it reports success.
+		fmt.Sprintf(`SELECT CASE WHEN setting = '0' THEN 'off' WHEN current_setting('synchronous_standby_names') = '' THEN 'no replica is waited for'
+			WHEN setting::bigint > %d THEN 'long enough' ELSE setting || ' ms' END FROM pg_catalog.pg_settings WHERE name = 'statement_timeout'`, 2*opTimeout.Milliseconds()),
+		"statement_timeout", "off|no replica is waited for|long enough", "", overlaps, fmt.Sprintf("set it to 0, or to more than %v", 2*opTimeout),
+	}},
+	&mysql: {
+		{"SELECT @@autocommit", "autocommit", "1", "", overlaps, ""},
+		// The store's transactions are READ COMMITTED, which that format does not know: each one would fail.
+		{"SELECT CASE WHEN @@log_bin = 1 THEN @@binlog_format ELSE 'off' END", "binlog_format", "ROW|MIXED|off", "", "every transaction fails", "set it to ROW or MIXED"},
+		{
+			"SELECT CASE WHEN @@sql_select_limit < 1000000 THEN CONCAT(@@sql_select_limit, ' rows') ELSE 'off' END",
+			"sql_select_limit", "off", "", overlaps, "set it to DEFAULT",
+		},
+		{
+			"SELECT CASE WHEN @@sql_mode LIKE '%EMPTY_STRING_IS_NULL%' THEN 'EMPTY_STRING_IS_NULL' WHEN @@sql_mode LIKE '%ORACLE%' THEN 'ORACLE' ELSE 'ok' END",
+			"sql_mode", "ok", "", "the statements mean something else", "leave out EMPTY_STRING_IS_NULL and ORACLE",
+		},
+	},
+}
+
+// readOnlySetting is only shown: each request says so.
+var readOnlySetting = map[*dialect][]setting{
+	&postgres: {{"SELECT current_setting('transaction_read_only')", "transaction_read_only", "off", "", "no request succeeds", ""}},
+	&mysql: {{
+		"SELECT CASE WHEN @@tx_read_only = 1 OR @@global.read_only = 1 THEN 'on' ELSE 'off' END", "tx_read_only, read_only", "off", "", "no request succeeds", "",
+	}},
 }
 
 // standby is only shown: a program that fences may do without it. Every user
@@ -36,7 +71,7 @@ var standby = setting{
 
 // pragmas are those of a SQLite connection. They are only shown: a program may choose otherwise.
 var pragmas = []setting{
-	{"PRAGMA synchronous", "synchronous", "2 3", "", "a power failure forgets grants, so two owners may hold a key", ""},
+	{"PRAGMA synchronous", "synchronous", "2|3", "", "a power failure forgets grants, so two owners may hold a key", ""},
 	{"PRAGMA journal_mode", "journal_mode", "wal", "", "readers and writers stop each other", ""},
 	{"PRAGMA busy_timeout", "busy_timeout", "", "0", "a request fails at once while another process writes", "set it to 5000"},
 }
@@ -46,14 +81,14 @@ func (s setting) risky(value string) bool {
 	if s.safe == "" {
 		return value == s.wrong
 	}
-	return !strings.Contains(" "+s.safe+" ", " "+value+" ")
+	return !slices.Contains(strings.Split(s.safe, "|"), value)
 }
 
 func (s setting) fix() string {
 	if s.advice != "" {
 		return s.advice
 	}
-	return "set it to " + strings.Join(strings.Fields(s.safe), " or ")
+	return "set it to " + strings.ReplaceAll(s.safe, "|", " or ")
 }
 
 // value asks the database. A setting that can't be read is "".
@@ -71,10 +106,10 @@ func (s *Store) examine(ctx context.Context) []driver.Finding {
 		return []driver.Finding{{About: "database", Risk: err.Error(), Advice: "open the store again"}}
 	}
 	defer s.calls.Leave()
-	all := settings[s.d]
+	all := slices.Concat(settings[s.d], required[s.d], readOnlySetting[s.d])
 	switch s.d {
 	case &postgres:
-		all = append(slices.Clone(all), standby)
+		all = append(all, standby)
 	case &sqlite:
 		all = pragmas
 	}

@@ -50,7 +50,7 @@ func (t *tx) force(l *lock, reason string, only []driver.Holder) ([]driver.Holde
 	if len(had) > 0 && len(named) == 0 {
 		return nil, verdict{t.held(l, 0)}
 	}
-	upsert := t.s.d.upsertInto(t.s.cfg.prefix, tableNamed("forced"))
+	upsert := t.s.d.upsertInto(t.s.prefix, tableNamed("forced"))
 	for _, h := range named {
 		if err := t.exec(upsert.of(1), []byte(l.key), h.Owner, int64(h.Token), t.now+toMicros(forcedFor), []byte(reason)); err != nil {
 			return nil, err

@@ -62,7 +62,7 @@ func (t *tx) complete(g driver.Grant, rec driver.Record, retention time.Duration
 	if rec.ResultNotKept {
 		notKept = 1
 	}
-	upsert := t.s.d.upsertInto(t.s.cfg.prefix, tableNamed("record"))
+	upsert := t.s.d.upsertInto(t.s.prefix, tableNamed("record"))
 	err := t.exec(upsert.of(1), []byte(l.key), g.Owner, l.recordUntil, rec.Fingerprint, rec.Result, notKept, []byte(rec.Trace))
 	if err != nil {
 		return err

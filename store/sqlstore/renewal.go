@@ -53,7 +53,7 @@ func (s *Store) renewPlainly(ctx context.Context, grants []driver.Grant) (renewe
 // renewing makes the statement, or its beginning and end, of what renews plain leases.
 func (d *dialect) renewing(lock string) (all string, each func(n int) string) {
 	set := fmt.Sprintf("SET until = %s + ?, ttl = ?", d.clock)
-	inForce := fmt.Sprintf("l.until > %s AND l.flags = 0 AND l.mode = 0", d.clock)
+	inForce := fmt.Sprintf("l.until > %s AND l.flags = 0 AND l.mode = 0%s", d.clock, d.commits)
 	// The keys are named apart, because no index serves three columns at once. Every row is looked up by
 	// its key: a join would read all of a table that is small, or that is not much larger than the batch.
 	named := func(n int, values string) string {

@@ -122,7 +122,8 @@ func Schema(d Dialect, opts ...Option) (string, error) {
 
 // Migrate makes the store's tables where they do not exist. It is safe to call it at the start
 // of each process. It needs the permission to create tables, which [New] does not need. Of the
-// options, only [WithPrefix] counts.
+// options, only [WithPrefix] counts. The error matches [ErrNoDatabase] if the database itself does not
+// exist, and otherwise driver.ErrUnavailable.
 func Migrate(ctx context.Context, db *sql.DB, d Dialect, opts ...Option) error {
 	cfg, err := configure(d, opts)
 	if err != nil {
@@ -130,12 +131,12 @@ func Migrate(ctx context.Context, db *sql.DB, d Dialect, opts ...Option) error {
 	}
 	conn, err := db.Conn(ctx)
 	if err != nil {
-		return fmt.Errorf("sqlstore: migrate: %w", err)
+		return fmt.Errorf("sqlstore: migrate: %w", opening(err))
 	}
 	defer conn.Close()
 	for _, statement := range d.create(cfg.prefix) {
 		if err := created(ctx, conn, statement); err != nil {
-			return fmt.Errorf("sqlstore: migrate: %w", err)
+			return fmt.Errorf("sqlstore: migrate: %w", opening(err))
 		}
 	}
 	return nil

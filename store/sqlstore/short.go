@@ -33,8 +33,8 @@ func (d *dialect) shortly(prefix string) shortly {
 	s := shortly{
 		confirm: fmt.Sprintf("UPDATE %s SET until = %s + ?, ttl = ?%s WHERE lock_key = ? AND owner = ? AND until > %s AND mode = 0 AND flags = 0",
 			lock, d.clock, d.bound, d.clock),
-		release: fmt.Sprintf("%sUPDATE %s SET owner = '', until = 0, flags = 0%s WHERE lock_key = ? AND owner = ? AND token = ? AND until > %s AND members = 0",
-			d.bounded, lock, d.bound, d.clock),
+		release: fmt.Sprintf("%sUPDATE %s SET owner = '', until = 0, flags = 0%s WHERE lock_key = ? AND owner = ? AND token = ? AND until > %s AND members = 0%s",
+			d.bounded, lock, d.bound, d.clock, d.commits),
 	}
 	if !d.returning {
 		// The token, and as many as are reserved, come back as the id of a row that was inserted:
@@ -43,8 +43,8 @@ func (d *dialect) shortly(prefix string) shortly {
 		token := fmt.Sprintf("%s(l.last + 1, %s)", d.greatest, d.clock)
 		reserved := fmt.Sprintf("%s(0, %s(?, %s + %d - %s))", d.greatest, d.least, d.clock, maxLead, token)
 		s.grant = fmt.Sprintf(d.bounded+"UPDATE %s l SET mode = 0, through = 0, owner = ?, token = %s, reserved = %s, until = %s + ?, since = %s, ttl = ?, flags = 0, rule = ?, trace = ?, "+
-			"last = LAST_INSERT_ID((%s) * %d + (%s)) DIV %d + (%s) WHERE lock_key = ? AND %s",
-			lock, token, reserved, d.clock, d.clock, token, packed, reserved, packed, reserved, free)
+			"last = LAST_INSERT_ID((%s) * %d + (%s)) DIV %d + (%s) WHERE lock_key = ? AND %s%s",
+			lock, token, reserved, d.clock, d.clock, token, packed, reserved, packed, reserved, free, d.commits)
 		s.grantOnce = s.grant + noRecord
 		return s
 	}

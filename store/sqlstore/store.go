@@ -14,12 +14,13 @@ import (
 // Store implements [driver.Store] with every optional part. Make one with [New]. It is safe for
 // concurrent use.
 type Store struct {
-	db  *sql.DB
-	d   *dialect
-	cfg config
-	q   statements
-
-	mariaDB bool // not MySQL itself
+	db      *sql.DB
+	d       *dialect
+	cfg     config
+	looked  looked // before that, no request is sent; what follows is known afterwards
+	q       statements
+	prefix  string // of the tables' names, with their schema
+	mariaDB bool   // not MySQL itself
 
 	room     *room // for everything except renewals
 	renewals *room
@@ -46,9 +47,10 @@ var _ driver.Store = (*Store)(nil)
 // whether its settings keep what was committed; of settings it logs a warning. A database that does
 // not answer within 2 s is no error: New asks again later, and logs what is wrong then.
 //
-// The error joins every [*driver.OptionError], before any I/O. If a table or column is missing,
-// it matches [ErrSchema]. If the database refuses, as for a wrong password, it matches
-// driver.ErrUnavailable.
+// The error joins every [*driver.OptionError], before any I/O. It matches [ErrSchema] if a table or
+// column is missing, [ErrNoDatabase] if the database itself is, and [ErrSettings] if the sessions have
+// settings under which the store can't keep its promises. If the database refuses, as for a wrong
+// password, it matches driver.ErrUnavailable.
 func New(ctx context.Context, db *sql.DB, d Dialect, opts ...Option) (*Store, error) {
 	cfg, err := configure(d, opts)
 	if db == nil {
@@ -58,15 +60,17 @@ func New(ctx context.Context, db *sql.DB, d Dialect, opts ...Option) (*Store, er
 		return nil, err
 	}
 	s := &Store{
-		db: db, d: d.dialect, cfg: cfg, q: d.statements(cfg.prefix),
+		db: db, d: d.dialect, cfg: cfg,
 		room: newRoom(d.most(cfg.conns)), renewals: newRoom(1), stuck: newStuck(),
 	}
+	s.looked.s, s.looked.now = s, make(chan struct{}, 1)
+	s.name(cfg.prefix)
 	s.life, s.end = context.WithCancel(context.Background())
 	s.hard, s.cancel = context.WithCancel(context.Background())
 	s.places, s.together = newPlaces(s), newTogether(s)
 	s.health.waker = cfg.waker
 	later := func(err error) { cfg.log.Error("sqlstore: the database answers now, and cannot be used", "error", err) }
-	if err := s.calls.Open(ctx, s.life, s.look, later); err != nil {
+	if err := s.calls.Open(ctx, s.life, s.looked.at, later); err != nil {
 		_ = s.Close()
 		return nil, err
 	}

@@ -41,7 +41,10 @@ func (s *Store) Sweep(ctx context.Context, olderThan time.Duration) error {
 		return err
 	}
 	defer s.calls.Leave()
-	err := s.sweepOver(ctx, fmt.Sprintf("%s - %d", s.d.clock, max(0, toMicros(olderThan))))
+	err := s.looked.at(ctx)
+	if err == nil {
+		err = s.sweepOver(ctx, fmt.Sprintf("%s - %d", s.d.clock, max(0, toMicros(olderThan))))
+	}
 	return s.conclude(ctx, "sweep", "", ctx.Err() == nil, false, err)
 }
 

@@ -136,7 +136,10 @@ func (g *together) carryOut(reqs []*plainly) {
 	}
 	ctx, cancel := context.WithTimeout(g.s.hard, opTimeout)
 	defer cancel()
-	err := g.s.queryOnce(ctx, true, g.s.q.together, arrays(reqs), func(rows *sql.Rows) error { return read(rows, reqs) })
+	err := g.s.looked.at(ctx)
+	if err == nil {
+		err = g.s.queryOnce(ctx, true, g.s.q.together, arrays(reqs), func(rows *sql.Rows) error { return read(rows, reqs) })
+	}
 	if err == nil {
 		return
 	}

@@ -244,7 +244,7 @@ func (t *tx) mine(g driver.Grant, fits func(*lock, *member, driver.Claim) bool) 
 // lost returns the error that says how g lost key: as a verdict, unless the question fails.
 func (t *tx) lost(key string, g driver.Grant) error {
 	loss := &driver.LeaseLostError{Key: key, Token: g.Token, Reason: driver.LossTaken}
-	query := fmt.Sprintf("SELECT token, reason FROM %sforced WHERE lock_key = ? AND owner = ? AND until > ?", t.s.cfg.prefix)
+	query := fmt.Sprintf("SELECT token, reason FROM %sforced WHERE lock_key = ? AND owner = ? AND until > ?", t.s.prefix)
 	err := t.query(query, []any{[]byte(key), g.Owner, t.now}, func(rows *sql.Rows) error {
 		var token uint64
 		var reason []byte

@@ -1,0 +1,75 @@
+package sqlstore
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/keyturn/keyturn/core/driver"
+)
+
+// missingCodes are for tables, columns and schemas that don't exist, and absentCodes for databases.
+var (
+	missingCodes = []string{"42P01", "42703", "3F000", "1146", "1054"}
+	absentCodes  = []string{"3D000", "1049"}
+	// poolerCodes are for a prepared statement that another session has.
+	poolerCodes = []string{"26000", "42P05"}
+)
+
+// sqliteCantOpen is for a file that isn't there; sqliteError for a table that isn't, and for much else.
+const (
+	sqliteError    = 1
+	sqliteCantOpen = 14
+)
+
+// hasCode reports whether err is a server's, with one of codes.
+func hasCode(err error, codes []string) bool {
+	var state interface{ SQLState() string }
+	if errors.As(err, &state) {
+		return slices.Contains(codes, state.SQLState())
+	}
+	number, ok := mysqlNumber(err.Error())
+	return ok && slices.Contains(codes, number)
+}
+
+// isMissing reports whether err says that a table, a column, or the file of all tables does not exist.
+func isMissing(err error) bool {
+	if err == nil {
+		return false
+	}
+	var code interface{ Code() int }
+	if errors.As(err, &code) {
+		c := code.Code() & 0xff
+		return c == sqliteCantOpen || c == sqliteError && strings.Contains(err.Error(), "no such")
+	}
+	return hasCode(err, missingCodes) || strings.Contains(err.Error(), "no such table") || strings.Contains(err.Error(), "no such column") ||
+		strings.Contains(err.Error(), "unable to open database file")
+}
+
+// opening is the error of [New] and [Migrate] for one of the database's.
+func opening(err error) error {
+	var set *settingError
+	switch {
+	case errors.Is(err, ErrSchema), errors.As(err, &set):
+		return err
+	case hasCode(err, absentCodes):
+		return fmt.Errorf("%w: %w", ErrNoDatabase, err)
+	}
+	return failure("open", "", err)
+}
+
+// settingError says which setting is wrong. It matches [ErrSettings].
+type settingError struct{ name, value, fix string }
+
+func (e *settingError) Error() string {
+	return fmt.Sprintf("%v: %s is %q: %s", ErrSettings, e.name, e.value, e.fix)
+}
+
+func (e *settingError) Unwrap() error { return ErrSettings }
+
+// isAnswer reports whether an error of opening is the database's answer.
+func isAnswer(err error) bool {
+	var out *driver.UnavailableError
+	return !errors.As(err, &out) || out.Refused
+}
