@@ -8,15 +8,15 @@ import (
 	"github.com/keyturn/keyturn/core/driver"
 )
 
-// A record is "owner:n+m:" or "owner:n+m!:", followed by m bytes of trace, n bytes of
+// A record is the owner (see recordOwner), "n+m:" or "n+m!:", m bytes of trace, n bytes of
 // fingerprint, and the result. The "!" says that the result was not kept. The owner is in
 // front, so that the script can compare it. The other parts may be any bytes: they have
 // lengths, not delimiters. Without a trace there is no "+m".
 
 // head writes the beginning of a record, up to the colon in front of the bytes.
 func head(owner string, rec driver.Record) string {
-	b := append(make([]byte, 0, len(owner)+len(":64+256!")), owner...)
-	b = strconv.AppendInt(append(b, ':'), int64(len(rec.Fingerprint)), 10)
+	b := recordOwner(make([]byte, 0, len(owner)+len("1:64+256!")), owner)
+	b = strconv.AppendInt(b, int64(len(rec.Fingerprint)), 10)
 	if rec.Trace != "" {
 		b = strconv.AppendInt(append(b, '+'), int64(len(rec.Trace)), 10)
 	}
@@ -38,7 +38,7 @@ type header struct {
 }
 
 func parseHeader(stored string) (header, bool) {
-	owner, rest, _ := strings.Cut(stored, ":")
+	owner, rest, known := cutOwner(stored)
 	lengths, body, ok := strings.Cut(rest, ":")
 	lengths, notKept := strings.CutSuffix(lengths, "!")
 	first, second, both := strings.Cut(lengths, "+")
@@ -47,7 +47,7 @@ func parseHeader(stored string) (header, bool) {
 	}
 	n, err := strconv.Atoi(first)
 	m, err2 := strconv.Atoi(second)
-	ok = ok && err == nil && err2 == nil && n >= 0 && m >= 0
+	ok = ok && known && err == nil && err2 == nil && n >= 0 && m >= 0
 	return header{owner: owner, length: len(stored) - len(body), trace: m, fingerprint: n, notKept: notKept}, ok
 }
 

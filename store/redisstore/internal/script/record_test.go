@@ -10,12 +10,14 @@ import (
 
 func FuzzRecord(f *testing.F) {
 	f.Add("o", []byte("fingerprint"), []byte("result"), "", false)
+	f.Add("host-1/4711/2/toyrug/53a1fac7df860f5486080e8cbc92c3ab", []byte(nil), []byte(nil), "", false)
+	f.Add("host-1/+1/2/toyrug/53A1fac7df860f5486080e8cbc92c3ab", []byte(nil), []byte(nil), "", false)
 	f.Add("host/1/1/a/b", []byte(nil), []byte("3:\x00\xff"), "00-4bf9", false)
 	f.Add("o", []byte(":1:"), []byte(nil), "+1:", false)
 	f.Add("o", []byte("!:"), []byte(nil), "!", true)
 	f.Fuzz(func(t *testing.T, owner string, fingerprint, result []byte, trace string, notKept bool) {
-		if strings.Contains(owner, ":") {
-			t.Skip() // no owner has one
+		if owner == "" || len(owner) > driver.MaxOwnerBytes {
+			t.Skip() // CheckLease refuses it
 		}
 		given := driver.Record{Fingerprint: fingerprint, Result: result, Trace: trace, ResultNotKept: notKept}
 		rec, err := decodeRecord(head(owner, given) + ":" + about(given) + string(result))
@@ -25,11 +27,40 @@ func FuzzRecord(f *testing.F) {
 		if !bytes.Equal(rec.Fingerprint, fingerprint) || !bytes.Equal(rec.Result, result) || rec.Trace != trace || rec.ResultNotKept != notKept {
 			t.Errorf("%q and %q became %+v", fingerprint, result, rec)
 		}
+		if h, _ := parseHeader(head(owner, given) + ":"); len(owner) < mostHost && h.owner != owner {
+			t.Errorf("the owner %q became %q", owner, h.owner)
+		}
 	})
 }
 
+// An engine's owner is the same in its record, except for the beginning of a long host.
+func TestOwnerInARecord(t *testing.T) {
+	for owner, want := range map[string]string{
+		"vm/17839/1/toyrug/53a1fac7df860f5486080e8cbc92c3ab": "",
+		"h/0/0/0/00000000000000000000000000000000":           "",
+		"h/1/1/toyrug/53A1FAC7df860f5486080e8cbc92c3ab":      "", // not ours
+		"o": "",
+		"openim-msgtransfer-6d5f8c7b9d-abcde/1/12/toyrug/53a1fac7df860f5486080e8cbc92c3ab": "msgtransfer-6d5f8c7b9d-abcde/1/12/toyrug/53a1fac7df860f5486080e8cbc92c3ab",
+	} {
+		if want == "" {
+			want = owner
+		}
+		if h, ok := parseHeader(head(owner, driver.Record{}) + ":"); !ok || h.owner != want {
+			t.Errorf("%q became %q", owner, h.owner)
+		}
+	}
+}
+
 func TestBrokenRecord(t *testing.T) {
-	for _, stored := range []string{"", "o", "o:", "o:x:", "o:!:", "o:1!+1:", "o:0!!:", "o:-1:", "o:4:abc", "o:99999999999999999999:", ":", "o:1+:", "o:+1:", "o:1+1:a", "o:0+2:a", "o:9223372036854775807+9223372036854775807:a"} {
+	packed := "\x00\x13" + strings.Repeat("i", 16) + "\x02\x02\x02"
+	if _, err := decodeRecord(packed + "0:"); err != nil {
+		t.Error(err)
+	}
+	for _, stored := range []string{
+		"", "\x01", "\x01o", "\x02o0:", "\x00", "\x00\x00", "\x00\x01o0:", packed, packed[:19] + "0:", packed[:20] + "\xff0:", "\x000:",
+		"\x01o:", "\x01ox:", "\x01o!:", "\x01o1!+1:", "\x01o0!!:", "\x01o-1:", "\x01o4:abc", "\x01o99999999999999999999:", ":", "\x01o1+:",
+		"\x01o+1:", "\x01o1+1:a", "\x01o0+2:a", "\x01o9223372036854775807+9223372036854775807:a",
+	} {
 		if rec, err := decodeRecord(stored); err == nil {
 			t.Errorf("%q became %+v", stored, rec)
 		}

@@ -5,7 +5,7 @@
 -- record without a result takes about as much memory as the lock, which is deleted.
 --
 -- ARGV  5 token; "0": any
---       6 the record up to the mark for a result that was not kept: "owner:n+m"
+--       6 the record up to the mark for a result that was not kept: its owner and "n+m"
 --       7 its trace and fingerprint
 --       8 the result
 --       9 retention in ms
@@ -49,7 +49,9 @@ if mode and (token == '0' or has == token) then
   return small and mark ~= record and 2 or 1
 end
 local done = redis.call('GET', c.record)
-if owns(done, me) then
+local first = string.byte(ARGV[6]) -- 0: a packed owner
+local owner = string.sub(ARGV[6], 1, first > 0 and 1 + first or 2 + string.byte(ARGV[6], 2))
+if done and string.sub(done, 1, #owner) == owner then
   return mark ~= record and done == mark and 2 or 1
 end
 return robbed(c, 1, me, token)
