@@ -3,7 +3,6 @@ package core
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/keyturn/keyturn/core/internal/carried"
@@ -14,7 +13,7 @@ import (
 // that nobody has looked at the clock yet.
 func (e *Engine) newLease(ctx context.Context, grant *handoff.Grant, came time.Time, s *settings, borrowed *carried.Lease) (*Lease, error) {
 	if err := ctx.Err(); err != nil {
-		return nil, fmt.Errorf("keyturn: waiting for %q: %w", e.ShowKey(grant.Claims[0].Key), err)
+		return nil, e.waitEnded(ctx, grant.Claims[0].Key, err)
 	}
 	l := &Lease{engine: e, grant: *grant, terms: s.terms(), borrowed: borrowed}
 	if borrowed != nil {

@@ -22,6 +22,15 @@ func ownEnd(ctx context.Context, err error, waited time.Duration) error {
 	return own
 }
 
+// waitEnded returns the error of a caller that waited for key until its context ended with own. It
+// says why, if the context knows more: a goroutine may have outlived the lease that it works under.
+func (e *Engine) waitEnded(ctx context.Context, key string, own error) error {
+	if cause := context.Cause(ctx); cause != nil && cause != own {
+		return fmt.Errorf("keyturn: waiting for %q: %w (%v)", e.ShowKey(key), own, cause)
+	}
+	return fmt.Errorf("keyturn: waiting for %q: %w", e.ShowKey(key), own)
+}
+
 // refusal returns the caller's error for a request without a grant. The end of the caller's
 // context comes first (see ownEnd).
 func (e *Engine) refusal(ctx context.Context, claims []Claim, s *settings, err error, waited time.Duration) error {
@@ -31,7 +40,7 @@ func (e *Engine) refusal(ctx context.Context, claims []Claim, s *settings, err e
 	case e.life.ending.Err() != nil:
 		return ErrClosed
 	case own != nil:
-		return fmt.Errorf("keyturn: waiting for %q: %w", e.ShowKey(claims[0].Key), own)
+		return e.waitEnded(ctx, claims[0].Key, own)
 	case errors.As(err, &held):
 		told := e.lines.Holder(*held) // a copy: the error is the store's, or several callers share it
 		told.RetryAfter = e.holds.RetryAfter(s.rule, told.Key, told.HeldFor, told.RetryAfter)
