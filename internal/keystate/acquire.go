@@ -103,10 +103,13 @@ func (s *State) reach(r *Request) (int, error) {
 // refuse says who is in the way of claim number at.
 func (s *State) refuse(r *Request, at int) Answer {
 	k := s.Keys[at]
-	ahead := k.ahead(r.Owner)
 	a := Answer{Held: s.Held(k), At: at}
-	a.Held.Ahead = ahead
-	if !r.Wait || ahead == 0 { // otherwise those in front have told it already
+	if own := k.Find(r.Owner); own == nil {
+		a.Held.Ahead = k.Waiting()
+	} else if r.Wait { // one that gives up has no use for it, and there may be thousands of them
+		a.Held.Ahead = k.ahead(own)
+	}
+	if !r.Wait || a.Held.Ahead == 0 { // otherwise those in front have told it already
 		s.want(k)
 	}
 	if !r.Wait {

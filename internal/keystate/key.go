@@ -213,13 +213,8 @@ func (k *Key) all(yield func(*Member) bool) {
 	}
 }
 
-// ahead is how many requests wait in front of owner's, or of one that comes now.
-func (k *Key) ahead(owner string) int {
-	own := k.Find(owner)
-	if own == nil || !own.Waits {
-		return k.Waiting()
-	}
-	n := 0
+// ahead is how many requests wait in front of own.
+func (k *Key) ahead(own *Member) (n int) {
 	for _, q := range [...]queue{k.readers, k.others} {
 		for m := q.front; m != nil && m.Arrived < own.Arrived; m = m.next {
 			n++

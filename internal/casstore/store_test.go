@@ -1,0 +1,232 @@
+package casstore_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/casstore"
+	"github.com/keyturn/keyturn/internal/keystate"
+	"github.com/keyturn/keyturn/internal/lifetime"
+	"github.com/keyturn/keyturn/internal/waitloop"
+)
+
+// backend has keys in memory. A write is refused if somebody else has written since the read.
+type backend struct {
+	mu     sync.Mutex
+	keys   map[string]*keystate.Key
+	writes int
+	forced string // the reason of all losses
+	bells  map[string]waitloop.Bell
+
+	between func() // called once, between a read and its write
+	silent  chan struct{}
+	unsure  bool // an attempt had no answer
+}
+
+func (b *backend) Check(owner string, claims []driver.Claim, ttl time.Duration) error {
+	return driver.CheckLease(owner, claims, ttl)
+}
+
+// read copies a key, so that a decision that is not written leaves nothing behind.
+func read(from *keystate.Key, name string) *keystate.Key {
+	k := &keystate.Key{Name: name}
+	if from == nil {
+		return k
+	}
+	k.Phase, k.Last, k.Arrived, k.Record = from.Phase, from.Last, from.Arrived, from.Record
+	for _, m := range append(append([]*keystate.Member{}, from.Holders()...), from.Waiters()...) {
+		n := *m
+		k.Add(&n)
+	}
+	return k
+}
+
+func (b *backend) Transact(ctx context.Context, a casstore.Aim, decide func(*keystate.State) error) (bool, error) {
+	if b.silent != nil {
+		<-b.silent // whatever ctx says
+	}
+	for {
+		b.mu.Lock()
+		st, seen := &keystate.State{Now: time.Now()}, b.writes
+		for _, key := range a.Keys {
+			st.Keys = append(st.Keys, read(b.keys[key], key))
+		}
+		between := b.between
+		b.between = nil
+		b.mu.Unlock()
+		if err := decide(st); err != nil {
+			return false, err
+		}
+		if between != nil {
+			between()
+		}
+		b.mu.Lock()
+		if b.writes != seen {
+			b.mu.Unlock()
+			continue
+		}
+		b.writes++
+		for _, k := range st.Keys {
+			b.keys[k.Name] = k
+		}
+		for _, w := range st.Woken {
+			b.bells[w.Owner].Ring()
+		}
+		b.mu.Unlock()
+		return b.unsure, nil
+	}
+}
+
+func (b *backend) Explain(_ context.Context, _ string, loss *driver.LeaseLostError) error {
+	if b.forced != "" {
+		loss.Reason, loss.Detail = driver.LossForced, b.forced
+	}
+	return nil
+}
+
+func (b *backend) Failure(op, key string, err error) error {
+	return &driver.UnavailableError{Op: op, Key: key, Err: err}
+}
+
+type store struct {
+	*backend
+	ops   casstore.Store
+	calls lifetime.Lifetime
+}
+
+func open(t *testing.T) *store {
+	s := &store{backend: &backend{keys: map[string]*keystate.Key{}, bells: map[string]waitloop.Bell{}}}
+	life, end := context.WithCancel(context.Background())
+	s.ops = casstore.Store{Backend: s.backend, Calls: &s.calls, Life: life, Hard: life}
+	t.Cleanup(func() {
+		end()
+		if err := s.calls.Close(func() error { return s.calls.Drain("store", nil) }); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+func (s *store) acquire(ctx context.Context, owner string, wait bool) (driver.Grant, error) {
+	a := &casstore.Acquisition{Store: &s.ops}
+	a.Request.Request = driver.Request{Owner: owner, Claims: []driver.Claim{driver.Exclusive("k")}, TTL: time.Minute, Wait: wait}
+	a.Wake = waitloop.NewBell()
+	s.mu.Lock()
+	s.bells[owner] = a.Wake
+	s.mu.Unlock()
+	a.Question = func(ctx context.Context) (ans casstore.Answer, err error) {
+		_, err = s.Transact(ctx, casstore.Aim{Keys: []string{"k"}}, func(st *keystate.State) error {
+			got, err := st.Acquire(&a.Request)
+			ans = casstore.Answer{}
+			if got.Held != nil {
+				ans.Held = &waitloop.State{Held: *got.Held, At: time.Now(), Within: time.Hour, Changes: [2]time.Duration{-1, -1}}
+			}
+			ans.Grant = driver.Grant{Owner: owner, Claims: a.Claims, TTL: a.TTL, Token: got.Token, Since: time.Now()}
+			return err
+		})
+		return ans, err
+	}
+	ans, err := a.Run(ctx)
+	return ans.Grant, err
+}
+
+func (s *store) holders() (owners []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, m := range read(s.keys["k"], "k").Holders() {
+		owners = append(owners, m.Owner)
+	}
+	return owners
+}
+
+// TestDecidesAnew: somebody is quicker between a read and its write.
+func TestDecidesAnew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := open(t)
+		s.between = func() {
+			if _, err := s.acquire(t.Context(), "quicker", false); err != nil {
+				t.Error(err)
+			}
+		}
+		var held *driver.HeldError
+		if _, err := s.acquire(t.Context(), "slower", false); !errors.As(err, &held) || held.Holder != "quicker" {
+			t.Errorf("the slower one got %v", err)
+		}
+	})
+}
+
+// TestWaiterIsWoken by a release, and a forced release says why to the holder.
+func TestWaiterIsWoken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := open(t)
+		g, err := s.acquire(t.Context(), "first", false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		waiter := make(chan driver.Grant)
+		go func() {
+			g, err := s.acquire(t.Context(), "second", true)
+			if err != nil {
+				t.Error(err)
+			}
+			waiter <- g
+		}()
+		synctest.Wait()
+		if gone, err := s.ops.ForceRelease(t.Context(), "k", "stuck"); err != nil || len(gone) != 1 || gone[0].Owner != "first" {
+			t.Fatal(gone, err)
+		}
+		second := <-waiter
+		s.forced = "stuck"
+		var loss *driver.LeaseLostError
+		if err := s.ops.Release(t.Context(), g, nil); !errors.As(err, &loss) || loss.Detail != "stuck" {
+			t.Errorf("the first holder's release: %v", err)
+		}
+		if err := s.ops.Release(t.Context(), second, nil); err != nil || len(s.holders()) > 0 {
+			t.Errorf("the second holder's release: %v, and %v hold the key", err, s.holders())
+		}
+	})
+}
+
+// TestLateGrantIsUndone: the backend answers after the caller has gone.
+func TestLateGrantIsUndone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := open(t)
+		s.silent = make(chan struct{})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := s.acquire(ctx, "gone", false); !errors.Is(err, driver.ErrUnavailable) {
+			t.Errorf("without an answer: %v", err)
+		}
+		close(s.silent)
+		synctest.Wait()
+		if s.writes < 2 || len(s.holders()) > 0 {
+			t.Errorf("after %d writes %v hold the key", s.writes, s.holders())
+		}
+	})
+}
+
+// TestRepeatedRelease: the first attempt had no answer, and has ended the lease.
+func TestRepeatedRelease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := open(t)
+		g, err := s.acquire(t.Context(), "o", false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.ops.Release(t.Context(), g, nil); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.ops.Release(t.Context(), g, nil); !errors.Is(err, driver.ErrLeaseLost) {
+			t.Errorf("a second release: %v", err)
+		}
+		s.unsure = true
+		if err := s.ops.Release(t.Context(), g, nil); err != nil {
+			t.Errorf("a release that was sent twice: %v", err)
+		}
+	})
+}
