@@ -21,6 +21,10 @@ test: packages $(TOOLS) ## Run every module's tests with the race detector, and 
 	@scripts/check-modules $(BIN)
 	@scripts/each-module -2 go test -race -parallel $(PARALLEL) ./...
 
+.PHONY: simulate
+simulate: ## Simulate fleets: 100 000 operations, the same ones each time
+	@cd proof && GOWORK=off ../scripts/reproducible go test ./sim
+
 .PHONY: test-core
 test-core: packages-core ## Run the tests of core and of the Redis store only, which need no databases
 	@GOWORK=off go test -race -parallel $(PARALLEL) ./core/... ./keytmpl ./internal/gather ./internal/waitloop ./store/memstore ./store/redisstore/...

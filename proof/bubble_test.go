@@ -120,7 +120,7 @@ func inABubble(t *testing.T, lasts time.Duration, wrap func(slow) driver.Store, 
 		var all sync.WaitGroup
 		all.Go(func() { losses = nemesis(ctx, mem) })
 		for nr := range 3 {
-			w := &work.Worker{Recorder: history.NewRecorder(nr+1, file, bubbleNow, bubbleTime), Resource: registers, Think: time.Millisecond, Blind: true}
+			w := &work.Worker{Recorder: history.NewRecorder(nr+1, file, bubbleNow, bubbleTime), Resource: registers, Think: time.Millisecond, Blind: true, Seed: rand.Uint64()}
 			if err := w.NewEngine(wrap(slow{mem.Peer()}), core.WithLogger(slog.New(slog.DiscardHandler))); err != nil {
 				t.Fatal(err)
 			}

@@ -6,6 +6,7 @@ go 1.25.0
 require (
 	connectrpc.com/connect v1.19.0
 	github.com/HdrHistogram/hdrhistogram-go v1.1.2
+	github.com/alicebob/miniredis/v2 v2.40.0
 	github.com/anishathalye/porcupine v1.0.2
 	github.com/bsm/redislock v0.10.0
 	github.com/chromedp/cdproto v0.159.0
@@ -35,6 +36,7 @@ require (
 	github.com/robfig/cron/v3 v3.0.1
 	github.com/uptrace/bun v1.2.15
 	github.com/uptrace/bun/dialect/pgdialect v1.2.15
+	github.com/yuin/gopher-lua v1.1.1
 	go.etcd.io/etcd/client/v3 v3.6.14
 	go.etcd.io/etcd/server/v3 v3.6.14
 	go.opentelemetry.io/contrib/instrumentation/github.com/labstack/echo/otelecho v0.70.0

@@ -14,12 +14,12 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/keyturn/keyturn/proof/member"
 	"github.com/keyturn/keyturn/proof/trial"
-	"github.com/keyturn/keyturn/proof/work"
 )
 
 func main() {
-	work.ActAsProcess()
+	member.ActAsProcess()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	redis.SetLogger(quiet{}) // servers that are killed

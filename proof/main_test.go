@@ -9,12 +9,12 @@ import (
 
 	"github.com/keyturn/keyturn/internal/sqltest"
 	_ "github.com/keyturn/keyturn/proof/drivers"
-	"github.com/keyturn/keyturn/proof/work"
+	"github.com/keyturn/keyturn/proof/member"
 )
 
 func TestMain(m *testing.M) {
 	playPart()
-	work.ActAsProcess()
+	member.ActAsProcess()
 	redis.SetLogger(quiet{}) // the connections of those that are killed
 	goleak.VerifyTestMain(sqltest.Main(m))
 }

@@ -88,16 +88,23 @@ type Recorder struct {
 	// clock.
 	Clock func() int64
 	Mono  func(time.Time) int64
+	// Keep keeps an event. It is called by one goroutine at a time.
+	Keep func(Event)
 
 	mu sync.Mutex
 	nr int
-	w  io.Writer
 }
 
 // NewRecorder makes a recorder that writes each event to w at once, so that events survive the
 // death of the process.
 func NewRecorder(process int, w io.Writer, clock func() int64, mono func(time.Time) int64) *Recorder {
-	return &Recorder{Process: process, Clock: clock, Mono: mono, w: w}
+	return &Recorder{Process: process, Clock: clock, Mono: mono, Keep: func(e Event) {
+		line, err := json.Marshal(e)
+		if err != nil {
+			panic(err) // an Event can always be encoded
+		}
+		_, _ = w.Write(append(line, '\n')) // an event that cannot be written is missing from the history
+	}}
 }
 
 // Ask notes that claims are requested, and returns the acquisition's number.
@@ -130,16 +137,12 @@ func (r *Recorder) Now(e Event) {
 	r.Note(e)
 }
 
-// Note writes an event.
+// Note notes an event.
 func (r *Recorder) Note(e Event) {
 	e.Process = r.Process
-	line, err := json.Marshal(e)
-	if err != nil {
-		panic(err) // an Event can always be encoded
-	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	_, _ = r.w.Write(append(line, '\n')) // an event that cannot be written is missing from the history
+	r.Keep(e)
 }
 
 // ReadEvents reads what a recorder wrote. It leaves out a last line that the death of its

@@ -12,13 +12,13 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/keyturn/keyturn/internal/redistest"
-	"github.com/keyturn/keyturn/proof/work"
+	"github.com/keyturn/keyturn/proof/member"
 )
 
 // bed is the servers that a history is about.
 type bed interface {
 	// attach says how the process in a place reaches the servers.
-	attach(p *work.Process, place int)
+	attach(p *member.Process, place int)
 	faults() []fault
 	// parts is how many parts fail apart, and part which one has a key.
 	parts() int

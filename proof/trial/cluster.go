@@ -14,6 +14,7 @@ import (
 
 	"github.com/keyturn/keyturn/internal/redistest"
 	"github.com/keyturn/keyturn/proof/history"
+	"github.com/keyturn/keyturn/proof/member"
 	"github.com/keyturn/keyturn/proof/work"
 )
 
@@ -65,7 +66,7 @@ func newCluster(t *redistest.Run, c Config) bed {
 	return b
 }
 
-func (b *cluster) attach(p *work.Process, _ int) {
+func (b *cluster) attach(p *member.Process, _ int) {
 	for _, way := range b.ways {
 		p.Addrs = append(p.Addrs, way.Addr())
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/keyturn/keyturn/internal/redistest"
 	"github.com/keyturn/keyturn/internal/servertest"
 	"github.com/keyturn/keyturn/internal/zktest"
-	"github.com/keyturn/keyturn/proof/work"
+	"github.com/keyturn/keyturn/proof/member"
 	"github.com/keyturn/keyturn/store/storeurl"
 )
 
@@ -69,16 +69,16 @@ func (b *coordinator) connect(c Config, addr string) bed {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	var err error
-	if b.store, err = storeurl.Open(ctx, work.Process{Topology: c.Topology, Addrs: []string{addr}}.URL()); err != nil {
+	if b.store, err = storeurl.Open(ctx, member.Process{Topology: c.Topology, Addrs: []string{addr}}.URL()); err != nil {
 		b.t.Fatalf("%w", err)
 	}
 	b.t.Cleanup(func() { _ = b.store.Close() })
 	return b
 }
 
-func (b *coordinator) attach(p *work.Process, place int) { p.Addrs = []string{b.ways[place].Addr()} }
-func (b *coordinator) parts() int                        { return 1 }
-func (b *coordinator) part(string) int                   { return 0 }
+func (b *coordinator) attach(p *member.Process, place int) { p.Addrs = []string{b.ways[place].Addr()} }
+func (b *coordinator) parts() int                          { return 1 }
+func (b *coordinator) part(string) int                     { return 0 }
 
 func (b *coordinator) probe(ctx context.Context, _ int) error {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)

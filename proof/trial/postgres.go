@@ -12,7 +12,7 @@ import (
 	"github.com/keyturn/keyturn/internal/servertest"
 	"github.com/keyturn/keyturn/internal/sqltest"
 	_ "github.com/keyturn/keyturn/proof/drivers"
-	"github.com/keyturn/keyturn/proof/work"
+	"github.com/keyturn/keyturn/proof/member"
 	"github.com/keyturn/keyturn/store/sqlstore"
 )
 
@@ -44,7 +44,7 @@ func newPostgres(t *redistest.Run, c Config) bed {
 	return b
 }
 
-func (b *database) attach(p *work.Process, place int) {
+func (b *database) attach(p *member.Process, place int) {
 	p.Addrs = []string{b.data.DSNAt(b.ways[place].Addr())}
 }
 func (b *database) parts() int      { return 1 }

@@ -12,18 +12,19 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/proof/history"
+	"github.com/keyturn/keyturn/proof/member"
 	"github.com/keyturn/keyturn/proof/work"
 )
 
 // process is another process that takes locks: this program again.
 type process struct {
-	work.Process
+	member.Process
 	cmd   *exec.Cmd
 	stdin io.Closer
 	died  int64 // it was alive at this moment at least; 0: it ended by itself
 }
 
-func start(p work.Process) (*process, error) {
+func start(p member.Process) (*process, error) {
 	child := &process{Process: p, cmd: exec.Command(os.Args[0])}
 	child.cmd.Env = append(os.Environ(), p.Env())
 	child.cmd.Stderr = os.Stderr
@@ -74,8 +75,8 @@ func (p *process) events() ([]history.Event, error) {
 // fleet is the processes of a history. There are always the same number of them: a new one takes
 // the place of one that was killed. Only one goroutine at a time uses it.
 type fleet struct {
-	model  work.Process
-	attach func(p *work.Process, place int) // says how it reaches the servers
+	model  member.Process
+	attach func(p *member.Process, place int) // says how it reaches the servers
 	dir    string
 	all    []*process
 	alive  []*process // by place

@@ -11,6 +11,7 @@ import (
 
 	"github.com/keyturn/keyturn/internal/redistest"
 	"github.com/keyturn/keyturn/internal/servertest"
+	"github.com/keyturn/keyturn/proof/member"
 	"github.com/keyturn/keyturn/proof/work"
 	"github.com/keyturn/keyturn/store/redlock"
 )
@@ -62,14 +63,14 @@ func newIndependent(t *redistest.Run, c Config) bed {
 func initialize(clients []*redis.Client) error {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	store, err := redlock.New(clients, redlock.WithMaxTTL(work.MaxTTL))
+	store, err := redlock.New(clients, redlock.WithMaxTTL(member.MaxTTL))
 	if err != nil {
 		return err
 	}
 	return errors.Join(store.Init(ctx), store.Close())
 }
 
-func (b *independent) attach(p *work.Process, _ int) {
+func (b *independent) attach(p *member.Process, _ int) {
 	p.Plain = true // it has neither sets, nor other modes, nor records
 	for _, way := range b.ways {
 		p.Addrs = append(p.Addrs, way.Addr())
@@ -90,7 +91,7 @@ func (b *independent) probe(ctx context.Context, _ int) error {
 		switch err := takes(ctx, client, probeKey, 0); {
 		case err != nil:
 			errs = append(errs, err)
-		case work.Monotonic() > b.born[i].Load()+int64(work.MaxTTL):
+		case work.Monotonic() > b.born[i].Load()+int64(member.MaxTTL):
 			votes++
 		}
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/keyturn/keyturn/internal/redistest"
 	"github.com/keyturn/keyturn/proof/history"
+	"github.com/keyturn/keyturn/proof/member"
 	"github.com/keyturn/keyturn/proof/work"
 )
 
@@ -143,7 +144,7 @@ func (tr *trial) startFleet() {
 	}()
 	tr.t.Cleanup(func() { _ = l.Close(); <-served })
 	tr.fleet = &fleet{
-		model: work.Process{
+		model: member.Process{
 			Topology: tr.Topology, Resource: l.Addr().String(), System: tr.System, TTL: tr.TTL, Rest: tr.Rest, Think: tr.Think, Plain: tr.Plain,
 		},
 		attach: tr.bed.attach, dir: tr.t.TempDir(),

@@ -13,6 +13,7 @@ import (
 	"github.com/keyturn/keyturn/internal/redistest"
 	"github.com/keyturn/keyturn/internal/servertest"
 	"github.com/keyturn/keyturn/proof/history"
+	"github.com/keyturn/keyturn/proof/member"
 	"github.com/keyturn/keyturn/proof/work"
 )
 
@@ -58,7 +59,7 @@ func newSentinel(t *redistest.Run, c Config) bed {
 	return b
 }
 
-func (b *sentinel) attach(p *work.Process, place int) {
+func (b *sentinel) attach(p *member.Process, place int) {
 	p.Addrs, p.Replicas = []string{b.guides[place].Addr()}, b.confirm
 }
 func (b *sentinel) parts() int      { return 1 }

@@ -8,7 +8,7 @@ import (
 
 	"github.com/keyturn/keyturn/internal/redistest"
 	"github.com/keyturn/keyturn/internal/servertest"
-	"github.com/keyturn/keyturn/proof/work"
+	"github.com/keyturn/keyturn/proof/member"
 )
 
 // single is one server that keeps its data. Each process has a way to it of its own.
@@ -39,7 +39,7 @@ func newSingle(t *redistest.Run, c Config) bed {
 	return b
 }
 
-func (b *single) attach(p *work.Process, place int)               { p.Addrs = []string{b.ways[place].Addr()} }
+func (b *single) attach(p *member.Process, place int)             { p.Addrs = []string{b.ways[place].Addr()} }
 func (b *single) parts() int                                      { return 1 }
 func (b *single) part(string) int                                 { return 0 }
 func (b *single) leftovers(ctx context.Context) ([]string, error) { return leftovers(ctx, b.masters()) }

@@ -1,10 +1,10 @@
 package work
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"strings"
 	"time"
 
@@ -16,15 +16,15 @@ import (
 // OncePrefix begins the keys of calls of Once.
 const OncePrefix = "once:"
 
-// Retention is how long records are kept: longer than ids are repeated.
-const Retention = time.Minute
+// retention is how long records are kept, unless a Worker says otherwise.
+const retention = time.Minute
 
 // run calls Once, for an id that others call at the same time, or one of the last few seconds.
-func (w *Worker) run(ctx context.Context) {
+func (w hand) run(ctx context.Context) {
 	const each = 50 * time.Millisecond
 	id := w.Recorder.Clock() / int64(each)
-	if rand.N(2) == 0 {
-		id -= rand.Int64N(40)
+	if w.IntN(2) == 0 {
+		id -= w.Int64N(40)
 	}
 	key := fmt.Sprint(OncePrefix, id)
 	nr := w.Recorder.Begin(history.Event{What: history.Calling, Key: key})
@@ -44,7 +44,7 @@ func (w *Worker) run(ctx context.Context) {
 		w.Recorder.Now(history.Event{Nr: nr, What: history.Ran}) // the effect
 		h.note(history.Returning)
 		return []byte("done"), nil
-	}, core.WithRetention(Retention))
+	}, core.WithRetention(cmp.Or(w.Retention, retention)))
 	var what history.What
 	switch {
 	case err == nil && out.Duplicate, errors.Is(err, core.ErrResultNotKept):
@@ -58,9 +58,9 @@ func (w *Worker) run(ctx context.Context) {
 }
 
 // refused notes an acquisition that was not granted.
-func (w *Worker) refused(ctx context.Context, nr int, err error) {
+func (w hand) refused(ctx context.Context, nr int, err error) {
 	w.Recorder.Now(history.Event{Nr: nr, What: w.fate(ctx, err)})
-	time.Sleep(rand.N(20 * time.Millisecond)) // a refusal by an open circuit takes no time at all
+	time.Sleep(w.upTo(20 * time.Millisecond)) // a refusal by an open circuit takes no time at all
 }
 
 // fate says whether something that failed may have happened nevertheless.

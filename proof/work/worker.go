@@ -21,7 +21,8 @@ const TTL = 400 * time.Millisecond
 
 const (
 	permits = 2
-	workers = 6 // of a process
+	// Goroutines is how many of them work in a process.
+	Goroutines = 6
 )
 
 // Worker is what the goroutines of a process have in common.
@@ -37,7 +38,20 @@ type Worker struct {
 	// Plain: nothing is done but to change registers under exclusive locks, as with other systems.
 	Plain bool
 	Think time.Duration // between the last look at a lease and the write, at most
+	// Seed decides what the goroutines do, and how long they rest.
+	Seed uint64
+	// Retention is how long records of Once are kept: longer than ids are repeated. 0: a minute.
+	Retention time.Duration
 }
+
+// hand is one goroutine of a worker.
+type hand struct {
+	*Worker
+	*rand.Rand
+}
+
+// upTo returns a time from 0 up to most, without it.
+func (w hand) upTo(most time.Duration) time.Duration { return time.Duration(w.Int64N(int64(most))) }
 
 // NewEngine makes the engine of the worker. Every other process keeps leases that nobody uses, if the
 // store can tell it when somebody wants them.
@@ -60,11 +74,12 @@ func (w *Worker) NewEngine(store driver.Store, opts ...core.EngineOption) (err e
 // Work goes on until ctx ends. One goroutine does long jobs: it keeps each lease for two terms.
 func (w *Worker) Work(ctx context.Context) {
 	var all sync.WaitGroup
-	for i := range workers {
+	for i := range Goroutines {
+		w := hand{w, rand.New(rand.NewPCG(w.Seed, uint64(i)))}
 		long := i == 0
 		all.Go(func() {
 			for ctx.Err() == nil {
-				switch n := rand.N(20); {
+				switch n := w.IntN(20); {
 				case long:
 					w.hold(ctx, true)
 				case w.Plain:
@@ -77,7 +92,7 @@ func (w *Worker) Work(ctx context.Context) {
 					w.hold(ctx, false)
 				}
 				if w.Rest > 0 {
-					time.Sleep(rand.N(2 * w.Rest))
+					time.Sleep(w.upTo(2 * w.Rest))
 				}
 			}
 		})
@@ -87,11 +102,13 @@ func (w *Worker) Work(ctx context.Context) {
 
 // The keys that are only ever claimed exclusively and alone, and never taken by force. Only on
 // these does a lease alone protect a register.
-const plain = 8
+
+// PlainKeys is how many of these keys there are.
+const PlainKeys = 8
 
 // want picks claims: of x and y exclusively only, so that they can be checked for
 // more.
-func want(alone bool) []driver.Claim {
+func (w hand) want(alone bool) []driver.Claim {
 	sets := [][]driver.Claim{
 		{driver.Exclusive("x")},
 		{driver.Exclusive("x")},
@@ -105,16 +122,16 @@ func want(alone bool) []driver.Claim {
 		{driver.Permit("gate", permits)},
 		{driver.Permit("gate", permits)},
 	}
-	if n := rand.N(2 * len(sets)); n < len(sets) && !alone {
+	if n := w.IntN(2 * len(sets)); n < len(sets) && !alone {
 		return sets[n]
 	}
-	return []driver.Claim{driver.Exclusive(fmt.Sprint("p", rand.N(plain)))}
+	return []driver.Claim{driver.Exclusive(fmt.Sprint("p", w.IntN(PlainKeys)))}
 }
 
 // Keys returns all keys that are claimed, except those of Once.
 func Keys() []string {
 	all := []string{"x", "y", "books", "pages", "gate"}
-	for i := range plain {
+	for i := range PlainKeys {
 		all = append(all, fmt.Sprint("p", i))
 	}
 	return all
@@ -125,7 +142,7 @@ func sharable(claims []driver.Claim) bool { return claims[0] == driver.Exclusive
 
 // holding is a lease that was granted, and what is written down about it.
 type holding struct {
-	*Worker
+	hand
 	nr    int
 	lease *core.Lease
 }
@@ -152,8 +169,8 @@ func (h holding) holds() bool {
 
 // hold is one acquisition. Each event is noted when what it tells is true for
 // sure: a section from after the answer until before the release.
-func (w *Worker) hold(ctx context.Context, long bool) {
-	claims := want(w.Plain || long)
+func (w hand) hold(ctx context.Context, long bool) {
+	claims := w.want(w.Plain || long)
 	nr := w.Recorder.Ask(claims)
 	lease, err := w.Engine.AcquireAll(ctx, claims)
 	if err != nil {
@@ -168,11 +185,11 @@ func (w *Worker) hold(ctx context.Context, long bool) {
 		h.stay()
 	}
 	if claims[0].Mode == driver.ModePermit { // otherwise there is hardly ever a third that wants one
-		time.Sleep(rand.N(h.TTL))
+		time.Sleep(h.upTo(h.TTL))
 	}
-	for range rand.N(3) {
+	for range h.IntN(3) {
 		h.use()
-		switch n := rand.N(10); {
+		switch n := h.IntN(10); {
 		case w.Plain || n < 2 && !shared:
 			h.increment(claims[0].Key)
 		case n == 2:
@@ -201,8 +218,8 @@ func (w *Worker) hold(ctx context.Context, long bool) {
 
 // use takes its time, and sometimes so much that the lease is renewed, or lost in a pause.
 func (h holding) use() {
-	sleep := rand.N(4 * time.Millisecond)
-	if rand.N(int(20*h.TTL/TTL)) == 0 {
+	sleep := h.upTo(4 * time.Millisecond)
+	if h.IntN(int(20*h.TTL/TTL)) == 0 {
 		sleep = h.TTL / 2
 	}
 	time.Sleep(sleep)
@@ -227,7 +244,7 @@ func (h holding) listen() {
 // extend asks for a longer or a shorter term. Until it is answered either of both
 // may be in force, so the lease is certain until the end of the shorter one.
 func (h holding) extend(ctx context.Context) {
-	ttl := h.TTL/2 + rand.N(3*h.TTL/2)
+	ttl := h.TTL/2 + h.upTo(3*h.TTL/2)
 	until, now := h.Recorder.Mono(h.lease.Deadline()), h.Recorder.Clock()
 	h.Recorder.Note(history.Event{Nr: h.nr, What: history.Extending, At: now, Until: min(until, now+int64(ttl)), TTL: ttl})
 	_ = h.lease.Extend(ctx, ttl) // whatever came of it, the deadline says so
@@ -261,15 +278,15 @@ func (h holding) add(register string, token uint64) {
 			h.Recorder.Now(history.Event{Nr: nr, What: history.Denied})
 			return
 		}
-		time.Sleep(rand.N(h.Think + 1))
+		time.Sleep(h.upTo(h.Think + 1))
 		h.Recorder.Now(history.Event{Nr: nr, What: history.Writing, Value: value})
 		err = h.Resource.Set(register, token, value+1)
 	}
-	h.Recorder.Now(history.Event{Nr: nr, What: outcome(err)})
+	h.Recorder.Now(history.Event{Nr: nr, What: Outcome(err)})
 }
 
-// outcome is that of a write.
-func outcome(err error) history.What {
+// Outcome is that of a write.
+func Outcome(err error) history.What {
 	switch {
 	case err == nil:
 		return history.Added
@@ -281,8 +298,8 @@ func outcome(err error) history.What {
 }
 
 // force takes a key away from its holders.
-func (w *Worker) force(ctx context.Context) {
-	key := []string{"x", "y", "books", "pages", "gate"}[rand.N(5)]
+func (w hand) force(ctx context.Context) {
+	key := []string{"x", "y", "books", "pages", "gate"}[w.IntN(5)]
 	var only []driver.Holder
 	var owners []string
 	if !w.Blind {

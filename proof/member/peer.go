@@ -1,4 +1,4 @@
-package work
+package member
 
 import (
 	"context"
@@ -14,6 +14,7 @@ import (
 
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/proof/history"
+	"github.com/keyturn/keyturn/proof/work"
 )
 
 // The systems that keyturn is compared with. The last one is no library, but what is often written
@@ -70,7 +71,7 @@ var systems = map[string]func(redis.UniversalClient) lock{
 type peer struct {
 	Process
 	recorder *history.Recorder
-	resource Resource
+	resource work.Resource
 }
 
 func (p *peer) work(ctx context.Context) error {
@@ -80,7 +81,7 @@ func (p *peer) work(ctx context.Context) error {
 	}
 	take := system(p.client())
 	var all sync.WaitGroup
-	for range workers {
+	for range work.Goroutines {
 		all.Go(func() {
 			for ctx.Err() == nil {
 				p.once(take)
@@ -96,7 +97,7 @@ func (p *peer) work(ctx context.Context) error {
 func (p *peer) once(take lock) {
 	ctx, cancel := context.WithTimeout(context.Background(), p.TTL)
 	defer cancel()
-	key := fmt.Sprint("p", rand.N(plain))
+	key := fmt.Sprint("p", rand.N(work.PlainKeys))
 	nr := p.recorder.Ask([]driver.Claim{driver.Exclusive(key)})
 	release, until, err := take(ctx, key, p.TTL)
 	if err != nil {
@@ -105,11 +106,11 @@ func (p *peer) once(take lock) {
 	}
 	p.recorder.Now(history.Event{Nr: nr, What: history.Given, Until: p.recorder.Mono(until), TTL: p.TTL})
 	sleep := rand.N(4 * time.Millisecond)
-	if rand.N(int(20*p.TTL/TTL)) == 0 {
+	if rand.N(int(20*p.TTL/work.TTL)) == 0 {
 		sleep = p.TTL / 2
 	}
 	time.Sleep(sleep)
-	p.add(Bare(key), until)
+	p.add(work.Bare(key), until)
 	p.recorder.Now(history.Event{Nr: nr, What: history.Returning})
 	what := history.Returned
 	if err := release(context.Background()); err != nil {
@@ -131,5 +132,5 @@ func (p *peer) add(register string, until time.Time) {
 		p.recorder.Now(history.Event{Nr: nr, What: history.Writing, Value: value})
 		err = p.resource.Set(register, 0, value+1)
 	}
-	p.recorder.Now(history.Event{Nr: nr, What: outcome(err)})
+	p.recorder.Now(history.Event{Nr: nr, What: work.Outcome(err)})
 }

@@ -1,4 +1,4 @@
-package work
+package member
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/proof/history"
+	"github.com/keyturn/keyturn/proof/work"
 )
 
 // Process is what a started process is told. Its program is the one that starts it.
@@ -66,7 +68,7 @@ func (p Process) run() error {
 	if err != nil {
 		return err
 	}
-	resource, err := Dial(p.Resource)
+	resource, err := work.Dial(p.Resource)
 	if err != nil {
 		return err
 	}
@@ -77,15 +79,15 @@ func (p Process) run() error {
 		cancel()
 	}()
 	redis.SetLogger(quiet{}) // connections break all the time
-	recorder := history.NewRecorder(p.Nr, file, Monotonic, SharedClock())
+	recorder := history.NewRecorder(p.Nr, file, work.Monotonic, work.SharedClock())
 	if p.System != "keyturn" {
 		return (&peer{p, recorder, resource}).work(ctx)
 	}
-	return p.work(ctx, &Worker{Recorder: recorder, Resource: resource, TTL: p.TTL, Rest: p.Rest, Think: p.Think, Plain: p.Plain})
+	return p.work(ctx, &work.Worker{Seed: rand.Uint64(), Recorder: recorder, Resource: resource, TTL: p.TTL, Rest: p.Rest, Think: p.Think, Plain: p.Plain})
 }
 
 // work is what a process does with keyturn.
-func (p Process) work(ctx context.Context, w *Worker) error {
+func (p Process) work(ctx context.Context, w *work.Worker) error {
 	store, done, err := p.open(ctx)
 	if ctx.Err() != nil {
 		return nil // it was never connected

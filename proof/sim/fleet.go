@@ -1,0 +1,156 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/proof/history"
+	"github.com/keyturn/keyturn/proof/work"
+	"github.com/keyturn/keyturn/store/redisstore"
+)
+
+var silent = slog.New(slog.DiscardHandler)
+
+// waiterLease is short, because processes are killed all the time.
+const waiterLease = time.Second
+
+// process is a process of the fleet: an engine with a store and a client of its own.
+type process struct {
+	nr     int
+	way    *way
+	cancel context.CancelFunc
+	over   chan struct{} // closed when all its goroutines have ended
+	died   int64         // 0: it was not killed
+}
+
+// fleet is the processes of a history. There are always the same number of them: a new one takes the
+// place of one that was killed.
+type fleet struct {
+	Run
+	net       *network
+	server    *server
+	registers *work.Registers
+	emptied   time.Time // when the server's data was lost last, by its own clock
+
+	mu     sync.Mutex
+	all    []*process
+	alive  []*process // by place
+	events []history.Event
+}
+
+// now is the clock that the processes share.
+func now() int64              { return since(time.Now()) }
+func since(t time.Time) int64 { return int64(t.Sub(began)) }
+
+// began is when each bubble begins.
+var began = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// start starts a process in a place.
+func (f *fleet) start(place int) error {
+	f.mu.Lock()
+	p := &process{nr: len(f.all) + 1, over: make(chan struct{})}
+	f.all = append(f.all, p)
+	f.alive[place] = p
+	f.mu.Unlock()
+	p.way = &way{net: f.net, to: f.server, nr: uint64(p.nr), conns: map[*link]bool{}}
+	client := redis.NewClient(&redis.Options{
+		Addr:   "192.0.2.1:6379",
+		Dialer: func(ctx context.Context, _, _ string) (net.Conn, error) { return p.way.dial(ctx) },
+		// It holds a mutex while it asks the server, and then time stands still in a bubble.
+		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+	})
+	store, err := redisstore.New(client, redisstore.WithWaiterLease(waiterLease), redisstore.WithLogger(silent))
+	if err != nil {
+		return err
+	}
+	recorder := &history.Recorder{Process: p.nr, Clock: now, Mono: since, Keep: func(e history.Event) { f.keep(p, e) }}
+	w := &work.Worker{
+		Recorder: recorder, Resource: owned{f, p}, TTL: f.TTL, Rest: f.Rest, Think: time.Millisecond,
+		Seed: uint64(f.chance.of(6, uint64(p.nr))), Retention: 5 * time.Second,
+	}
+	wrapped := driver.Store(store)
+	if f.Wrap != nil {
+		wrapped = f.Wrap(store)
+	}
+	if err := w.NewEngine(wrapped, core.WithLogger(silent)); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	p.cancel = cancel
+	go func() {
+		defer close(p.over)
+		w.Work(ctx)
+		_ = w.Engine.Close(context.Background()) // its last releases may have met a fault
+		_ = client.Close()
+	}()
+	return nil
+}
+
+// keep keeps an event, unless its process is dead.
+func (f *fleet) keep(p *process, e history.Event) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if p.died > 0 {
+		return
+	}
+	f.events = append(f.events, e)
+}
+
+// kill cuts a process off for good, and forgets it.
+func (f *fleet) kill(p *process) {
+	f.mu.Lock()
+	p.died = now()
+	f.mu.Unlock()
+	p.way.cut()
+	p.way.set(func() { p.way.gone = true })
+	p.cancel()
+}
+
+// end has all processes finish what they are at.
+func (f *fleet) end() {
+	for _, p := range f.all {
+		p.cancel()
+	}
+	for _, p := range f.all {
+		<-p.over
+	}
+}
+
+// owned are the registers as a process has them: a dead one writes nothing.
+type owned struct {
+	*fleet
+	p *process
+}
+
+var errDead = errors.New("this process is dead")
+
+func (o owned) dead() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.p.died > 0
+}
+
+// Get implements work.Resource.
+func (o owned) Get(key string, token uint64) (uint64, error) {
+	if o.dead() {
+		return 0, errDead
+	}
+	return o.registers.Get(key, token)
+}
+
+// Set implements work.Resource.
+func (o owned) Set(key string, token, value uint64) error {
+	if o.dead() {
+		return errDead
+	}
+	return o.registers.Set(key, token, value)
+}

@@ -1,0 +1,141 @@
+package sim
+
+import (
+	crypto "crypto/rand"
+	"crypto/sha256"
+	"fmt"
+	"io"
+	random "math/rand/v2"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/proof/history"
+	"github.com/keyturn/keyturn/proof/work"
+)
+
+// Run says which history to make. Its zero values are those of a usual history.
+type Run struct {
+	Seed      uint64
+	Lasts     time.Duration // of the bubble's time
+	Processes int
+	TTL       time.Duration
+	Rest      time.Duration
+	Only      []int // the numbers of the faults that strike; nil: all
+	// Wrap makes a wrong store of a right one, for tests of the simulator; nil: it stays right.
+	Wrap func(driver.Store) driver.Store
+
+	chance
+}
+
+// History is what came of a run.
+type History struct {
+	Run
+	Events []history.Event
+	Faults []*Fault
+	history.Count
+	// Wrong is what is wrong with it; nil: nothing.
+	Wrong error
+}
+
+func (r *Run) fill() {
+	if r.Lasts == 0 {
+		r.Lasts = 20 * time.Second
+	}
+	if r.Processes == 0 {
+		r.Processes = 3
+	}
+	if r.TTL == 0 {
+		r.TTL = 600 * time.Millisecond
+	}
+	if r.Rest == 0 {
+		r.Rest = 5 * time.Millisecond
+	}
+	r.chance = chance(r.Seed).of(0)
+}
+
+// Make makes a history, and checks it.
+func Make(t *testing.T, r Run) *History {
+	r.fill()
+	defer debug.SetGCPercent(debug.SetGCPercent(-1))
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	runtime.MemProfileRate = 0 // its samples would draw from the bubble's random numbers
+	// What pools of the bubble before have must not get into this one.
+	runtime.GC()
+	runtime.GC()
+	// The random part of owners, which their stores put in order.
+	defer func(was io.Reader) { crypto.Reader = was }(crypto.Reader)
+	crypto.Reader = random.NewChaCha8([32]byte{byte(r.Seed)})
+	f := &fleet{Run: r, registers: &work.Registers{}, alive: make([]*process, r.Processes)}
+	var left []string
+	var faults []*Fault
+	synctest.Test(t, func(t *testing.T) {
+		left, faults = f.live(t)
+	})
+	h := &History{Run: r, Events: f.events, Faults: faults, Count: history.CountOf(f.events)}
+	h.Wrong = f.check(h, left)
+	return h
+}
+
+// Fingerprint is the same for two histories in which the same happened at the same moments. Only the
+// owners' names differ from one program to another.
+func (h *History) Fingerprint() string {
+	sum := sha256.New()
+	names := map[string]int{}
+	name := func(owner string) int {
+		if names[owner] == 0 {
+			names[owner] = len(names) + 1
+		}
+		return names[owner]
+	}
+	for _, e := range h.Events {
+		var from []int
+		for _, o := range e.Owners {
+			from = append(from, name(o))
+		}
+		fmt.Fprintln(sum, e.Process, e.Nr, e.What, e.At, e.Claims, e.Key, e.Value, name(e.Owner), from, e.Token, e.Until, e.TTL)
+	}
+	return fmt.Sprintf("%x", sum.Sum(nil)[:8])
+}
+
+// live is what happens in the bubble.
+func (f *fleet) live(t *testing.T) (left []string, faults []*Fault) {
+	f.net = &network{chance: f.chance.of(8), taken: map[time.Time]bool{}}
+	f.server = newServer()
+	for place := range f.alive {
+		if err := f.start(place); err != nil {
+			t.Fatal(err)
+		}
+	}
+	faults = plan(f.chance, kinds, f.Lasts, f.TTL)
+	if f.Only != nil {
+		faults = slices.DeleteFunc(faults, func(x *Fault) bool { return !slices.Contains(f.Only, x.Nr) })
+	}
+	var all sync.WaitGroup
+	for lane := range lanes {
+		all.Go(func() {
+			for _, x := range faults {
+				if x.kind.lane == lane {
+					time.Sleep(time.Until(began.Add(x.At)))
+					x.From = now()
+					x.kind.strike(f, x)
+					x.To = now()
+				}
+			}
+		})
+	}
+	time.Sleep(f.Lasts)
+	all.Wait()
+	time.Sleep(2 * time.Second) // for as long as processes may need to notice that all is well
+	f.end()
+	time.Sleep(2*f.TTL + 5*time.Second) // until leases and waiters have run out
+	left = f.server.left()
+	f.server.lua.state.Close()
+	f.server.redis.Close()
+	return left, faults
+}

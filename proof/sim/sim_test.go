@@ -1,0 +1,128 @@
+package sim_test
+
+import (
+	"context"
+	"flag"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/proof/sim"
+)
+
+var (
+	operations = flag.Int("operations", 0, "make histories until they have so `many` operations; 0: 100 000, or 10 000 with -short or -race")
+	seed       = flag.Uint64("seed", 1, "the seed of the first history; each following one has the next `number`")
+	faults     = flag.String("faults", "", "the `numbers` of the faults that strike, such as 3,12; 0 is none")
+)
+
+func TestMain(m *testing.M) {
+	redis.SetLogger(quiet{}) // connections break all the time
+	m.Run()
+}
+
+type quiet struct{}
+
+func (quiet) Printf(context.Context, string, ...any) {}
+
+// TestFleet: whatever strikes, nothing is wrong that the guarantees do not admit.
+func TestFleet(t *testing.T) {
+	most := *operations
+	if most == 0 {
+		most = 100_000
+		if testing.Short() || raceEnabled {
+			most = 10_000
+		}
+	}
+	r := sim.Run{Seed: *seed}
+	for nr := range strings.SplitSeq(*faults, ",") {
+		if n, err := strconv.Atoi(nr); err == nil {
+			r.Only = append(r.Only, n)
+		}
+	}
+	done, struck := 0, 0
+	for ; done < most; r.Seed++ {
+		h := sim.Make(t, r)
+		if h.Wrong != nil {
+			t.Fatal(sim.Shrink(t, r, h))
+		}
+		done += h.Operations
+		struck += len(h.Faults)
+	}
+	t.Logf("%d operations, %d faults, seeds %d to %d", done, struck, *seed, r.Seed-1)
+}
+
+// reproducible reports whether a bubble always does the same: see scripts/reproducible.
+func reproducible(t *testing.T) bool {
+	var drawn [2]uint64
+	for i := range drawn {
+		synctest.Test(t, func(*testing.T) { drawn[i] = rand.Uint64() })
+	}
+	return drawn[0] == drawn[1]
+}
+
+// TestSameSeed: a seed gives the same history again.
+func TestSameSeed(t *testing.T) {
+	if raceEnabled || !reproducible(t) {
+		t.Skip("this needs scripts/reproducible, and no race detector")
+	}
+	for seed := range uint64(2) {
+		first, second := sim.Make(t, sim.Run{Seed: seed}), sim.Make(t, sim.Run{Seed: seed})
+		if a, b := first.Fingerprint(), second.Fingerprint(); a != b {
+			t.Errorf("seed %d made two histories: %v%v", seed, first, second)
+		}
+	}
+}
+
+// TestBrokenStoresAreFound: a simulation that finds nothing proves nothing.
+func TestBrokenStoresAreFound(t *testing.T) {
+	for name, wrap := range map[string]func(driver.Store) driver.Store{
+		"the answer to a renewal is not read": func(s driver.Store) driver.Store { return deaf{s} },
+		"one permit more than asked for":      func(s driver.Store) driver.Store { return generous{s} },
+		"a lease ends too soon":               func(s driver.Store) driver.Store { return stingy{s} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			for seed := range uint64(10) {
+				if h := sim.Make(t, sim.Run{Seed: seed, Wrap: wrap}); h.Wrong != nil {
+					t.Log(h.Wrong)
+					return
+				}
+			}
+			t.Error("nothing is wrong with ten histories")
+		})
+	}
+}
+
+type deaf struct{ driver.Store }
+
+func (s deaf) Renew(ctx context.Context, grants []driver.Grant) []error {
+	errs := s.Store.Renew(ctx, grants)
+	clear(errs)
+	return errs
+}
+
+type generous struct{ driver.Store }
+
+func (s generous) Acquire(ctx context.Context, req driver.Request) (driver.Grant, error) {
+	if req.Claims[0].Mode == driver.ModePermit {
+		claims := []driver.Claim{req.Claims[0]}
+		claims[0].Permits++
+		req.Claims = claims
+	}
+	return s.Store.Acquire(ctx, req)
+}
+
+type stingy struct{ driver.Store }
+
+func (s stingy) Acquire(ctx context.Context, req driver.Request) (driver.Grant, error) {
+	ttl := req.TTL
+	req.TTL /= 4
+	g, err := s.Store.Acquire(ctx, req)
+	g.TTL = ttl
+	return g, err
+}
