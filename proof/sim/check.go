@@ -3,6 +3,7 @@ package sim
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,11 +19,12 @@ func (f *fleet) check(h *History, left []string) error {
 		}
 	}
 	losses := f.losses(h.Faults)
+	risky := slices.ContainsFunc(losses, func(l history.Loss) bool { return !l.ForcesOnly })
 	sections := history.Sections(h.Events, died)
 	_, once := history.Once(h.Events, losses...)
 	increments := history.Increments(h.Events)
 	for key := range increments {
-		if strings.HasSuffix(key, "/bare") && len(losses) > 0 {
+		if strings.HasSuffix(key, "/bare") && risky {
 			delete(increments, key)
 		}
 	}
@@ -35,7 +37,25 @@ func (f *fleet) check(h *History, left []string) error {
 	if len(left) > 0 {
 		errs = append(errs, fmt.Errorf("%d keys are left behind, such as %s", len(left), left[0]))
 	}
+	if late := f.late(h, sections); late > tooLate {
+		errs = append(errs, fmt.Errorf("nothing was granted for %v, although the server served", late))
+	}
 	return errors.Join(errs...)
+}
+
+// tooLate is how long there may be no grant although nothing is wrong.
+const tooLate = 5 * time.Second
+
+// late returns the longest time without a grant and without a fault of the server or the network.
+func (f *fleet) late(h *History, sections []history.Section) time.Duration {
+	var outages []history.Span
+	for _, x := range h.Faults {
+		if x.kind.lane != processes {
+			outages = append(outages, x.Span)
+		}
+	}
+	_, latest := history.Longest(sections, history.Span{To: int64(f.Lasts)}, outages)
+	return time.Duration(latest.Late)
 }
 
 // losses are when leases may have been lost, and holders may not know yet: until their next renewal, or
@@ -47,7 +67,7 @@ func (f *fleet) losses(faults []*Fault) []history.Loss {
 		if !x.kind.loses {
 			continue
 		}
-		l := history.Loss{From: x.From, Over: x.To, To: x.To + admitted}
+		l := history.Loss{From: x.From, Over: x.To, To: x.To + admitted, ForcesOnly: f.Replicas > 0 && x.Name == failover}
 		for _, other := range faults {
 			if other.From < l.To && other.To+admitted > l.To && other.kind.lane != processes {
 				l.To = other.To + admitted

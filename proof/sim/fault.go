@@ -53,6 +53,9 @@ const (
 // calm is the longest pause between two faults of a lane.
 const calm = time.Second
 
+// failover is a fault that loses what the replica does not have that becomes the master.
+const failover = "failover"
+
 var kinds = []kind{
 	{"kill", processes, 0, 0, false, func(f *fleet, x *Fault) {
 		place := x.of(1).below(len(f.alive))
@@ -74,6 +77,16 @@ var kinds = []kind{
 		// The counter is lost, too, and the tokens of grants may be 1 ms ahead of the clock.
 		f.server.set(func() { f.server.frozen = time.Now().Add(3 * time.Millisecond) })
 		f.erase()
+	}},
+	{failover, servers, 0.1, 0.7, true, func(f *fleet, x *Fault) {
+		lags := f.server.replicate()
+		f.server.set(func() { f.server.alone = true })
+		time.Sleep(x.Lasts)
+		f.outage(x.of(1).between(0, f.TTL/2), func() {
+			f.server.promote(lags)
+			f.emptied = time.Now()
+		})
+		f.server.set(func() { f.server.alone = false })
 	}},
 	{"flush", servers, 1, 2, false, func(f *fleet, x *Fault) {
 		for range 20 {

@@ -68,7 +68,11 @@ func (f *fleet) start(place int) error {
 		// It holds a mutex while it asks the server, and then time stands still in a bubble.
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	})
-	store, err := redisstore.New(client, redisstore.WithWaiterLease(waiterLease), redisstore.WithLogger(silent))
+	opts := []redisstore.Option{redisstore.WithWaiterLease(waiterLease), redisstore.WithLogger(silent)}
+	if f.Replicas > 0 {
+		opts = append(opts, redisstore.WithReplicas(f.Replicas, f.TTL/4))
+	}
+	store, err := redisstore.New(client, opts...)
 	if err != nil {
 		return err
 	}

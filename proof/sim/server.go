@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -26,6 +27,7 @@ type server struct {
 	disk   time.Duration // each answer takes so much longer
 	full   bool          // maxmemory is reached
 	wrote  bool          // the present script has written
+	alone  bool          // its replicas hear nothing from it
 	ahead  time.Duration // by how much its clock is ahead of the bubble's
 }
 
@@ -124,6 +126,9 @@ func (s *server) before(peer *resp.Peer, command string, args ...string) bool {
 		clear(s.lua.scripts)
 		peer.WriteOK()
 		return true
+	case "WAIT":
+		peer.WriteInt(s.confirm(args))
+		return true
 	case "INFO":
 		peer.WriteBulk(fmt.Sprintf("# Server\r\nrun_id:%040d\r\n# Memory\r\nmaxmemory_policy:noeviction\r\n# Replication\r\nrole:master\r\n", s.started()))
 		return true
@@ -136,6 +141,20 @@ func (s *server) before(peer *resp.Peer, command string, args ...string) bool {
 		return true
 	}
 	return false
+}
+
+// confirm returns how many replicas have all writes, as WAIT does.
+func (s *server) confirm(args []string) int {
+	n, _ := strconv.Atoi(args[0])
+	ms, _ := strconv.Atoi(args[1])
+	s.mu.Lock()
+	alone := s.alone
+	s.mu.Unlock()
+	if !alone {
+		return n
+	}
+	time.Sleep(time.Duration(ms) * time.Millisecond)
+	return 0
 }
 
 // lacksMemory reports whether the server refuses a command for want of memory. It does not after the
