@@ -11,7 +11,7 @@ import (
 
 // pages are the packages with the code of the pages, from examples, and whether their tests run outside, too. The
 // others' tests need internal packages.
-var pages = map[string]bool{"quickstart": true, "recipes": true, "snippets": false, "migrating": false, "im/impb": false}
+var pages = map[string]bool{"quickstart": true, "recipes": true, "caches": true, "snippets": false, "migrating": false, "im/impb": false}
 
 // TestOutside copies every recipe to a module outside of the repository, as readers do, where internal packages can't
 // be imported. Those of their tests that need none run there.
