@@ -16,10 +16,20 @@ PARALLEL := $(shell n=$$(getconf _NPROCESSORS_ONLN); echo $$((n > 4 ? n : 4)))
 help: ## Show this
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
+# Every package of every module in one go, with the newest versions that any of them requires.
+TEST := go test -race -vet=off -p 4 -parallel $(PARALLEL)
+EVERYTHING = $$(go list -m -f '{{.Dir}}/...')
+
 .PHONY: test
-test: packages $(TOOLS) ## Run every module's tests with the race detector, and use each module from outside
+test: packages ## Run the tests of every package with the race detector, in some minutes
+	@$(TEST) -short $(EVERYTHING)
+
+.PHONY: test-all
+test-all: packages $(TOOLS) ## Also the histories, the long tests, the lowest versions, and each module from outside
 	@scripts/check-modules $(BIN)
-	@scripts/each-module -2 go test -race -parallel $(PARALLEL) ./...
+	@$(TEST) -timeout 25m $(EVERYTHING)
+	@scripts/each-module -2 -released go test -race -short -vet=off -parallel $(PARALLEL) ./...
+	@cd tools && GOWORK=off go test ./...
 
 .PHONY: simulate
 simulate: ## Simulate fleets: 100 000 operations, the same ones each time

@@ -36,7 +36,8 @@ type Harness struct {
 	Cut, Heal func(testing.TB, driver.Store)
 
 	// Apart, if set, returns a harness with another backend, for a test that restarts or silences
-	// it. All tests then run in parallel: most of them wait for leases to end.
+	// it. Without it, these tests run one by one, before the others. The others run in parallel, unless
+	// there is an Around: most of them wait for leases to end.
 	Apart func(testing.TB) Harness
 
 	// Around, if set, runs each test. testing/synctest.Test fits; with it, a store that does no
@@ -58,6 +59,7 @@ type Harness struct {
 // optional it tests what the store lists in its [driver.Description].
 func Run(t *testing.T, h Harness) {
 	st := h.New(t)
+	together := h.Around == nil || h.Apart != nil // what Around runs may be a bubble, where nothing waits
 	h = h.withDefaults(st.Describe())
 	if err := st.Close(); err != nil {
 		t.Errorf("Close of an unused store: %v", err)
@@ -72,11 +74,13 @@ func Run(t *testing.T, h Harness) {
 				t.Skip(why)
 			}
 			h := h
-			if h.Apart != nil {
+			switch disrupts := c.needs == toRestart || c.needs == toSilence; {
+			case !together:
+			case !disrupts:
+				t.Parallel() // begins when those that disrupt the backend have ended
+			case h.Apart != nil:
 				t.Parallel()
-				if c.needs == toRestart || c.needs == toSilence {
-					h = h.Apart(t).withDefaults(st.Describe())
-				}
+				h = h.Apart(t).withDefaults(st.Describe())
 			}
 			h.Around(t, func(t *testing.T) { c.run(newScene(t, h, c)) })
 		})

@@ -16,6 +16,9 @@ var pages = map[string]bool{"quickstart": true, "recipes": true, "caches": true,
 // TestOutside copies every recipe to a module outside of the repository, as readers do, where internal packages can't
 // be imported. Those of their tests that need none run there.
 func TestOutside(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it compiles modules of its own")
+	}
 	if os.Getenv(outside) != "" {
 		t.Skip("it is outside")
 	}

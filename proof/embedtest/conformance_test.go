@@ -33,6 +33,9 @@ func TestMain(m *testing.M) {
 // TestContract runs the suite that every store has to pass. Every store is a process with a network
 // of its own.
 func TestContract(t *testing.T) {
+	if testing.Short() {
+		t.Skip("store/etcdstore runs it, with an older etcd")
+	}
 	h := harness(t)
 	h.Apart = harness
 	drivertest.Run(t, h)

@@ -30,6 +30,9 @@ func TestRevokedWaiter(t *testing.T) {
 
 // TestRevokedWaiterOfEtcd is the control: etcd's own mutex, in the version of that time, fails.
 func TestRevokedWaiterOfEtcd(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it compiles another client of etcd")
+	}
 	t.Parallel()
 	// It is a module of its own: this client needs a version of grpc that is too old for the store.
 	dir := t.TempDir()

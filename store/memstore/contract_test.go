@@ -23,6 +23,9 @@ func TestContract(t *testing.T) {
 // TestContractRealTime runs on the machine's clock, where goroutines race.
 func TestContractRealTime(t *testing.T) {
 	t.Parallel()
+	if testing.Short() {
+		t.Skip("TestContract runs the same checks, in a bubble")
+	}
 	mem := memstore.New()
 	drivertest.Run(t, drivertest.Harness{
 		New: func(testing.TB) driver.Store { return mem.Peer() },

@@ -18,6 +18,9 @@ import (
 
 // However a run is cut short, no process of it stays.
 func TestLeavesNoProcess(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it runs the example seven times")
+	}
 	t.Parallel()
 	for _, test := range []struct {
 		name   string

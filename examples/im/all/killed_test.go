@@ -13,6 +13,9 @@ import (
 // Workers are killed while they deliver messages. Without keyturn some messages have two effects,
 // with it each has one, by the count of the database.
 func TestKilled(t *testing.T) {
+	if testing.Short() {
+		t.Skip("proof/fencetest kills workers, too")
+	}
 	t.Parallel()
 	for name, database := range map[string]string{"SQLite": "sqlite", "PostgreSQL": sqltest.Postgres(t).DSN()} {
 		k := killed(t, database)

@@ -13,6 +13,9 @@ import (
 // TestSoak: the service serves while processes and the Redis are killed and started again, without a wrong
 // group. It says how large it is, in the table and in the samples.
 func TestSoak(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a soak takes some time")
+	}
 	t.Parallel()
 	samples := filepath.Join(t.TempDir(), "soak.csv")
 	p := command(t, nil, "-for", "5s", "-csv", samples)
