@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/hibiken/asynq"
+	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx"
 
 	"github.com/keyturn/keyturn/fence"
 	"github.com/keyturn/keyturn/internal/sqltest"
