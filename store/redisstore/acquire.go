@@ -205,7 +205,8 @@ func (a *acquisition) ask(ctx context.Context, group int, getInLine bool) (answe
 // question makes the question about a group the last one.
 func (a *acquisition) question(group int, getInLine bool) {
 	cfg := &a.s.cfg
-	slept := a.queued && !a.told && time.Since(a.state.At) >= a.state.Within
+	// A set that waits also keeps what it has by its questions, so they are as urgent as renewals.
+	slept := a.queued && !a.told && len(a.req.Claims) == 1 && time.Since(a.state.At) >= a.state.Within
 	a.told = false
 	a.last = send.Request{Replicas: cfg.replicas, Patient: slept}
 	a.s.keys.Acquire(&a.last.Call, script.Acquire{

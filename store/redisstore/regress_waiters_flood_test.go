@@ -13,8 +13,12 @@ import (
 // has slept for its time can wait; and the later that is heard, the longer it keeps its place.
 func TestOnlySignsOfLifeArePatient(t *testing.T) {
 	s := &Store{cfg: defaultConfig(), keys: script.NewNames("lock:", script.Single)}
-	ask := func(queued, told bool, slept time.Duration) bool {
-		a := s.asks(driver.Request{Owner: "w", Claims: []driver.Claim{driver.Exclusive("k")}, TTL: time.Minute, Wait: true}, false)
+	ask := func(queued, told bool, slept time.Duration, keys ...string) bool {
+		var claims []driver.Claim
+		for _, key := range keys {
+			claims = append(claims, driver.Exclusive(key))
+		}
+		a := s.asks(driver.Request{Owner: "w", Claims: claims, TTL: time.Minute, Wait: true}, false)
 		a.queued, a.told, a.inbox = queued, told, "inbox"
 		a.state.At, a.state.Within = time.Now().Add(-slept), 2*time.Second
 		a.question(0, false)
@@ -30,9 +34,12 @@ func TestOnlySignsOfLifeArePatient(t *testing.T) {
 		"a change":           {true, false, time.Second, false},
 		"a sign of life":     {true, false, 2 * time.Second, true},
 	} {
-		if got := ask(c.queued, c.told, c.slept); got != c.want {
+		if got := ask(c.queued, c.told, c.slept, "k"); got != c.want {
 			t.Errorf("%s is patient: %t", name, got)
 		}
+	}
+	if ask(true, false, time.Hour, "j", "k") {
+		t.Error("a set is patient, which has a part of its claims")
 	}
 	for late, want := range map[time.Duration]time.Duration{
 		0: DefaultWaiterLease, 3 * time.Second: DefaultWaiterLease + 6*time.Second, time.Hour: maxWaiterLease,
