@@ -3,6 +3,7 @@ package core
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"time"
 
@@ -174,7 +175,7 @@ func (r *request) wanted() []Claim {
 func (r *request) prepare(s *settings) {
 	e, claims := r.engine, r.sent.Claims
 	r.shadow = s.shadow != notShadow
-	r.sent = driver.Request{Claims: claims, TTL: e.ttl(s), Wait: !s.failFast, Rule: s.rule, Trace: e.hooks.trace(r.called)}
+	r.sent = driver.Request{Claims: claims, TTL: e.ttl(s), Wait: !s.failFast, Rule: note(s.rule), Trace: e.hooks.trace(r.called)}
 	w := &r.waiter
 	w.Once, w.Trace = s.once, r.sent.Trace
 	w.Want(claims)
@@ -231,4 +232,12 @@ func (r *request) afterDebts(ask askFunc) askFunc {
 		r.asked = time.Now() // the lease counts from this request
 		return ask(ctx, req)
 	}
+}
+
+// note is a rule's name as stores keep it: the first [driver.MaxNoteBytes] of it.
+func note(rule string) string {
+	if len(rule) <= driver.MaxNoteBytes {
+		return rule
+	}
+	return strings.ToValidUTF8(rule[:driver.MaxNoteBytes], "")
 }

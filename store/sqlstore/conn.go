@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	sqldriver "database/sql/driver"
+	"errors"
 	"math/rand/v2"
 	"time"
 
@@ -170,6 +171,7 @@ func (s *Store) execResult(ctx context.Context, query string, args []any) (sql.R
 	}
 	query, args = s.d.bind(query, args)
 	res, err := conn.ExecContext(ctx, query, args...)
+	err = inTime(ctx, err)
 	back(err)
 	return res, err
 }
@@ -194,8 +196,20 @@ func (s *Store) queryOnce(ctx context.Context, writes bool, query string, args [
 		return err
 	}
 	query, args = s.d.bind(query, args)
-	err = rowsOf(ctx, conn, query, args, scan)
+	err = inTime(ctx, rowsOf(ctx, conn, query, args, scan))
 	back(err)
+	return err
+}
+
+// errLate says that an answer came after its context had ended.
+var errLate = errors.New("sqlstore: the statement was given up before its answer came")
+
+// inTime makes an error of a success that came after ctx had ended. The driver may have cancelled the
+// statement by then, and a PostgreSQL that waits for a replica reports success for it.
+func inTime(ctx context.Context, err error) error {
+	if err == nil && ctx.Err() != nil {
+		return errLate
+	}
 	return err
 }
 

@@ -177,7 +177,7 @@ func (t *tx) settle(decide func(*tx) error) error {
 func (t *tx) exec(query string, args ...any) error {
 	query, args = t.s.d.bind(query, args)
 	_, err := t.conn.ExecContext(t.ctx, query, args...)
-	return err
+	return inTime(t.ctx, err)
 }
 
 // query runs a question of the transaction.
