@@ -12,6 +12,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"net"
 	"sync"
@@ -47,10 +48,12 @@ const (
 	// dialTimeout bounds an attempt to connect anew, and maxPause the pause between two.
 	dialTimeout = 10 * time.Second
 	maxPause    = 5 * time.Second
+	// hearTimeout is how long a message may take.
+	hearTimeout = 2 * time.Second
 )
 
 // Dial connects to the server, and listens until Close. The DSN must lead to the server itself,
-// not to a pooler that gives each transaction another connection: such a one loses the channel.
+// not to a pooler that gives each transaction another connection: the error then matches [ErrPooler].
 // The error is that of pgx, if the DSN is invalid or the server does not answer before ctx ends.
 //
 // If the connection breaks later, the listener connects anew, for as long as it takes.
@@ -105,9 +108,13 @@ func (l *Listener) connect(ctx context.Context) (*pgx.Conn, error) {
 	}
 	_, err = conn.Exec(ctx, "LISTEN "+l.channel)
 	var server string
+	var pid uint32
 	if err == nil {
-		// A socket of Unix has no address.
-		err = conn.QueryRow(ctx, "SELECT concat_ws(' ', inet_server_addr(), inet_server_port(), extract(epoch FROM pg_postmaster_start_time()))").Scan(&server)
+		// A socket of Unix has no address. A pooler may give the next statement another connection.
+		err = conn.QueryRow(ctx, "SELECT pg_backend_pid(), concat_ws(' ', inet_server_addr(), inet_server_port(), extract(epoch FROM pg_postmaster_start_time()))", pgx.QueryExecModeExec).Scan(&pid, &server)
+	}
+	if err == nil && pid != conn.PgConn().PID() { // somebody is between
+		err = l.hear(ctx, conn)
 	}
 	if err != nil {
 		closeConn(conn)
@@ -115,6 +122,28 @@ func (l *Listener) connect(ctx context.Context) (*pgx.Conn, error) {
 	}
 	l.server.Store(&state{server: server})
 	return conn, nil
+}
+
+// ErrPooler says that messages do not arrive: the DSN leads to a pooler that gives each transaction another
+// connection.
+var ErrPooler = errors.New("a pooler gives each transaction another connection, so no messages arrive: connect to the server itself")
+
+// hear sends a message from another connection, and wants conn to receive it.
+func (l *Listener) hear(ctx context.Context, conn *pgx.Conn) error {
+	other, err := pgx.ConnectConfig(ctx, l.config)
+	if err != nil {
+		return err
+	}
+	defer closeConn(other)
+	if _, err := other.Exec(ctx, "NOTIFY "+l.channel); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, hearTimeout)
+	defer cancel()
+	if _, err := conn.WaitForNotification(ctx); err != nil {
+		return fmt.Errorf("%w: %w", ErrPooler, err)
+	}
+	return nil
 }
 
 // run passes messages on, and connects anew when the connection breaks, until life ends.

@@ -67,7 +67,7 @@
 //	mysql://USER:PASSWORD@HOST:3306/DB?tls=true
 //	sqlite:FILE
 //
-// The parameters are prefix, waiter_lease, poll and max_conns, as the options of [New], and these of
+// Such a store has no [Waker]. The parameters are prefix, waiter_lease, poll and max_conns, as the options of [New], and these of
 // the drivers: for PostgreSQL sslmode, sslrootcert, sslcert, sslkey, connect_timeout,
 // target_session_attrs, application_name, search_path and default_query_exec_mode; for MySQL tls,
 // timeout, readTimeout and writeTimeout; for SQLite synchronous. Prepare of storeurl calls [Migrate].

@@ -100,6 +100,20 @@ func (s *Store) value(ctx context.Context, ask string) (value string) {
 	return value
 }
 
+// examineMessages says how waiters learn of their turn.
+func (s *Store) examineMessages() driver.Finding {
+	f := driver.Finding{About: "messages", Found: fmt.Sprintf("none: waiters look, every %v at last", s.cfg.poll)}
+	if s.cfg.waker == nil {
+		return f
+	}
+	server, err := s.cfg.waker.Server()
+	f.Found = "from " + server
+	if err != nil {
+		f.Found, f.Risk, f.Advice = "none arrive", err.Error(), "see Messages of PostgreSQL in docs/operations-sql.md"
+	}
+	return f
+}
+
 // examine implements [driver.Description].Examine. New has looked at the tables already.
 func (s *Store) examine(ctx context.Context) []driver.Finding {
 	if err := s.calls.Enter(); err != nil {
@@ -114,6 +128,9 @@ func (s *Store) examine(ctx context.Context) []driver.Finding {
 		all = pragmas
 	}
 	var found []driver.Finding
+	if s.d == &postgres {
+		found = append(found, s.examineMessages())
+	}
 	for _, set := range all {
 		f := driver.Finding{About: set.name, Found: s.value(ctx, set.ask)}
 		if f.Found != "" && set.risky(f.Found) {
