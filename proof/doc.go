@@ -41,6 +41,9 @@
 // example, two may hold a key until the old holder's next renewal. Everything else is. A history also
 // fails if too little happened in it, or if the outcome of too many operations is unknown.
 //
+// Package sim has whole fleets in a bubble: the same work on the real engine, store and scripts, with a
+// simulated server and network. A seed makes the same history again there.
+//
 // The processes' work is also done on memstore, in a bubble, with engines that nobody kills. A
 // minute takes a second there.
 //

@@ -18,7 +18,8 @@
 //     to write down nothing more of it. A process can't be stopped (SIGSTOP): time would stop for
 //     nobody else. The histories of package trial do that.
 //   - The server's faults: it stops for a while, starts anew with its data and without, forgets data or
-//     scripts, has no memory left, a slow disk, or a clock that jumps.
+//     scripts, has no memory left, a slow disk, or a clock that jumps. It fails over to a copy of what
+//     it had some time ago (copy.go).
 //
 // # Seeds
 //
