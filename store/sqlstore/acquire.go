@@ -22,6 +22,7 @@ type acquisition struct {
 	req   driver.Request
 	once  bool          // a record serves as well as the lease
 	asked bool          // at least once
+	lost  bool          // a question had no answer, and may still be under way
 	sent  bool          // a question may have been carried out, so something may be left behind
 	tried bool          // one statement was not enough: a transaction comes next
 	wake  waitloop.Bell // nil: it does not wait
@@ -144,11 +145,23 @@ func (a *acquisition) withdraw(ctx context.Context) (struct{}, error) {
 // until it has succeeded, until everything has run out by itself, or until the store closes.
 func (a *acquisition) undo() {
 	over := time.Now().Add(max(a.req.TTL, a.s.cfg.waiterLease))
-	waitloop.Insist(a.s.life, over, func() bool {
+	withdrawn := func() bool {
 		_, err, answered := do(a.s.life, a.s, a.s.room, driver.Keys(a.req.Claims), a.withdraw, nil)
 		return answered && err == nil
-	})
+	}
+	done := waitloop.Insist(a.s.life, over, withdrawn)
+	if !a.lost {
+		return
+	}
+	// TCP may still deliver a question that was given up, also on a connection that was closed.
+	for pause := time.Second; done && pause <= lateCopy && time.Now().Before(over); pause *= 2 {
+		done = waitloop.Sleep(a.s.life, pause) && waitloop.Insist(a.s.life, over, withdrawn)
+	}
 }
+
+// lateCopy is the longest pause between two looks for a question that arrives late. They go on for twice
+// as long.
+const lateCopy = 16 * time.Second
 
 // ask asks once.
 func (a *acquisition) ask(ctx context.Context) (ans answer, err error) {
@@ -158,6 +171,7 @@ func (a *acquisition) ask(ctx context.Context) (ans answer, err error) {
 		if isLocked(err) { // it was not carried out
 			a.sent = before
 		}
+		a.lost = a.lost || isLost(err)
 	}()
 	if isPlain(a.req.Claims) && !a.tried {
 		g, ok, err := a.short(ctx)
@@ -168,7 +182,7 @@ func (a *acquisition) ask(ctx context.Context) (ans answer, err error) {
 		if isLocked(err) || err != nil && !passing(ctx, err) {
 			return answer{}, err
 		}
-		a.asked, before = true, before || err != nil
+		a.asked, before, a.lost = true, before || err != nil, a.lost || isLost(err)
 	}
 	a.tried = false
 	if a.looksFirst() {

@@ -102,6 +102,9 @@ func judge(err error) trouble {
 // isLocked reports whether err says that another transaction keeps a row locked.
 func isLocked(err error) bool { return err != nil && !isOurs(err) && judge(err) == locked }
 
+// isLost reports whether err leaves open whether the database has carried out the statement.
+func isLost(err error) bool { return err != nil && !isOurs(err) && judge(err) == broken }
+
 // lockedError says of which keys a row is locked.
 type lockedError struct {
 	keys []string
