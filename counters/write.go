@@ -71,7 +71,7 @@ func (c *Counters) String() string {
 func (c *Counters) LogShadows(ctx context.Context, log *slog.Logger, every time.Duration) {
 	tick := time.NewTicker(max(every, time.Second))
 	defer tick.Stop()
-	before := c.shadows()
+	var before map[string]rehearsed // the first line has what came before the call of LogShadows, too
 	for {
 		select {
 		case <-ctx.Done():
