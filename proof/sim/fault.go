@@ -78,11 +78,11 @@ var kinds = []kind{
 		f.server.set(func() { f.server.frozen = time.Now().Add(3 * time.Millisecond) })
 		f.erase()
 	}},
-	{failover, servers, 0.1, 0.7, true, func(f *fleet, x *Fault) {
+	{failover, servers, 0.3, 0.7, true, func(f *fleet, x *Fault) {
 		lags := f.server.replicate()
 		f.server.set(func() { f.server.alone = true })
 		time.Sleep(x.Lasts)
-		f.outage(x.of(1).between(0, f.TTL/2), func() {
+		f.outage(x.of(1).between(0, f.TTL/5), func() {
 			f.server.promote(lags)
 			f.emptied = time.Now()
 		})
@@ -110,14 +110,16 @@ var kinds = []kind{
 	tangle("cut", 0, 0, func(_ *fleet, _ *Fault, w *way) { w.cut() }),
 	tangle("silence", 0.1, 1, func(_ *fleet, _ *Fault, w *way) { w.set(func() { w.silent = true }) }),
 	tangle("replies", 0.1, 1, func(_ *fleet, _ *Fault, w *way) { w.set(func() { w.mute = true }) }),
-	tangle("delay", 0.1, 1, slower(1)),
+	tangle("delay", 0.1, 1, func(f *fleet, x *Fault, w *way) {
+		w.set(func() { w.slow = x.of(2).between(0, f.TTL) })
+	}),
 	{"fade", networks, 1, 1.5, false, func(f *fleet, x *Fault) {
 		// The last answers before the silence come late, and nothing can be renewed after them.
 		ways := f.ways(x)
 		for _, w := range ways {
-			slower(2)(f, x, w)
+			w.set(func() { w.slow = x.of(2).between(f.TTL/20, f.TTL/5) })
 		}
-		time.Sleep(x.of(3).between(f.TTL/10, f.TTL/2))
+		time.Sleep(x.of(3).between(f.TTL/2, f.TTL))
 		for _, w := range ways {
 			w.set(func() { w.silent = true })
 		}
@@ -140,12 +142,6 @@ func tangle(name string, least, most float64, harm func(*fleet, *Fault, *way)) k
 		time.Sleep(x.Lasts)
 		heal(ways)
 	}}
-}
-
-func slower(part time.Duration) func(*fleet, *Fault, *way) {
-	return func(f *fleet, x *Fault, w *way) {
-		w.set(func() { w.slow = x.of(2).between(0, f.TTL/part) })
-	}
 }
 
 func heal(ways []*way) {

@@ -70,7 +70,7 @@ func (f *fleet) start(place int) error {
 	})
 	opts := []redisstore.Option{redisstore.WithWaiterLease(waiterLease), redisstore.WithLogger(silent)}
 	if f.Replicas > 0 {
-		opts = append(opts, redisstore.WithReplicas(f.Replicas, f.TTL/4))
+		opts = append(opts, redisstore.WithReplicas(f.Replicas, f.TTL/20))
 	}
 	store, err := redisstore.New(client, opts...)
 	if err != nil {
