@@ -14,7 +14,7 @@ import (
 //
 // p is the rule's policy. rule is what its author knows of it: Once, Key and Skips. like has
 // keys such as the rule's calls will ask for. Declare returns rule with what the policy and
-// the engine's defaults say: Mode, Permits, Hierarchy, RunUnlocked, Shadow and ResultLimit. It
+// the engine's defaults say: Mode, Permits, Hierarchy, RunUnlocked, Shadow, MinHold and ResultLimit. It
 // tells the hook observe.Hooks.Declared, so that counters begin at zero. It may be repeated.
 //
 // Declare does no I/O. An error says that the rule's calls can't succeed. It matches
@@ -27,6 +27,9 @@ func (e *Engine) Declare(p Policy, rule coverage.Rule, like ...string) (coverage
 		return rule, err
 	}
 	rule.Mode, rule.Permits, rule.Hierarchy, rule.RunUnlocked, rule.Shadow = s.mode, s.permits, s.hierarchy, s.runUnlocked, s.shadow != notShadow
+	if s.minHold > 0 {
+		rule.MinHold = e.about.TTLs.Nearest(s.minHold)
+	}
 	claims := make([]Claim, len(like))
 	for i, key := range like {
 		claims[i] = Exclusive(key)

@@ -27,7 +27,7 @@ type Lease struct {
 	finished doneSignal
 	nest     *nest // nil: the lease has a grant of its own
 	depth    int32
-	ended    atomic.Bool    // the hooks were told of the end
+	state    atomic.Uint32  // told and early; one word, because there may be a hundred thousand leases
 	borrowed *carried.Lease // not nil: another process holds the lease, and releases it
 	own      leaseContext
 	ctx      context.Context // own, or what a hook made of it
@@ -44,6 +44,14 @@ type Lease struct {
 	prev, next *Lease
 }
 
+// Bits of a lease's state.
+const (
+	told  = 1 << iota // the hooks were told of the end
+	early             // it was released early: its context goes on until its function returns
+)
+
+func (l *Lease) releasedEarly() bool { return l.state.Load()&early != 0 }
+
 // terms is what a lease needs of its call's settings. It is less than a third of them, and
 // there may be a hundred thousand leases.
 type terms struct {
@@ -51,10 +59,11 @@ type terms struct {
 	linger      time.Duration
 	keepContext bool
 	shadow      bool
+	once        bool // it is for an execution of Once
 }
 
 func (s *settings) terms() terms {
-	return terms{rule: s.rule, linger: s.linger, keepContext: s.keepContext, shadow: s.shadow != notShadow}
+	return terms{rule: s.rule, linger: s.linger, keepContext: s.keepContext, shadow: s.shadow != notShadow, once: s.once}
 }
 
 // Context returns the context to work under. It descends from the context of the acquisition and
@@ -139,7 +148,7 @@ func (l *Lease) end(err error) {
 	if errors.Is(err, ErrLeaseLost) && !l.terms.keepContext {
 		l.cancel(err)
 	}
-	if l.ended.Swap(true) {
+	if l.state.Or(told)&told != 0 {
 		return
 	}
 	if !l.release.handedOn {

@@ -65,13 +65,19 @@ const (
 	rationTime  = 10 * time.Second
 )
 
+// Logger returns the logger of [WithLogger]. It is for authors of middlewares.
+func (e *Engine) Logger() *slog.Logger { return e.log.logger() }
+
+func (l *logger) logger() *slog.Logger {
+	if l.to == nil {
+		return slog.Default()
+	}
+	return l.to
+}
+
 // write writes one line.
 func (l *logger) write(ctx context.Context, level slog.Level, msg string, args ...any) {
-	to := l.to
-	if to == nil {
-		to = slog.Default()
-	}
-	to.Log(ctx, level, msg, args...)
+	l.logger().Log(ctx, level, msg, args...)
 }
 
 // lost logs how a lease ended before its holder had finished. If a borrowed lease ended with

@@ -69,7 +69,9 @@ func (l *Lease) releaseNested(ctx context.Context) error {
 	for _, p := range l.nest.outer {
 		p.finished.unfollow(l)
 	}
-	l.cancel(err)
+	if !l.releasedEarly() {
+		l.cancel(err)
+	}
 	if errors.Is(err, ErrReleased) {
 		err = nil
 	}

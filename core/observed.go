@@ -26,6 +26,8 @@ func (o observed) Lingered() bool { return o.grant.Lingered }
 // Shadow implements observe.Lease.
 func (o observed) Shadow() bool { return o.terms.shadow }
 
+func (o observed) Early() bool { return o.releasedEarly() }
+
 // seen returns l as hooks see it; nil stays nil.
 func seen(l *Lease) observe.Lease {
 	if l == nil {

@@ -95,6 +95,7 @@ func (l *Lease) run(ctx context.Context, fn func(context.Context)) {
 	defer func() {
 		if !returned {
 			_ = l.Release(ctx)
+			l.cancel(ErrReleased)
 		}
 	}()
 	fn(l.ctx)
@@ -104,6 +105,9 @@ func (l *Lease) run(ctx context.Context, fn func(context.Context)) {
 // done releases the lease and adds a loss to the error of its work. An unanswered release makes
 // no difference to the work.
 func (l *Lease) done(ctx context.Context, err error) error {
+	if l.releasedEarly() {
+		defer l.cancel(ErrReleased)
+	}
 	if lost := l.Release(ctx); errors.Is(lost, ErrLeaseLost) {
 		return errors.Join(lost, err)
 	}
@@ -154,7 +158,9 @@ func (l *Lease) beginRelease(bound *releaseBound, op releaseOp) handoff.Grant {
 		return g
 	}
 	l.finished.signal()
-	l.cancel(ErrReleased)
+	if !l.releasedEarly() {
+		l.cancel(ErrReleased)
+	}
 	g.Grant, g.Longest, g.Heard = rest.Grant, rest.Longest, rest.Heard
 	switch {
 	case !rest.Unchanged || op != opRelease:

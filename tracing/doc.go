@@ -72,6 +72,7 @@
 //	keyturn.ran_unlocked    bool      once, caller                                             true: ran without its lock, as allowed
 //	keyturn.shadow          bool      acquire, hold, once                                      true: nothing was locked, as it would have been so (core.WithShadow)
 //	keyturn.not_kept        bool      once                                                     true: on record without its result
+//	keyturn.early           bool      hold                                                     true: the holder released it before its work was over
 //	keyturn.store           string    acquire, hold, once, unlocked, forced                    the store's name, such as redis or memory
 //	error.type              string    acquire, hold, once, unlocked, renewal_failed, extended  see below
 //

@@ -90,10 +90,13 @@ func renewalError(err error) string {
 }
 
 // holdEnd ends the hold's span.
-func (o *observer) holdEnd(ctx context.Context, _ observe.Lease, err error) {
+func (o *observer) holdEnd(ctx context.Context, lease observe.Lease, err error) {
 	holding := o.holding.running(ctx)
 	if holding == nil {
 		return
+	}
+	if holding.IsRecording() && lease.Early() {
+		holding.SetAttributes(semconv.EarlyKey.Bool(true))
 	}
 	v := held(err)
 	o.metrics.change(ctx, o.metrics.held, -1, holding.labels)

@@ -211,3 +211,4 @@ func (seen) Depth() int      { return 1 }
 func (seen) HandedOff() bool { return false }
 func (seen) Lingered() bool  { return false }
 func (seen) Shadow() bool    { return false }
+func (seen) Early() bool     { return false }

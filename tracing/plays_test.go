@@ -238,6 +238,9 @@ var successes = map[string]func(*scene){
 		_, err := s.eng.Once(s.ctx, key, s.result(time.Second), core.WithExecutor(deadlocks{}))
 		s.want(err, core.ErrRolledBack)
 	},
+	"early": func(s *scene) {
+		_ = s.eng.Do(s.ctx, "k", func(ctx context.Context) error { return core.ReleaseEarly(ctx) })
+	},
 	"once_not_kept": func(s *scene) {
 		_, err := s.eng.Once(s.ctx, key, s.result(0), core.WithResultLimit(1))
 		s.want(err, nil)

@@ -2,6 +2,7 @@ package coverage
 
 import (
 	"strconv"
+	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
 )
@@ -26,6 +27,9 @@ type Rule struct {
 	// Shadow: the rule's work runs without its lock, and what the lock would have done is
 	// observed (core.WithShadow).
 	Shadow bool
+	// MinHold is how long the rule keeps its key at least, as its store can keep that
+	// (core.WithMinHold).
+	MinHold time.Duration
 	// ResultLimit is how many bytes of a result Once keeps (core.WithResultLimit).
 	ResultLimit int
 	// Problem says why the rule can't work on its target, so that it refuses each request:

@@ -41,6 +41,9 @@ type Lease interface {
 	// Shadow reports whether nobody works under the lease: it shows what a call with
 	// core.WithShadow would have done.
 	Shadow() bool
+	// Early reports whether the holder released the lease before its work was over
+	// (core.ReleaseEarly).
+	Early() bool
 	// Err is nil while the lease is in force, ErrLeaseLost or ErrReleased after it.
 	Err() error
 }

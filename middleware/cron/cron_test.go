@@ -26,7 +26,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func wrapper(t testing.TB, eng *core.Engine, opts ...core.CallOption) cron.JobWrapper {
 	t.Helper()
-	w, err := lockcron.Serialize(eng, "cron:job", opts...)
+	w, err := lockcron.Serialize(t.Context(), eng, "cron:job", opts...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,7 +116,7 @@ func TestClockThatIsBehind(t *testing.T) {
 func TestLostLeaseEndsTheContextOfAFunc(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := logs(t)
-		kit := locktest.New(t, core.WithLogger(slog.New(slog.DiscardHandler)))
+		kit := locktest.New(t)
 		wrapper(t, kit.Engine)(lockcron.Func(func(ctx context.Context) error {
 			time.Sleep(time.Hour) // longer than the engine's maximum hold
 			if ctx.Err() != nil {
@@ -136,7 +136,7 @@ func TestLostLeaseEndsTheContextOfAFunc(t *testing.T) {
 // wrappers outside, and frees the key.
 func TestOutage(t *testing.T) {
 	log := logs(t)
-	kit := locktest.New(t, core.WithLogger(slog.New(slog.DiscardHandler)))
+	kit := locktest.New(t)
 	n := 0
 	job := cron.FuncJob(func() { n++ })
 	kit.Store.Refuse()
@@ -179,7 +179,7 @@ func TestWrongRules(t *testing.T) {
 		"a poor store":  {bare, "k", nil, errors.ErrUnsupported},
 		"its way round": {bare, "k", []core.CallOption{core.WithMinHold(0)}, nil},
 	} {
-		if _, err := lockcron.Serialize(tc.eng, tc.key, tc.opts...); !errors.Is(err, tc.want) || (err == nil) != (tc.want == nil) {
+		if _, err := lockcron.Serialize(t.Context(), tc.eng, tc.key, tc.opts...); !errors.Is(err, tc.want) || (err == nil) != (tc.want == nil) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -197,6 +197,6 @@ func logs(t *testing.T) func() []string {
 	slog.SetDefault(slog.New(slog.NewTextHandler(&text, nil)))
 	t.Cleanup(func() { slog.SetDefault(before) })
 	return func() []string {
-		return slices.DeleteFunc(strings.Split(text.String(), "\n"), func(l string) bool { return l == "" })
+		return slices.DeleteFunc(strings.Split(text.String(), "\n"), func(l string) bool { return !strings.Contains(l, "lockcron:") }) // not the engine's own
 	}
 }

@@ -1,6 +1,6 @@
 // Package lockcron makes a job of github.com/robfig/cron run on one process of a fleet per tick.
 //
-//	once, err := lockcron.Serialize(eng, "cron:cleanup", core.WithMinHold(30*time.Second))
+//	once, err := lockcron.Serialize(ctx, eng, "cron:cleanup", core.WithMinHold(30*time.Second))
 //	...
 //	schedule.AddJob("*/5 * * * *", cron.NewChain(once).Then(lockcron.Func(cleanup)))
 //

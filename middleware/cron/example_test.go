@@ -15,7 +15,7 @@ import (
 func ExampleSerialize() {
 	eng, _ := core.New(memstore.New()) // a program: redisstore.New(client)
 	defer eng.Close(context.Background())
-	once, err := lockcron.Serialize(eng, "cron:cleanup", core.WithMinHold(30*time.Second))
+	once, err := lockcron.Serialize(context.Background(), eng, "cron:cleanup", core.WithMinHold(30*time.Second))
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -23,6 +23,9 @@ type Locker struct{ rule *rule.Rule[string] }
 // opts are the rule's policy. Without others, a job does not wait for its key (core.WithFailFast),
 // keeps it for half a second at least (core.WithMinHold) and without a bound (core.WithMaxHold).
 //
+// If the store has no leases as short as the rule asks for, the engine's logger gets a warning:
+// schedules that come sooner would skip ticks.
+//
 // It does no I/O. The error joins everything that is wrong: a nil engine, a wrong template, an
 // option out of range (core.ErrInvalidOption), or what the engine's store does not support
 // (errors.ErrUnsupported).
@@ -37,6 +40,7 @@ func NewLocker(eng *core.Engine, template string, opts ...core.CallOption) (*Loc
 	if err != nil {
 		return nil, fmt.Errorf("lockgocron: %w", err)
 	}
+	r.WarnOfTicks()
 	return &Locker{rule: r}, nil
 }
 

@@ -94,7 +94,7 @@ func testCron(t *testing.T, b *backend) (outage func()) {
 	var ran atomic.Int64
 	var jobs []cron.Job
 	for range 3 {
-		wrapper, err := lockcron.Serialize(newEngine(t, b, core.WithLogger(silent)), "cron:job", tick)
+		wrapper, err := lockcron.Serialize(t.Context(), newEngine(t, b, core.WithLogger(silent)), "cron:job", tick)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -45,9 +45,11 @@ const (
 	LateKey       = attribute.Key("keyturn.late")
 	HoldersKey    = attribute.Key("keyturn.holders")
 	UnlockedKey   = attribute.Key("keyturn.ran_unlocked")
-	ShadowKey     = attribute.Key("keyturn.shadow")
-	NotKeptKey    = attribute.Key("keyturn.not_kept")
-	ErrorTypeKey  = attribute.Key("error.type") // OpenTelemetry's own
+	// EarlyKey is true on a hold that its holder ended before its work (core.ReleaseEarly).
+	EarlyKey     = attribute.Key("keyturn.early")
+	ShadowKey    = attribute.Key("keyturn.shadow")
+	NotKeptKey   = attribute.Key("keyturn.not_kept")
+	ErrorTypeKey = attribute.Key("error.type") // OpenTelemetry's own
 )
 
 // Values of [QueueKey].

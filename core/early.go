@@ -1,0 +1,33 @@
+package core
+
+import (
+	"context"
+	"errors"
+
+	"github.com/keyturn/keyturn/core/driver"
+)
+
+// ReleaseEarly ends the innermost lease that ctx is under and admits the next holder, and lets the
+// work go on. It is for a handler behind a rule that has done what needs the lock, and still has to
+// notify others. Unlike [Lease.Release], it does not end the lease's context, which then ends when
+// the function of [Engine.Do] returns. The fencing token stays readable ([LeaseFrom]), [AssertHeld]
+// fails, and another acquisition of the key in ctx takes it anew.
+//
+// Without a lease in ctx, and once it is released, it returns nil. The error of a lost lease matches
+// ErrLeaseLost, as at the end of [Engine.Do]: what was done may have overlapped. Other errors are those of
+// [Lease.Release]. In [Engine.Once] it matches [errors.ErrUnsupported], because the record needs the lease.
+func ReleaseEarly(ctx context.Context) error {
+	l, ok := LeaseFrom(ctx)
+	if !ok {
+		return nil
+	}
+	if l.terms.once {
+		return &driver.UnsupportedError{Feature: "an early release in Once"}
+	}
+	l.state.Or(early)
+	err := l.Release(ctx)
+	if errors.Is(err, ErrReleased) {
+		return nil
+	}
+	return err
+}
