@@ -57,6 +57,7 @@ var refusals = map[refusal.Kind]verdict{
 	refusal.Closed:              {semconv.OutcomeClosed, semconv.ErrorClosed},
 	refusal.Deadlock:            {semconv.OutcomeError, semconv.ErrorDeadlock},
 	refusal.Panicked:            {semconv.OutcomeError, semconv.ErrorPanic},
+	refusal.Forbidden:           {semconv.OutcomeError, semconv.ErrorOther}, // the engine never sees it
 	refusal.Internal:            {semconv.OutcomeError, semconv.ErrorOther},
 }
 

@@ -13,16 +13,23 @@ import (
 
 // Memory says which responses a rule stores, and what of them.
 type Memory struct {
-	ResultLimit int                   // in bytes; 0: the limit of the rule or the engine
-	Headers     []string              // stored in addition to alwaysStored
-	Storable    func(status int) bool // nil: DefaultStorable
+	ResultLimit int                 // in bytes; 0: the limit of the rule or the engine
+	Headers     []string            // stored in addition to alwaysStored
+	Storable    func(Response) bool // nil: DefaultStorable
+}
+
+// Response: see lockhttp.Response.
+type Response struct {
+	Status int
+	Header http.Header
+	Body   []byte
 }
 
 // memory is a checked Memory.
 type memory struct {
 	limit    int
 	headers  []string
-	storable func(status int) bool
+	storable func(Response) bool
 }
 
 func (m Memory) check() (*memory, error) {
@@ -32,7 +39,7 @@ func (m Memory) check() (*memory, error) {
 	}
 	headers, err := storedHeaders(m.Headers)
 	if m.Storable == nil {
-		m.Storable = DefaultStorable
+		m.Storable = func(r Response) bool { return DefaultStorable(r.Status) }
 	}
 	return &memory{limit: m.ResultLimit, headers: headers, storable: m.Storable}, errors.Join(append(errs, err)...)
 }
@@ -68,6 +75,9 @@ func (r *Rule) once(w http.ResponseWriter, x Exchange) error {
 	}, core.WithFingerprint(content), core.WithResultLimit(r.memory.limit))
 	if refused == nil && out.Duplicate {
 		h.end()
+		if err := r.check(x); err != nil { // the request may have waited for long
+			return r.refuse(x, keys, err)
+		}
 		return r.replay(w, x, keys, out.Result)
 	}
 	return r.finish(x, keys, h, refused, failed)
@@ -94,12 +104,12 @@ func (m *memory) record(h *heldResponse, failed error) ([]byte, error) {
 		}
 		status = http.StatusOK
 	}
-	if !h.hijacked && !m.storable(status) {
-		return nil, errNotStored
-	}
 	header := h.header
 	if h.status == 0 {
 		header = h.Header()
+	}
+	if !h.hijacked && !m.storable(Response{status, header, h.body.memory}) {
+		return nil, errNotStored
 	}
 	if !h.kept || h.body.size > int64(m.limit) || h.hijacked || m.limit == 0 || !h.whole(header) {
 		return nil, core.ErrSkipResult

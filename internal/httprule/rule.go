@@ -8,6 +8,7 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/coverage"
+	"github.com/keyturn/keyturn/internal/refusal"
 	"github.com/keyturn/keyturn/internal/rule"
 )
 
@@ -25,6 +26,7 @@ type Settings struct {
 	Template   string
 	Key        func(Exchange) string // replaces the template
 	Keys       func(Exchange) ([]string, error)
+	Precheck   func(Exchange) error // refuses a request before it asks for the lock, and before a replay
 	Options    []core.CallOption
 	BodyLimit  int64 // in bytes; 0: one of the defaults
 	StreamBody bool  // the handler reads the body from the client
@@ -38,6 +40,7 @@ type Rule struct {
 	params     []string // the route parameters that the template uses
 	bodyLimit  int64
 	streamBody bool
+	precheck   func(Exchange) error     // nil: none
 	memory     *memory                  // nil: one at a time, without records
 	applies    func(*http.Request) bool // nil: to all requests
 	methods    []string                 // the methods it applies to; nil: all
@@ -73,7 +76,7 @@ func (s Settings) compile(kind string, m *Memory) (*Rule, error) {
 
 // bind checks what all rules have in common. errs are the errors so far.
 func (s Settings) bind(spec rule.Spec[*request], m *Memory, errs []error) (*Rule, error) {
-	r := &Rule{bodyLimit: s.BodyLimit, streamBody: s.StreamBody}
+	r := &Rule{bodyLimit: s.BodyLimit, streamBody: s.StreamBody, precheck: s.Precheck}
 	if s.BodyLimit < 0 {
 		errs = append(errs, &core.OptionError{Option: "BodyLimit", Value: s.BodyLimit, Want: "0 or more"})
 	}
@@ -117,10 +120,24 @@ func (r *Rule) Applies(req *http.Request) bool { return r.applies == nil || r.ap
 func (r *Rule) Serve(w http.ResponseWriter, x Exchange) error {
 	r.lookAt(x)
 	defer x.work().end() // also after a panic
+	if err := r.check(x); err != nil {
+		return r.refuse(x, rule.Keys{}, err)
+	}
 	if r.memory != nil {
 		return r.once(w, x)
 	}
 	return r.serialize(w, x)
+}
+
+// check asks the precheck.
+func (r *Rule) check(x Exchange) error {
+	if r.precheck == nil {
+		return nil
+	}
+	if err := r.precheck(x); err != nil {
+		return &refusal.Denied{Err: err}
+	}
+	return nil
 }
 
 // Covers describes the rule, for reports, and reports whether it applies to requests with that

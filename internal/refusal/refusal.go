@@ -33,6 +33,7 @@ const (
 	Closed                          // the engine is closed
 	Deadlock                        // the caller would wait for itself
 	Panicked                        // the store or the function panicked
+	Forbidden                       // the rule's precheck said no
 	count
 )
 
@@ -59,6 +60,7 @@ var kinds = [count]struct {
 	Closed:              {reason: reasons.Stopping, again: true},
 	Deadlock:            {reason: reasons.Internal},
 	Panicked:            {reason: reasons.Internal},
+	Forbidden:           {reason: reasons.Forbidden},
 }
 
 // Kinds returns all kinds.
@@ -92,7 +94,9 @@ func (k Kind) CallersEnd() bool { return k == Canceled || k == DeadlineExceeded 
 // matters, because an error can match several sentinels.
 func Of(err error) Kind {
 	switch {
-	// First come the errors of a handler that ran. Such an error may also match the cause of
+	case errors.Is(err, errDenied): // whatever the precheck's own error matches
+		return Forbidden
+	// Then come the errors of a handler that ran. Such an error may also match the cause of
 	// the store's silence, or the end of the caller's context.
 	case errors.Is(err, core.ErrLeaseLost):
 		if errors.Is(err, core.ErrClosed) {
@@ -130,6 +134,19 @@ func Of(err error) Kind {
 	}
 	return Internal
 }
+
+// Denied is the error of a request that the rule's precheck refused.
+type Denied struct{ Err error }
+
+var errDenied = errors.New("denied")
+
+func (d *Denied) Error() string { return "keyturn: not allowed: " + d.Err.Error() }
+
+// Is finds the error, in Of, without an allocation.
+func (d *Denied) Is(target error) bool { return target == errDenied }
+
+// Unwrap returns the precheck's error.
+func (d *Denied) Unwrap() error { return d.Err }
 
 func isValue(err error) bool {
 	var value *keytmpl.ValueError

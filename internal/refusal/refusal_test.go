@@ -37,6 +37,7 @@ var examples = map[refusal.Kind][]error{
 	refusal.Closed:      {core.ErrClosed},
 	refusal.Deadlock:    {&driver.DeadlockError{Key: "k"}},
 	refusal.Panicked:    {observe.ErrPanicked},
+	refusal.Forbidden:   {&refusal.Denied{Err: errors.New("no member")}, &refusal.Denied{Err: core.ErrHeld}},
 }
 
 func TestOf(t *testing.T) {

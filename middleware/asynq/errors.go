@@ -107,6 +107,7 @@ var answers = map[refusal.Kind]func(w work, ctx context.Context, refused, own er
 	refusal.Closed:              work.waitForStore,
 	refusal.Deadlock:            work.fail,
 	refusal.Panicked:            work.fail,
+	refusal.Forbidden:           work.fail, // tasks have no prechecks
 	refusal.Internal:            work.fail,
 }
 

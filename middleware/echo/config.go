@@ -28,6 +28,10 @@ type SerializeConfig struct {
 
 	// Skipper returns true for requests that pass without a lock. Nil: none does.
 	Skipper middleware.Skipper
+	// Precheck refuses requests before they ask for the lock: whoever may not do what the handler
+	// does must not queue for its key, or get a stored response. It runs again before a replay. Its
+	// error is answered with 403, or by the ErrorHandler. It must not wait for locks. Nil: none.
+	Precheck func(echo.Context) error
 	// ErrorHandler answers refusals. It gets the reason, the rule, the key and when to come
 	// again; [ProblemOf] says what the default answer is. nil: [DefaultErrorHandler].
 	//
@@ -56,7 +60,7 @@ func SerializeWithConfig(config SerializeConfig) echo.MiddlewareFunc {
 // ToMiddleware checks the config and makes the middleware. The error joins everything that is
 // wrong. It does no I/O.
 func (config SerializeConfig) ToMiddleware() (echo.MiddlewareFunc, error) {
-	s := settings(config.Engine, config.Template, config.Key, config.Options, config.BodyLimit)
+	s := settings(config.Engine, config.Template, config.Key, config.Precheck, config.Options, config.BodyLimit)
 	s.StreamBody = config.StreamBody
 	if config.Keys != nil {
 		s.Keys = func(x httprule.Exchange) ([]string, error) { return config.Keys(x.(*exchange).c) }
@@ -64,6 +68,9 @@ func (config SerializeConfig) ToMiddleware() (echo.MiddlewareFunc, error) {
 	r, err := httprule.Serialize(s)
 	return middlewareOf(r, err, config.Skipper, config.ErrorHandler)
 }
+
+// Response is what a handler has answered: see lockhttp.Response.
+type Response = httprule.Response
 
 // OnceConfig has all settings of a rule that processes requests once. The fields up to BodyLimit
 // are those of [SerializeConfig], except that a BodyLimit of 0 is always 1 MiB: Once reads the
@@ -75,6 +82,7 @@ type OnceConfig struct {
 	Options  []core.CallOption
 
 	Skipper      middleware.Skipper
+	Precheck     func(echo.Context) error
 	ErrorHandler ErrorHandler
 	BodyLimit    int64
 
@@ -87,9 +95,10 @@ type OnceConfig struct {
 	// A repeat gets the stored headers, and anybody who knows the key can send one. So a name
 	// such as Set-Cookie gives one user's session to another.
 	Headers []string
-	// Storable reports, by its status, whether a response is stored. If it is not, the execution
-	// counts as failed, and a repeat runs. Nil: lockhttp.DefaultStorable.
-	Storable func(status int) bool
+	// Storable reports whether a response is stored. If it is not, the execution counts as failed,
+	// and a repeat runs. Services that answer errors with 200 look at the body. Nil:
+	// lockhttp.DefaultStorable, by the status alone.
+	Storable func(Response) bool
 }
 
 // OnceWithConfig is [Locks.Once] with all its settings. It panics if ToMiddleware returns an
@@ -102,16 +111,20 @@ func OnceWithConfig(config OnceConfig) echo.MiddlewareFunc {
 // wrong. It does no I/O.
 func (config OnceConfig) ToMiddleware() (echo.MiddlewareFunc, error) {
 	r, err := httprule.Once(
-		settings(config.Engine, config.Template, config.Key, config.Options, config.BodyLimit),
+		settings(config.Engine, config.Template, config.Key, config.Precheck, config.Options, config.BodyLimit),
 		httprule.Memory{ResultLimit: config.ResultLimit, Headers: config.Headers, Storable: config.Storable},
 	)
 	return middlewareOf(r, err, config.Skipper, config.ErrorHandler)
 }
 
-func settings(eng *core.Engine, template string, key func(echo.Context) string, opts []core.CallOption, bodyLimit int64) httprule.Settings {
-	return httprule.Settings{
+func settings(eng *core.Engine, template string, key func(echo.Context) string, precheck func(echo.Context) error, opts []core.CallOption, bodyLimit int64) httprule.Settings {
+	s := httprule.Settings{
 		Package: "lockecho", Engine: eng, Template: template, Key: ofContext(key), Options: opts, BodyLimit: bodyLimit,
 	}
+	if precheck != nil {
+		s.Precheck = func(x httprule.Exchange) error { return precheck(x.(*exchange).c) }
+	}
+	return s
 }
 
 // ofContext turns a function of Echo's context into one of the exchange. nil stays nil.

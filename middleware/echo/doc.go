@@ -123,6 +123,13 @@
 // as none and is logged as an error. A handler that must never run unlocked can ask
 // core.AssertHeld.
 //
+// # Who may queue
+//
+// A rule runs before the handler's own checks. Without a precheck, anybody who may send a request can
+// queue for any key, which delays those who may change it, and whoever knows a key of Once gets its
+// stored response. So put authentication in front of the rule, and give it a Precheck if not every
+// caller may have every key. It runs before the lock is asked for, and again before a replay.
+//
 // # What a conflict answers
 //
 //	waited too long, or WithFailFast      409  WAIT_TIMEOUT, LOCK_HELD
@@ -132,6 +139,7 @@
 //	Once: processed, response not kept    409  RESULT_NOT_KEPT
 //	Once: same key, other content         422  FINGERPRINT_MISMATCH
 //	key missing or invalid                400  KEY_INVALID
+//	the precheck refused                  403  FORBIDDEN
 //	body over the limit, or not JSON      413  BODY_TOO_LARGE, 415 MEDIA_TYPE
 //	body not in time, no room for it      408  BODY_TIMEOUT, 503 SPOOL_UNAVAILABLE
 //	store down, engine closed             503  STORE_UNAVAILABLE, STOPPING

@@ -34,6 +34,10 @@ func ProblemOf(err error) Problem {
 // middleware: 499 as from its Proxy, and 503 as from its ContextTimeout.
 func DefaultErrorHandler(c echo.Context, refused *reasons.Refusal) error {
 	p, err := ProblemOf(refused), refused.Err
+	var own *echo.HTTPError
+	if p.Reason == reasons.Forbidden && errors.As(err, &own) { // the precheck's
+		return own
+	}
 	if p.Reason == reasons.Canceled || p.Reason == reasons.DeadlineExceeded {
 		return echo.NewHTTPError(p.Status, p.Detail).SetInternal(err)
 	}

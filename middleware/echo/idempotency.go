@@ -47,11 +47,12 @@ type IdempotencyConfig struct {
 	Optional bool
 
 	Skipper      middleware.Skipper
+	Precheck     func(echo.Context) error
 	ErrorHandler ErrorHandler
 	BodyLimit    int64
 	ResultLimit  int
 	Headers      []string
-	Storable     func(status int) bool
+	Storable     func(Response) bool
 }
 
 // IdempotencyWithConfig is [Locks.Idempotency] with all its settings. It panics if ToMiddleware
@@ -64,7 +65,7 @@ func IdempotencyWithConfig(config IdempotencyConfig) echo.MiddlewareFunc {
 // wrong, and matches core.ErrInvalidOption or errors.ErrUnsupported if an option is.
 func (config IdempotencyConfig) ToMiddleware() (echo.MiddlewareFunc, error) {
 	r, err := httprule.Idempotency(
-		settings(config.Engine, "", nil, config.Options, config.BodyLimit),
+		settings(config.Engine, "", nil, config.Precheck, config.Options, config.BodyLimit),
 		httprule.Memory{ResultLimit: config.ResultLimit, Headers: config.Headers, Storable: config.Storable},
 		httprule.Idempotent{Caller: ofContext(config.Caller), Header: config.Header, Methods: config.Methods, Optional: config.Optional},
 	)

@@ -20,12 +20,16 @@ func face(t testing.TB, r ruletest.Route) *ruletest.Site {
 	if r.Key != nil {
 		key = func(c echo.Context) string { return r.Key(c.Request()) }
 	}
+	var precheck func(echo.Context) error
+	if r.Precheck != nil {
+		precheck = func(c echo.Context) error { return r.Precheck(c.Request()) }
+	}
 	var rule echo.MiddlewareFunc
 	var err error
 	if r.Once {
 		rule, err = lockecho.OnceConfig{
 			Engine: r.Engine, Template: r.Template, Key: key, Options: r.Options, BodyLimit: r.BodyLimit,
-			ResultLimit: r.ResultLimit, Headers: r.Headers, Storable: r.Storable,
+			ResultLimit: r.ResultLimit, Headers: r.Headers, Storable: r.Storable, Precheck: precheck,
 		}.ToMiddleware()
 	} else {
 		rule, err = lockecho.SerializeConfig{

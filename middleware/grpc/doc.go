@@ -112,13 +112,20 @@
 // The response of the first call that succeeds is recorded. Repeats get the same message, with
 // the header "keyturn-replayed: true". A response larger than core.WithResultLimit (64 KiB by
 // default) reaches the first caller and is not kept; repeats get ALREADY_EXISTS. Header and
-// trailer of the first call are not recorded, nor are errors. A response is not kept either if the
+// trailer of the first call are not recorded, nor are errors, nor responses that [Rule.Storable] refuses. A response is not kept either if the
 // call's context had ended when the handler returned: it may be a part. An interceptor in front that
 // sets context.WithoutCancel lets handlers finish, and keeps what they answer.
 //
 // With fence.WithDatabase among the rule's options, the effect and the record are one step, in a
 // transaction that the handler gets from its context (fence.TxFrom). So there is exactly one effect,
 // although servers crash. An error of the handler rolls it back.
+//
+// # Who may queue
+//
+// A rule runs before the handler's own checks. Without a precheck, anybody who may send a request can
+// queue for any key, which delays those who may change it, and whoever knows a key of Once gets its
+// stored response. So put authentication in front of the rule, and give it a [Rule.Precheck] if not every
+// caller may have every key. It runs before the lock is asked for, and again before a replay.
 //
 // # What a refused call gets
 //
@@ -130,6 +137,7 @@
 //	same id, other content (Once)        FAILED_PRECONDITION  FINGERPRINT_MISMATCH
 //	done, response not kept (Once)       ALREADY_EXISTS       RESULT_NOT_KEPT
 //	no key, or an invalid one            INVALID_ARGUMENT     KEY_INVALID
+//	the precheck refused                 PERMISSION_DENIED    FORBIDDEN
 //	store down                           UNAVAILABLE          STORE_UNAVAILABLE     *
 //	engine closed                        UNAVAILABLE          STOPPING              *
 //	recorded or not, not known (Once)    UNAVAILABLE          OUTCOME_UNKNOWN       *

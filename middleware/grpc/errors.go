@@ -80,6 +80,7 @@ var answers = map[refusal.Kind]struct {
 	refusal.Unavailable:         {codes.Unavailable, "locks are not available"},
 	refusal.Closed:              {codes.Unavailable, "the server is stopping"},
 	refusal.Deadlock:            {codes.Internal, "internal error"},
+	refusal.Forbidden:           {codes.PermissionDenied, "not allowed"}, // unless the precheck's error has a status
 	refusal.Panicked:            {codes.Internal, "internal error"},
 	refusal.Internal:            {codes.Internal, "internal error"},
 }
@@ -87,7 +88,7 @@ var answers = map[refusal.Kind]struct {
 func statusOf(method string, err error) *status.Status {
 	kind := refusal.Of(err)
 	var own interface{ GRPCStatus() *status.Status }
-	if kind == refusal.Internal && errors.As(err, &own) { // a key function's
+	if (kind == refusal.Internal || kind == refusal.Forbidden) && errors.As(err, &own) { // a key function's, or a precheck's
 		return own.GRPCStatus()
 	}
 	answer := answers[kind]

@@ -7,8 +7,10 @@ import (
 	"sync/atomic"
 
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/internal/refusal"
 	"github.com/keyturn/keyturn/internal/rule"
 )
 
@@ -27,6 +29,8 @@ type boundRule struct {
 	readsMessage bool
 	messages     bool // each message of a stream takes its own turn
 	handler      ErrorHandler
+	precheck     func(context.Context, proto.Message) error // nil: none
+	storable     func(proto.Message) bool                   // nil: all are
 }
 
 // New checks the rules and makes an interceptor of them. It does no I/O.
@@ -80,7 +84,7 @@ func (r Rule) bind(eng *core.Engine) (*boundRule, error) {
 	}
 	// Once needs the message to tell a repeat from another request.
 	reads := b.usesField || r.takes != nil || r.once
-	return &boundRule{Rule: compiled, method: m, readsMessage: reads, messages: r.messages}, wrong
+	return &boundRule{Rule: compiled, method: m, readsMessage: reads, messages: r.messages, precheck: r.precheck, storable: r.storable}, wrong
 }
 
 // fits checks what is not in the template. A nil method has been reported before.
@@ -94,6 +98,9 @@ func (r Rule) fits(m *method) error {
 	}
 	if r.once && m.streams() {
 		errs = append(errs, errors.New("Once is for unary methods: a stream has no single response to replay"))
+	}
+	if r.storable != nil && !r.once {
+		errs = append(errs, errors.New("Storable is for rules of Once"))
 	}
 	if r.messages && !m.IsStreamingClient() {
 		errs = append(errs, errors.New("the client sends only one message: use a rule for the whole call"))
@@ -115,16 +122,31 @@ func (i *Interceptor) Unary() grpc.UnaryServerInterceptor {
 		if !ok {
 			return handler(ctx, req)
 		}
+		if err := r.check(ctx, req); err != nil {
+			return nil, r.refuse(ctx, rule.Keys{}, err, nil)
+		}
 		from, keys, err := r.keysOf(ctx, req)
 		if err != nil {
 			return nil, r.refuse(ctx, keys, err, nil)
 		}
 		next := func(ctx context.Context) (any, error) { return handler(ctx, req) }
 		if r.Once {
-			return r.once(from, keys, next)
+			return r.once(from, keys, req, next)
 		}
 		return r.serialize(ctx, keys, next)
 	}
+}
+
+// check asks the precheck.
+func (r *boundRule) check(ctx context.Context, message any) error {
+	if r.precheck == nil {
+		return nil
+	}
+	m, _ := message.(proto.Message)
+	if err := r.precheck(ctx, m); err != nil {
+		return &refusal.Denied{Err: err}
+	}
+	return nil
 }
 
 // request returns what the key is made from. A rule that does not read the message accepts any.

@@ -176,6 +176,9 @@ type turn struct {
 
 // takeTurn waits for a message's turn.
 func (r *boundRule) takeTurn(ctx context.Context, m any) (*turn, rule.Keys, error) {
+	if err := r.check(ctx, m); err != nil {
+		return nil, rule.Keys{}, err
+	}
 	_, keys, err := r.keysOf(ctx, m)
 	if err != nil {
 		return nil, keys, err

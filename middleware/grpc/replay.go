@@ -3,6 +3,7 @@ package lockgrpc
 import (
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 
 	"google.golang.org/grpc"
@@ -21,8 +22,11 @@ const ReplayedHeader = "keyturn-replayed"
 // deterministic makes the same content have the same fingerprint.
 var deterministic = proto.MarshalOptions{Deterministic: true}
 
+// errNotStored abandons the claim of an execution whose response reports a failure.
+var errNotStored = errors.New("lockgrpc: the response must not be stored")
+
 // once runs a call once per key and answers its repeats from the record.
-func (r *boundRule) once(from request, keys rule.Keys, next func(context.Context) (any, error)) (any, error) {
+func (r *boundRule) once(from request, keys rule.Keys, req any, next func(context.Context) (any, error)) (any, error) {
 	var digest []byte
 	var err error
 	if !keys.Missing() {
@@ -38,6 +42,9 @@ func (r *boundRule) once(from request, keys rule.Keys, next func(context.Context
 		if response, err = next(ctx); err != nil || r.Info().Shadow { // a shadow stores nothing
 			return nil, err
 		}
+		if m, ok := response.(proto.Message); ok && r.storable != nil && !r.storable(m) {
+			return nil, errNotStored
+		}
 		record, err := r.method.record(response)
 		if err != nil {
 			return nil, r.refuse(ctx, keys, err, nil)
@@ -47,8 +54,13 @@ func (r *boundRule) once(from request, keys rule.Keys, next func(context.Context
 	switch {
 	case refused != nil:
 		return nil, r.refuse(from.ctx, keys, refused, own)
+	case own == errNotStored:
+		return response, nil
 	case !out.Duplicate:
 		return response, own
+	}
+	if err := r.check(from.ctx, req); err != nil { // the call may have waited for long
+		return nil, r.refuse(from.ctx, keys, err, nil)
 	}
 	if response, err = r.method.replay(out.Result); err != nil {
 		return nil, r.refuse(from.ctx, keys, err, nil)

@@ -21,6 +21,8 @@ type Rule struct {
 	messages bool // each message of a stream takes its own turn
 	template string
 	options  []core.CallOption
+	precheck func(context.Context, proto.Message) error
+	storable func(proto.Message) bool
 	defaults [][]core.CallOption // levels below the options
 
 	// For an annotated method:
@@ -35,6 +37,24 @@ type Rule struct {
 	keys   func(request) ([]string, error)
 	nilKey bool
 	takes  reflect.Type // the type T of its requests
+}
+
+// Precheck returns the rule with a function that refuses calls before they ask for the lock: whoever
+// may not do what the handler does must not queue for its key, or get a stored response. It runs
+// again before a replay. An error with a status is the call's error, any other one is
+// PERMISSION_DENIED. message is nil for a stream whose key does not need the first message, and each of
+// the messages with [SerializeMessages]. It must not wait for locks.
+func (r Rule) Precheck(check func(ctx context.Context, message proto.Message) error) Rule {
+	r.precheck = check
+	return r
+}
+
+// Storable returns the rule of [Once] with a function that says whether a response is stored. If it is
+// not, the execution counts as failed, and a repeat runs the handler again. It is for services that
+// send errors in their responses. By default all are stored.
+func (r Rule) Storable(storable func(response proto.Message) bool) Rule {
+	r.storable = storable
+	return r
 }
 
 // Serialize runs calls of method one at a time per key.

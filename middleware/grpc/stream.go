@@ -40,6 +40,11 @@ func (i *Interceptor) Stream() grpc.StreamServerInterceptor {
 				from.message = held.first.ProtoReflect()
 			}
 		}
+		if err == nil {
+			if err := r.check(from.ctx, held.first); err != nil {
+				return r.refuse(from.ctx, rule.Keys{}, err, nil)
+			}
+		}
 		keys, err := r.streamKeys(from, err)
 		if err != nil {
 			return err

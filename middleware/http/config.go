@@ -25,6 +25,10 @@ type SerializeConfig struct {
 
 	// Skipper returns true for requests that pass without a lock. Nil: none does.
 	Skipper func(*http.Request) bool
+	// Precheck refuses requests before they ask for the lock: whoever may not do what the handler
+	// does must not queue for its key, or get a stored response. It runs again before a replay. Its
+	// error is answered with 403, or by the ErrorHandler. It must not wait for locks. Nil: none.
+	Precheck func(*http.Request) error
 	// ErrorHandler answers refusals. It gets the reason, the rule, the key and when to come
 	// again; [ProblemOf] says what the default answer is. nil: [DefaultErrorHandler].
 	//
@@ -47,7 +51,7 @@ type SerializeConfig struct {
 // ToMiddleware checks the config and makes the middleware. The error joins everything that is
 // wrong. It does no I/O.
 func (config SerializeConfig) ToMiddleware() (func(http.Handler) http.Handler, error) {
-	s := settings(config.Engine, config.Template, config.Key, config.Options, config.BodyLimit)
+	s := settings(config.Engine, config.Template, config.Key, config.Precheck, config.Options, config.BodyLimit)
 	s.StreamBody = config.StreamBody
 	if config.Keys != nil {
 		s.Keys = func(x httprule.Exchange) ([]string, error) { return config.Keys(x.Request()) }
@@ -66,6 +70,7 @@ type OnceConfig struct {
 	Options  []core.CallOption
 
 	Skipper      func(*http.Request) bool
+	Precheck     func(*http.Request) error
 	ErrorHandler ErrorHandler
 	BodyLimit    int64
 
@@ -78,20 +83,26 @@ type OnceConfig struct {
 	// A repeat gets the stored headers, and anybody who knows the key can send one. So a name
 	// such as Set-Cookie gives one user's session to another.
 	Headers []string
-	// Storable reports, by its status, whether a response is stored. If it is not, the execution
-	// counts as failed, and a repeat runs. Nil: [DefaultStorable].
-	Storable func(status int) bool
+	// Storable reports whether a response is stored. If it is not, the execution counts as failed,
+	// and a repeat runs. Services that answer errors with 200 look at the body. Nil:
+	// [DefaultStorable], by the status alone.
+	Storable func(Response) bool
 }
 
 // ToMiddleware checks the config and makes the middleware. The error joins everything that is
 // wrong. It does no I/O.
 func (config OnceConfig) ToMiddleware() (func(http.Handler) http.Handler, error) {
 	r, err := httprule.Once(
-		settings(config.Engine, config.Template, config.Key, config.Options, config.BodyLimit),
+		settings(config.Engine, config.Template, config.Key, config.Precheck, config.Options, config.BodyLimit),
 		httprule.Memory{ResultLimit: config.ResultLimit, Headers: config.Headers, Storable: config.Storable},
 	)
 	return middleware(r, err, config.Skipper, config.ErrorHandler)
 }
+
+// Response is what a handler has answered, for [OnceConfig]. Body has its beginning: all of it up to
+// 64 KiB, or up to the ResultLimit if that is more; nil if a larger one was sent at once. Neither
+// Header nor Body must be changed or kept.
+type Response = httprule.Response
 
 // DefaultStorable reports whether a response with this status is stored, and given again: the
 // handler's answer to the request, success or error, as
@@ -99,10 +110,14 @@ func (config OnceConfig) ToMiddleware() (func(http.Handler) http.Handler, error)
 // are not stored: 401, 408, 409, 423, 425, 429, and all from 500 on.
 func DefaultStorable(status int) bool { return httprule.DefaultStorable(status) }
 
-func settings(eng *core.Engine, template string, key func(*http.Request) string, opts []core.CallOption, bodyLimit int64) httprule.Settings {
-	return httprule.Settings{
+func settings(eng *core.Engine, template string, key func(*http.Request) string, precheck func(*http.Request) error, opts []core.CallOption, bodyLimit int64) httprule.Settings {
+	s := httprule.Settings{
 		Package: "lockhttp", Engine: eng, Template: template, Key: ofRequest(key), Options: opts, BodyLimit: bodyLimit,
 	}
+	if precheck != nil {
+		s.Precheck = func(x httprule.Exchange) error { return precheck(x.Request()) }
+	}
+	return s
 }
 
 // ofRequest turns a function of the request into one of the exchange. nil stays nil.

@@ -101,7 +101,8 @@
 // refused with 422. Other headers do not count.
 //
 // Responses that delay the work, such as 429, or ask for credentials, and all from 500 on are
-// not stored ([DefaultStorable]). After these a repeat runs the handler again. A panic stores
+// not stored ([DefaultStorable]; [OnceConfig] can decide by the body, for errors sent as 200).
+// After these a repeat runs the handler again. A panic stores
 // nothing either.
 //
 // A response over the limit, or one that took over the connection, reaches its client. The
@@ -151,6 +152,13 @@
 // routers that can list their routes. A handler that must never run unlocked can ask
 // core.AssertHeld.
 //
+// # Who may queue
+//
+// A rule runs before the handler's own checks. Without a precheck, anybody who may send a request can
+// queue for any key, which delays those who may change it, and whoever knows a key of Once gets its
+// stored response. So put authentication in front of the rule, and give it a Precheck if not every
+// caller may have every key. It runs before the lock is asked for, and again before a replay.
+//
 // # What a conflict answers
 //
 //	waited too long, or WithFailFast      409  WAIT_TIMEOUT, LOCK_HELD
@@ -160,6 +168,7 @@
 //	Once: processed, response not kept    409  RESULT_NOT_KEPT
 //	Once: same key, other content         422  FINGERPRINT_MISMATCH
 //	key missing or invalid                400  KEY_INVALID
+//	the precheck refused                  403  FORBIDDEN
 //	body over the limit, or not JSON      413  BODY_TOO_LARGE, 415 MEDIA_TYPE
 //	body not in time, no room for it      408  BODY_TIMEOUT, 503 SPOOL_UNAVAILABLE
 //	store down, engine closed             503  STORE_UNAVAILABLE, STOPPING

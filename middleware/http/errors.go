@@ -56,6 +56,7 @@ var answers = map[refusal.Kind]struct {
 	refusal.Unavailable:         {http.StatusServiceUnavailable, "Locks are not available."},
 	refusal.Closed:              {http.StatusServiceUnavailable, "The server is stopping."},
 	refusal.Deadlock:            {http.StatusInternalServerError, serversFault},
+	refusal.Forbidden:           {http.StatusForbidden, "This is not allowed."},
 	refusal.Panicked:            {http.StatusInternalServerError, serversFault},
 	refusal.Internal:            {http.StatusInternalServerError, serversFault},
 }

@@ -44,18 +44,19 @@ type IdempotencyConfig struct {
 	Optional bool
 
 	Skipper      func(*http.Request) bool
+	Precheck     func(*http.Request) error
 	ErrorHandler ErrorHandler
 	BodyLimit    int64
 	ResultLimit  int
 	Headers      []string
-	Storable     func(status int) bool
+	Storable     func(Response) bool
 }
 
 // ToMiddleware checks the config and makes the middleware. The error joins everything that is
 // wrong, and matches core.ErrInvalidOption or errors.ErrUnsupported if an option is.
 func (config IdempotencyConfig) ToMiddleware() (func(http.Handler) http.Handler, error) {
 	r, err := httprule.Idempotency(
-		settings(config.Engine, "", nil, config.Options, config.BodyLimit),
+		settings(config.Engine, "", nil, config.Precheck, config.Options, config.BodyLimit),
 		httprule.Memory{ResultLimit: config.ResultLimit, Headers: config.Headers, Storable: config.Storable},
 		httprule.Idempotent{Caller: ofRequest(config.Caller), Header: config.Header, Methods: config.Methods, Optional: config.Optional},
 	)

@@ -67,7 +67,7 @@ func TestIdempotency(t *testing.T) {
 		{name: "a body over the limit", body: strings.Repeat("x", 1<<20+1), status: 413, reason: "BODY_TOO_LARGE"},
 		{name: "skipped", config: lockhttp.IdempotencyConfig{Skipper: func(r *http.Request) bool { return true }}, want: run},
 		{name: "over the result limit", config: lockhttp.IdempotencyConfig{ResultLimit: 20}, status: 409, reason: "RESULT_NOT_KEPT"},
-		{name: "a status that is not stored", config: lockhttp.IdempotencyConfig{Storable: func(status int) bool { return status != 201 }}, want: run},
+		{name: "a status that is not stored", config: lockhttp.IdempotencyConfig{Storable: func(r lockhttp.Response) bool { return r.Status != 201 }}, want: run},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			config := tt.config

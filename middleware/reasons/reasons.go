@@ -25,6 +25,8 @@ const (
 	RolledBack = "ROLLED_BACK"
 	// KeyInvalid: the request has not what makes the key, or it makes no valid one.
 	KeyInvalid = "KEY_INVALID"
+	// Forbidden: the rule's precheck refused the request before it asked for the lock.
+	Forbidden = "FORBIDDEN"
 	// StoreUnavailable: the store of the locks could not answer.
 	StoreUnavailable = "STORE_UNAVAILABLE"
 	// Stopping: this server is stopping; another one can serve the request.

@@ -37,6 +37,7 @@ var answers = map[refusal.Kind]func(ctx context.Context, refused, own error) err
 	refusal.Closed:              waitForStore,
 	refusal.Deadlock:            fail,
 	refusal.Panicked:            fail,
+	refusal.Forbidden:           fail, // jobs have no prechecks
 	refusal.Internal:            fail,
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/middleware/http"
 )
 
 // StoredResponses tests that stored responses come back with status, headers and body.
@@ -84,7 +85,7 @@ func StoredResponses(t *testing.T, face Face) {
 // WhatIsStored tests that the status decides what is stored, unless the rule has its own
 // function.
 func WhatIsStored(t *testing.T, face Face) {
-	check := func(status int, storable func(int) bool, stored bool) {
+	check := func(status int, storable func(lockhttp.Response) bool, stored bool) {
 		var calls atomic.Int64
 		s := face(t, Route{Once: true, Storable: storable, Handler: counted(&calls, func(w http.ResponseWriter, _ *http.Request) { write(w, status, "text") })})
 		first, again := s.Do("POST", "/1", ""), s.Do("POST", "/1", "")
@@ -101,8 +102,8 @@ func WhatIsStored(t *testing.T, face Face) {
 	} {
 		check(status, nil, stored)
 	}
-	check(503, func(int) bool { return true }, true)
-	check(200, func(int) bool { return false }, false)
+	check(503, func(lockhttp.Response) bool { return true }, true)
+	check(200, func(lockhttp.Response) bool { return false }, false)
 }
 
 // ResultLimits: a response over the limit reaches its client whole, and the handler does not

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/middleware/http"
 )
 
 // Route is a route for all methods with one rule.
@@ -26,7 +27,8 @@ type Route struct {
 	// For Once:
 	ResultLimit int
 	Headers     []string
-	Storable    func(status int) bool
+	Storable    func(lockhttp.Response) bool
+	Precheck    func(*http.Request) error
 
 	HTTP2  bool
 	Server func(*http.Server) // changes the server before it starts; nil: nothing
@@ -51,7 +53,7 @@ func Run(t *testing.T, face Face) {
 		"Levels": Levels, "ManyRequests": ManyRequests,
 		"LateHeaders": LateHeaders, "StoredHeaders": StoredHeaders,
 		"StoredResponses": StoredResponses, "WhatIsStored": WhatIsStored, "ResultLimits": ResultLimits, "Streams": Streams,
-		"WholeAnswers": WholeAnswers, "CutStreams": CutStreams, "Retention": Retention, "Twins": Twins, "Fingerprints": Fingerprints,
+		"Prechecks": Prechecks, "EarlyRelease": EarlyRelease, "ErrorsAs200": ErrorsAs200, "WholeAnswers": WholeAnswers, "CutStreams": CutStreams, "Retention": Retention, "Twins": Twins, "Fingerprints": Fingerprints,
 		"LossStoresNothing": LossStoresNothing,
 		"SlowBodies":        SlowBodies, "SlowReaders": SlowReaders, "BrokenBodies": BrokenBodies,
 		"PanickingHandlers": PanickingHandlers, "Bodies": Bodies, "ExpectContinue": ExpectContinue,

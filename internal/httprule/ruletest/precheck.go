@@ -1,0 +1,112 @@
+package ruletest
+
+import (
+	"bytes"
+	"errors"
+	"net/http"
+	"sync/atomic"
+	"testing"
+
+	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/middleware/http"
+)
+
+// Prechecks refuse a request before it can queue for a key, and before it gets a stored response.
+func Prechecks(t *testing.T, face Face) {
+	var denied atomic.Bool
+	var calls atomic.Int64
+	store := NewStore()
+	s := face(t, Route{
+		Engine: NewEngine(t, store), Once: true, Handler: counted(&calls, Done),
+		Precheck: func(r *http.Request) error {
+			if denied.Load() {
+				return errors.New("no member of this group")
+			}
+			return nil
+		},
+	})
+	denied.Store(true)
+	s.Do("POST", "/1", "").Problem(t, 403, "FORBIDDEN")
+	if n := store.Requests(); n != 0 || calls.Load() != 0 {
+		t.Errorf("%d requests for the lock, %d calls", n, calls.Load())
+	}
+	denied.Store(false)
+	s.Do("POST", "/1", "")
+	if a := s.Do("POST", "/1", ""); !a.Replayed() {
+		t.Errorf("%+v", a)
+	}
+	denied.Store(true)
+	s.Do("POST", "/1", "").Problem(t, 403, "FORBIDDEN")
+
+	// One that becomes forbidden while it waits gets no stored response.
+	denied.Store(false)
+	running, goOn := make(chan struct{}), make(chan struct{})
+	s = face(t, Route{
+		Engine: NewEngine(t, store), Once: true, Template: "other:{path.id}",
+		Precheck: func(*http.Request) error {
+			if denied.Load() {
+				return errors.New("no member of this group")
+			}
+			return nil
+		},
+		Handler: func(w http.ResponseWriter, r *http.Request) {
+			close(running)
+			<-goOn
+			Done(w, r)
+		},
+	})
+	answers := make(chan Answer, 2)
+	post := func() { answers <- s.Do("POST", "/1", "") }
+	go post()
+	Receive(t, "the handler", running)
+	go post()
+	Until(t, "the twin to wait", func() bool { return store.Asked() == 1 })
+	denied.Store(true)
+	close(goOn)
+	first, second := Receive(t, "an answer", answers), Receive(t, "an answer", answers)
+	if first.Status+second.Status != 200+403 {
+		t.Errorf("%+v, %+v", first, second)
+	}
+}
+
+// EarlyRelease: the handler gives the key back, and answers as if it had it.
+func EarlyRelease(t *testing.T, face Face) {
+	eng := NewEngine(t, NewStore())
+	s := face(t, Route{Engine: eng, Handler: func(w http.ResponseWriter, r *http.Request) {
+		if err := core.ReleaseEarly(r.Context()); err != nil {
+			t.Error(err)
+		}
+		if IsHeld(t, eng, "k:1") || r.Context().Err() != nil {
+			t.Errorf("held, or the context has ended: %v", r.Context().Err())
+		}
+		Done(w, r)
+	}})
+	if a := s.Do("POST", "/1", ""); a.Status != 200 || a.Body != "done" {
+		t.Errorf("%+v", a)
+	}
+}
+
+// ErrorsAs200: a service that answers errors with 200 says by the body which of them are not stored.
+func ErrorsAs200(t *testing.T, face Face) {
+	var calls atomic.Int64
+	s := face(t, Route{
+		Once: true,
+		Storable: func(r lockhttp.Response) bool {
+			return lockhttp.DefaultStorable(r.Status) && r.Header.Get("Content-Type") == "text/plain" && !bytes.Contains(r.Body, []byte(`"errCode":500`))
+		},
+		Handler: counted(&calls, func(w http.ResponseWriter, r *http.Request) {
+			if calls.Load() == 1 {
+				write(w, 200, `{"errCode":500,"errMsg":"database is down"}`)
+				return
+			}
+			write(w, 200, `{"errCode":0}`)
+		}),
+	})
+	s.Do("POST", "/1", "")
+	if a := s.Do("POST", "/1", ""); a.Replayed() || a.Body != `{"errCode":0}` {
+		t.Errorf("the repeat of a failure: %+v", a)
+	}
+	if a := s.Do("POST", "/1", ""); !a.Replayed() || a.Body != `{"errCode":0}` || calls.Load() != 2 {
+		t.Errorf("the repeat of a success: %+v after %d calls", a, calls.Load())
+	}
+}

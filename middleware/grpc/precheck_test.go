@@ -1,0 +1,100 @@
+package lockgrpc_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/keyturn/keyturn/core"
+	lockgrpc "github.com/keyturn/keyturn/middleware/grpc"
+	"github.com/keyturn/keyturn/middleware/grpc/internal/testpb"
+	"github.com/keyturn/keyturn/middleware/reasons"
+)
+
+// TestPrecheck: whoever may not call the handler does not queue for its key, and gets no stored response.
+func TestPrecheck(t *testing.T) {
+	var denied atomic.Pointer[error]
+	precheck := func(_ context.Context, m proto.Message) error {
+		if _, ok := m.(*testpb.SetStatusRequest); !ok {
+			t.Errorf("the message is a %T", m)
+		}
+		if err := denied.Load(); err != nil {
+			return *err
+		}
+		return nil
+	}
+	var runs atomic.Int32
+	eng := memory(t)
+	c := serve(t, counting(&runs), locks(t, eng, lockgrpc.Once(setStatus, byMessage).Precheck(precheck)))
+	deny := func(err error) { denied.Store(&err) }
+
+	lease, err := eng.Acquire(bounded(t), "once:message:a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	deny(errors.New("no member"))
+	if _, err := c.SetStatus(bounded(t), message("a", 1)); status.Code(err) != codes.PermissionDenied || reason(t, err) != reasons.Forbidden {
+		t.Errorf("denied: %v", err)
+	}
+	deny(status.Error(codes.NotFound, "no such group"))
+	if _, err := c.SetStatus(bounded(t), message("a", 1)); status.Code(err) != codes.NotFound {
+		t.Errorf("with a status: %v", err)
+	}
+	if err := lease.Release(bounded(t)); err != nil {
+		t.Error(err)
+	}
+	denied.Store(nil)
+	if _, err := c.SetStatus(bounded(t), message("a", 1)); err != nil || runs.Load() != 1 {
+		t.Errorf("allowed: %v", err)
+	}
+	deny(errors.New("no member any more"))
+	if _, err := c.SetStatus(bounded(t), message("a", 1)); status.Code(err) != codes.PermissionDenied {
+		t.Errorf("the stored response: %v", err)
+	}
+}
+
+// TestStorable: a response that reports a failure is not given again.
+func TestStorable(t *testing.T) {
+	var runs atomic.Int32
+	c := serve(t, &server{setStatus: func(context.Context, *testpb.SetStatusRequest) (*testpb.SetStatusResponse, error) {
+		if n := runs.Add(1); n > 1 {
+			return &testpb.SetStatusResponse{Text: fmt.Sprint("run ", n)}, nil
+		}
+		return &testpb.SetStatusResponse{Text: "database is down"}, nil
+	}}, locks(t, memory(t), lockgrpc.Once(setStatus, byMessage).Storable(func(m proto.Message) bool {
+		return m.(*testpb.SetStatusResponse).GetText() != "database is down"
+	})))
+	for n, want := range []string{"database is down", "run 2", "run 2"} {
+		var header metadata.MD
+		resp, err := c.SetStatus(bounded(t), message("a", 1), grpc.Header(&header))
+		if err != nil || resp.GetText() != want || len(header.Get(lockgrpc.ReplayedHeader)) != n/2 {
+			t.Errorf("call %d: %v, %v, %v", n, resp, err, header)
+		}
+	}
+	if _, err := lockgrpc.New(memory(t), lockgrpc.Serialize(setStatus, byMessage).Storable(func(proto.Message) bool { return true })); err == nil {
+		t.Error("Storable without Once")
+	}
+}
+
+// TestReleaseEarlyInAHandler: the next call comes in while the handler goes on.
+func TestReleaseEarlyInAHandler(t *testing.T) {
+	eng := memory(t)
+	c := serve(t, &server{setStatus: func(ctx context.Context, _ *testpb.SetStatusRequest) (*testpb.SetStatusResponse, error) {
+		if err := core.ReleaseEarly(ctx); err != nil {
+			t.Error(err)
+		}
+		free(t, eng, "user:1")
+		return &testpb.SetStatusResponse{Text: "done"}, ctx.Err()
+	}}, locks(t, eng, lockgrpc.Serialize(setStatus, "user:{user_id}")))
+	if resp, err := c.SetStatus(bounded(t), message("a", 1)); err != nil || resp.GetText() != "done" {
+		t.Errorf("%v, %v", resp, err)
+	}
+}
