@@ -172,6 +172,11 @@
 // instead. A call for a key that its caller holds in another mode, or for Once, fails with
 // INTERNAL, because it could never get its turn.
 //
+// # Frameworks that make the server
+//
+// [NewLate] makes the interceptors before there is an engine, and [Late.Bind] gives it to them.
+// [Interceptor.Registrar] is for services that only get a registrar.
+//
 // # Order of interceptors
 //
 // Interceptors that have to see everything come outermost: recovery, logging, metrics. The
