@@ -33,6 +33,7 @@ func TestOpen(t *testing.T) {
 				t.Errorf("%v after %v", err, time.Since(start))
 			}
 			time.Sleep(time.Minute)
+			synctest.Wait()
 			if asked != 4 || told != answer {
 				t.Errorf("asked %d times, told %v", asked, told)
 			}
