@@ -30,7 +30,7 @@ func face(outer ...gin.HandlerFunc) ruletest.Face {
 		if r.Once {
 			rule, err = lockhttp.OnceConfig{
 				Engine: r.Engine, Template: r.Template, Key: r.Key, Options: r.Options, BodyLimit: r.BodyLimit,
-				ResultLimit: r.ResultLimit, Headers: r.Headers, Storable: r.Storable,
+				ResultLimit: r.ResultLimit, Headers: r.Headers, Storable: r.Storable, Precheck: r.Precheck,
 			}.ToMiddleware()
 		} else {
 			rule, err = lockhttp.SerializeConfig{
