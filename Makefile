@@ -23,6 +23,7 @@ EVERYTHING = $$(go list -m -f '{{.Dir}}/...')
 .PHONY: test
 test: packages ## Run the tests of every package with the race detector, in some minutes
 	@$(TEST) -short $(EVERYTHING)
+	@$(MAKE) simulate
 
 .PHONY: test-all
 test-all: packages $(TOOLS) ## Also the histories, the long tests, the lowest versions, and each module from outside
