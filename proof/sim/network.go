@@ -17,7 +17,6 @@ type network struct {
 
 	mu    sync.Mutex
 	taken map[time.Time]bool // moments at which something happens
-	conns uint64
 }
 
 // at does something after a delay, at a moment of its own.
