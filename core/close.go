@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/core/observe"
@@ -17,9 +18,11 @@ import (
 // does not answer, Close returns up to [WithReleaseTimeout] after ctx has ended, plus the time of
 // the store's own Close.
 //
-// The error joins up to three errors:
+// The error joins up to four errors:
 //
 //   - ctx's, with the number of leases that were taken away;
+//   - one that matches ErrUnavailable, if a call to the store did not return although its context had
+//     ended, for example because a hook of the store's client hangs;
 //   - one that matches ErrOutcomeUnknown, if the store did not answer all releases;
 //   - the error of the store's Close.
 //
@@ -46,14 +49,29 @@ func (e *Engine) Close(ctx context.Context) error {
 	if n := e.revokeAll(); n > 0 {
 		cut = fmt.Errorf("keyturn: closed with %d leases still held: %w", n, ctx.Err())
 	}
-	<-lc.idle // acquisitions under way end at once, because their contexts have ended
+	stuck := lc.awaitIdle(e.releaseTimeout)
 	e.watchdog.Close()
 	lc.tidying.Wait()
 	owed := e.debts.close()
-	lc.err = errors.Join(cut, owed, e.store.Close())
+	lc.err = errors.Join(cut, stuck, owed, e.store.Close())
 	close(lc.done)
 	return lc.err
 }
+
+// awaitIdle waits for the acquisitions under way. Their contexts have ended, so they end at once,
+// unless the store does not keep its contract: then Close must not hang with it.
+func (lc *lifecycle) awaitIdle(most time.Duration) error {
+	timer := time.NewTimer(most)
+	defer timer.Stop()
+	select {
+	case <-lc.idle:
+		return nil
+	case <-timer.C:
+		return &driver.UnavailableError{Op: "close", Err: errStuck}
+	}
+}
+
+var errStuck = errors.New("a call that the engine has ended does not return")
 
 // await is a second call of Close.
 func (lc *lifecycle) await(ctx context.Context) error {

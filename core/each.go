@@ -45,7 +45,8 @@ const maxItems = 1000
 // item whose key is held gets an Err that matches ErrHeld: deliver it again. The second of two items
 // with one key is a duplicate of the first.
 //
-// fn holds the keys of all fresh items. Its context ends as soon as one of them is lost. The returned
+// fn sets Result and Err of the items, and must leave their keys and their order as they are. It holds the
+// keys of all fresh items. Its context ends as soon as one of them is lost. The returned
 // error is about the call: more items than 1000, a wrong option, or [WithExecutor], whose transactions
 // have one key each. The options are those of Once; [WithMaxWait] bounds the wait for a silent store.
 func (e *Engine) OnceEach(ctx context.Context, items []Item, fn func(ctx context.Context, fresh []int) error, opts ...CallOption) error {

@@ -53,3 +53,39 @@ func TestCloseEndsInTimeHoweverManyAreHeld(t *testing.T) {
 		})
 	}
 }
+
+// Close hung for ever with a call to the store that did not return, such as one in a hook of the store's
+// client.
+func TestCloseDoesNotHangWithTheStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const timeout = 5 * time.Second
+		s := newSpy()
+		goOn := make(chan struct{})
+		s.change(func() {
+			s.onAcquire = func(context.Context, driver.Request) error {
+				<-goOn
+				return errDown
+			}
+		})
+		eng, err := core.New(s, core.WithReleaseTimeout(timeout))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var all sync.WaitGroup
+		all.Go(func() {
+			if _, err := eng.Acquire(context.Background(), "k"); err == nil {
+				t.Error("a lease of a closed engine")
+			}
+		})
+		synctest.Wait()
+		began := time.Now()
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		wantOnly(t, eng.Close(ctx), core.ErrUnavailable)
+		if took := time.Since(began); took > time.Second+timeout {
+			t.Errorf("closed after %v", took)
+		}
+		close(goOn)
+		all.Wait()
+	})
+}

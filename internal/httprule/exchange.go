@@ -38,6 +38,10 @@ type worker interface{ work() *Work }
 // Work is what a rule keeps for one exchange. The exchange embeds it, so that a request costs
 // one allocation for both. The zero value is ready.
 type Work struct {
+	// TimedOut: a middleware inside of the rule has ended the handler's context by a deadline of its own. So
+	// the response may be a part, although the request's context goes on.
+	TimedOut bool
+
 	request  request
 	response heldResponse
 }

@@ -71,7 +71,11 @@ func (r *Rule) once(w http.ResponseWriter, x Exchange) error {
 	out, refused, _ := r.rule.RunOnce(x.Request().Context(), keys, func(ctx context.Context) ([]byte, error) {
 		// Only the response tells whether an error is a result, such as 404, or a failure.
 		failed = x.Handle(ctx, h, true)
-		return r.memory.record(h, failed)
+		stored, err := r.memory.record(h, failed)
+		if err == nil && work.TimedOut { // as after the end of ctx: see rule.RunOnce
+			err = core.ErrSkipResult
+		}
+		return stored, err
 	}, core.WithFingerprint(content), core.WithResultLimit(r.memory.limit))
 	if refused == nil && out.Duplicate {
 		h.end()

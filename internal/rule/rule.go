@@ -113,6 +113,9 @@ func (r *Rule[R]) several(keys []string, err error) (Keys, error) {
 	if len(keys) == 0 {
 		return Keys{}, fmt.Errorf("key function: %w", keytmpl.ErrMissingValue)
 	}
+	if len(keys) > driver.MaxClaims { // how many often depends on the request: it is the caller's fault
+		return Keys{}, fmt.Errorf("key function: %w: %d keys; the maximum is %d", core.ErrInvalidKey, len(keys), driver.MaxClaims)
+	}
 	for _, k := range keys {
 		if err := r.check(k); err != nil {
 			return Keys{}, err

@@ -94,6 +94,8 @@ func (x *exchange) Handle(ctx context.Context, w http.ResponseWriter, answered b
 	x.inner.Status = http.StatusOK // Echo's initial value
 	c.SetResponse(&x.inner)
 	defer func() {
+		// A middleware such as ContextTimeout leaves its request here, whose context it has cancelled by now.
+		x.TimedOut = errors.Is(c.Request().Context().Err(), context.DeadlineExceeded)
 		c.SetRequest(req)
 		c.SetResponse(res)
 	}()

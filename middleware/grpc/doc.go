@@ -186,5 +186,6 @@
 // others wait. Metadata is what the client sends. If an identity is part of a key, the
 // authentication must set it, with metadata.NewIncomingContext. Then comes the lock. Inside of
 // it comes what belongs to the work, such as a transaction, which has to commit before the lock
-// is free.
+// is free. A timeout comes outside of a rule of Once: the rule cannot see that a context further inside
+// has ended, and would keep the part of an answer that a handler returns then.
 package lockgrpc

@@ -25,7 +25,8 @@ type renewal struct {
 	*send.Request
 	claims []driver.Claim
 	grant  driver.Grant
-	to     *error // where the answer goes
+	to     *error // the lease's answer
+	err    error  // its own answer
 }
 
 // Renew implements [driver.Store].
@@ -57,6 +58,7 @@ func (s *Store) Renew(ctx context.Context, grants []driver.Grant) []error {
 		})
 	}
 	trips.Wait()
+	settle(renewals)
 	return errs
 }
 
@@ -95,6 +97,7 @@ func (s *Store) Downgrade(ctx context.Context, g driver.Grant) error {
 		batch = append(batch, renewal{Request: r, claims: claims, grant: g, to: &err})
 	}
 	s.send(ctx, "downgrade", batch)
+	settle(batch)
 	return err
 }
 
@@ -105,12 +108,20 @@ func (s *Store) send(ctx context.Context, op string, batch []renewal) {
 		reqs[i] = r.Request
 	}
 	answered := s.sender.Await(ctx, nil, reqs)
-	for _, r := range batch {
-		var err error = &driver.UnavailableError{Op: op, Key: r.claims[0].Key, Err: silence(ctx)}
+	for i := range batch {
+		r := &batch[i]
+		r.err = &driver.UnavailableError{Op: op, Key: r.claims[0].Key, Err: silence(ctx)}
 		if answered {
-			err = verdict(r.Request, op, r.claims, r.grant)
+			r.err = verdict(r.Request, op, r.claims, r.grant)
 		}
-		*r.to = worse(*r.to, err)
+	}
+}
+
+// settle makes the answer about each lease of the answers about its parts, which may have been in several
+// batches.
+func settle(renewals []renewal) {
+	for _, r := range renewals {
+		*r.to = worse(*r.to, r.err)
 	}
 }
 

@@ -69,7 +69,8 @@ const tidyTimeout = 5 * time.Second
 // have a ReadTimeout, as go-redis sets it by default. Without one, a connection that hangs
 // keeps a goroutine until the operating system gives it up. Every request passes the hooks that
 // client has by now, on a Cluster those of its nodes (OnNewNode); hooks that are added later, or to the
-// client of a Cluster itself, miss some.
+// client of a Cluster itself, miss some. A hook that blocks keeps the caller, whatever its context says, and
+// one that panics may end the program: some requests are on goroutines of the store.
 //
 // The error joins every [*driver.OptionError].
 func New(client redis.UniversalClient, opts ...Option) (*Store, error) {

@@ -18,6 +18,7 @@ type server struct {
 	plain, others, patient gather.Gather[*Request]
 
 	client hooked.Client // the caller's client with a short timeout; nil: it is not the client of one server
+	direct bool          // a caller may send on its own goroutine: a dial ends with its context
 	addr   string
 	well   atomic.Bool // the last request was answered, and soon enough for quickTimeout
 	ill    atomic.Bool // the last request was not answered
@@ -44,9 +45,15 @@ func newServer(c *redis.Client) *server {
 		d = min(d, limit)
 	}
 	return &server{
-		client: hooked.WithTimeout(c, d), addr: c.Options().Addr, limits: sync.Pool{New: func() any { return new(timeout) }},
+		client: hooked.WithTimeout(c, d), direct: direct(c.Options()), addr: c.Options().Addr,
+		limits: sync.Pool{New: func() any { return new(timeout) }},
 	}
 }
+
+// direct reports whether a dial ends with its context. That of TLS does not in go-redis, which uses
+// tls.DialWithDialer: if a server accepts connections and is silent then, it takes the DialTimeout, 5 s. Nor
+// does a function that returns credentials.
+func direct(o *redis.Options) bool { return o.TLSConfig == nil && o.CredentialsProvider == nil }
 
 const (
 	// batchSize is the largest batch. The script of such a batch takes well below one or two

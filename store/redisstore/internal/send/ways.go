@@ -21,7 +21,7 @@ func (s *Sender) sendAlone(ctx context.Context, r *Request) bool {
 	}
 	name := r.Slot(s.Names)
 	n := s.servers.quick(name)
-	if n == nil || n.client == nil || !n.with(r).Enter() {
+	if n == nil || !n.direct || !n.with(r).Enter() {
 		return false
 	}
 	defer n.with(r).Leave()
