@@ -59,7 +59,7 @@ func TestForeignClients(t *testing.T) {
 	cli(t, server, "", "SET", "lock:k", uuid, "NX", "PX", "60000")
 	cli(t, server, "0", "EVAL", compareAndDelete, "1", "lock:k", uuid)
 	release(t, s, g)
-	cli(t, server, "OK", "SET", "lock:k", uuid, "NX", "PX", "50")
+	cli(t, server, "OK", "SET", "lock:k", uuid, "NX", "PX", "500")
 	w = enqueue(t, s, "w2", "k", time.Minute) // until theirs runs out
 	w.granted(soon)
 }

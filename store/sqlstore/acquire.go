@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
@@ -22,7 +23,7 @@ type acquisition struct {
 	req   driver.Request
 	once  bool          // a record serves as well as the lease
 	asked bool          // at least once
-	lost  bool          // a question had no answer, and may still be under way
+	lost  atomic.Bool   // a question had no answer, and may still be under way; a withdrawal beside it reads this
 	sent  bool          // a question may have been carried out, so something may be left behind
 	tried bool          // one statement was not enough: a transaction comes next
 	wake  waitloop.Bell // nil: it does not wait
@@ -150,7 +151,7 @@ func (a *acquisition) undo() {
 		return answered && err == nil
 	}
 	done := waitloop.Insist(a.s.life, over, withdrawn)
-	if !a.lost {
+	if !a.lost.Load() {
 		return
 	}
 	// TCP may still deliver a question that was given up, also on a connection that was closed.
@@ -171,7 +172,7 @@ func (a *acquisition) ask(ctx context.Context) (ans answer, err error) {
 		if isLocked(err) { // it was not carried out
 			a.sent = before
 		}
-		a.lost = a.lost || isLost(err)
+		a.learn(err)
 	}()
 	if isPlain(a.req.Claims) && !a.tried {
 		g, ok, err := a.short(ctx)
@@ -182,7 +183,8 @@ func (a *acquisition) ask(ctx context.Context) (ans answer, err error) {
 		if isLocked(err) || err != nil && !passing(ctx, err) {
 			return answer{}, err
 		}
-		a.asked, before, a.lost = true, before || err != nil, a.lost || isLost(err)
+		a.asked, before = true, before || err != nil
+		a.learn(err)
 	}
 	a.tried = false
 	if a.looksFirst() {
@@ -195,6 +197,13 @@ func (a *acquisition) ask(ctx context.Context) (ans answer, err error) {
 		return err
 	})
 	return ans, err
+}
+
+// learn notes that a question may arrive late.
+func (a *acquisition) learn(err error) {
+	if isLost(err) {
+		a.lost.Store(true)
+	}
 }
 
 // looksFirst reports whether the answer is probably one that changes nothing: a refusal, or a record.

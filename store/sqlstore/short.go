@@ -154,7 +154,8 @@ func (a *acquisition) askTogether(ctx context.Context) (g driver.Grant, ok bool,
 	if !a.s.together.ask(ctx, r) {
 		return g, false, &waitloop.Unanswered{Err: a.s.silence(ctx, "acquire", key)}
 	}
-	a.asked, a.tried, a.sent, a.lost = true, true, r.unsure, r.unsure
+	a.asked, a.tried, a.sent = true, true, r.unsure
+	a.lost.Store(r.unsure)
 	g.Token, g.HandOffs = r.token, r.reserved
 	return g, r.done, nil
 }
