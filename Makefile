@@ -29,6 +29,7 @@ test: packages ## Run the tests of every package with the race detector, in some
 test-all: packages $(TOOLS) ## Also the histories, the long tests, the lowest versions, and each module from outside
 	@scripts/check-modules $(BIN)
 	@$(TEST) -timeout 25m $(EVERYTHING)
+	@$(MAKE) simulate
 	@scripts/each-module -2 -released go test -race -short -vet=off -parallel $(PARALLEL) ./...
 	@cd tools && GOWORK=off go test ./...
 
