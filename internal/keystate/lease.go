@@ -100,9 +100,9 @@ type Record struct {
 	NoRoom bool
 }
 
-// Finish keeps a record and releases the execution's lease, which is the grant's only claim. Whoever waits
-// for the record is told. If the record is there already, as after a repeated call (L5), it stays, and
-// Finish returns it.
+// Finish keeps a record and releases the execution's lease, which is the grant's only claim. The
+// waiters for the record are told. If the record is there already, as after a repeated call (L5), it
+// stays, and Finish returns it.
 func (s *State) Finish(g *driver.Grant, rec *Record) (*Record, error) {
 	if err := s.Settle(); err != nil {
 		return nil, err
