@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"log/slog"
 	"testing"
 	"time"
 
@@ -47,17 +46,7 @@ func (p *pair) fail(t *testing.T) {
 
 func (p *pair) engine(t *testing.T, opts ...core.EngineOption) *core.Engine {
 	t.Helper()
-	opts = append(opts, core.WithLogger(slog.New(slog.DiscardHandler))) // it tells of losses
-	eng, err := core.New(open(t, p.open(t), sqlstore.Postgres), opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		ended, cancel := context.WithCancel(context.Background())
-		cancel() // it does not wait for leases
-		_ = eng.Close(ended)
-	})
-	return eng
+	return engineOn(t, p.open(t), sqlstore.Postgres, opts...)
 }
 
 // TestAsynchronousFailover: the replica lacks the last grant, so two processes hold the key until the

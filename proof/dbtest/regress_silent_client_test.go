@@ -75,6 +75,8 @@ func TestALockedRowCostsNoOtherLease(t *testing.T) {
 	})
 }
 
+// engineOn returns an engine that logs nothing, because it tells of losses, and that is closed without a
+// wait for its leases.
 func engineOn(t *testing.T, db *sql.DB, d sqlstore.Dialect, opts ...core.EngineOption) *core.Engine {
 	t.Helper()
 	eng, err := core.New(open(t, db, d), append(opts, core.WithLogger(slog.New(slog.DiscardHandler)))...)
