@@ -10,7 +10,6 @@ import (
 
 	"github.com/keyturn/keyturn/internal/httprule/ruletest"
 	lockgin "github.com/keyturn/keyturn/middleware/gin"
-	lockhttp "github.com/keyturn/keyturn/middleware/http"
 )
 
 // TestSuite runs what lockhttp and lockecho do behind gin.
@@ -25,21 +24,6 @@ func TestSuiteWithRecovery(t *testing.T) {
 func face(outer ...gin.HandlerFunc) ruletest.Face {
 	return func(t testing.TB, r ruletest.Route) *ruletest.Site {
 		t.Helper()
-		var rule func(http.Handler) http.Handler
-		var err error
-		if r.Once {
-			rule, err = lockhttp.OnceConfig{
-				Engine: r.Engine, Template: r.Template, Key: r.Key, Options: r.Options, BodyLimit: r.BodyLimit,
-				ResultLimit: r.ResultLimit, Headers: r.Headers, Storable: r.Storable, Precheck: r.Precheck,
-			}.ToMiddleware()
-		} else {
-			rule, err = lockhttp.SerializeConfig{
-				Engine: r.Engine, Template: r.Template, Key: r.Key, Options: r.Options, BodyLimit: r.BodyLimit, StreamBody: r.StreamBody,
-			}.ToMiddleware()
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
 		router := gin.New()
 		router.ContextWithFallback = true
 		router.UseRawPath = true // a slash within a value, too
@@ -49,7 +33,7 @@ func face(outer ...gin.HandlerFunc) ruletest.Face {
 			t.Fatal(err)
 		}
 		handler := func(c *gin.Context) { r.Handler(eager{c.Writer}, c.Request) }
-		handlers := []gin.HandlerFunc{guard(rule), handler}
+		handlers := []gin.HandlerFunc{guard(r.Rule(t)), handler}
 		if r.Outer != nil {
 			handlers = append([]gin.HandlerFunc{guard(r.Outer)}, handlers...)
 		}

@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/keyturn/keyturn/internal/httprule/ruletest"
-	lockhttp "github.com/keyturn/keyturn/middleware/http"
 )
 
 // TestSuite runs what this package does as lockecho does it.
@@ -14,22 +13,7 @@ func TestSuite(t *testing.T) { ruletest.Run(t, face) }
 
 func face(t testing.TB, r ruletest.Route) *ruletest.Site {
 	t.Helper()
-	var rule middleware
-	var err error
-	if r.Once {
-		rule, err = lockhttp.OnceConfig{
-			Engine: r.Engine, Template: r.Template, Key: r.Key, Options: r.Options, BodyLimit: r.BodyLimit,
-			ResultLimit: r.ResultLimit, Headers: r.Headers, Storable: r.Storable, Precheck: r.Precheck,
-		}.ToMiddleware()
-	} else {
-		rule, err = lockhttp.SerializeConfig{
-			Engine: r.Engine, Template: r.Template, Key: r.Key, Options: r.Options, BodyLimit: r.BodyLimit, StreamBody: r.StreamBody,
-		}.ToMiddleware()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	h := rule(r.Handler)
+	h := r.Rule(t)(r.Handler)
 	if r.Outer != nil {
 		h = r.Outer(h)
 	}

@@ -34,6 +34,27 @@ type Route struct {
 	Server func(*http.Server) // changes the server before it starts; nil: nothing
 }
 
+// Rule returns the route's rule as middleware of lockhttp, for the faces that are made of it.
+func (r Route) Rule(t testing.TB) func(next http.Handler) http.Handler {
+	t.Helper()
+	var rule func(next http.Handler) http.Handler
+	var err error
+	if r.Once {
+		rule, err = lockhttp.OnceConfig{
+			Engine: r.Engine, Template: r.Template, Key: r.Key, Options: r.Options, BodyLimit: r.BodyLimit,
+			ResultLimit: r.ResultLimit, Headers: r.Headers, Storable: r.Storable, Precheck: r.Precheck,
+		}.ToMiddleware()
+	} else {
+		rule, err = lockhttp.SerializeConfig{
+			Engine: r.Engine, Template: r.Template, Key: r.Key, Options: r.Options, BodyLimit: r.BodyLimit, StreamBody: r.StreamBody,
+		}.ToMiddleware()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rule
+}
+
 // Face is how a middleware makes a Route. [Route.Pattern], [Route.Handler], [Route.Engine] and
 // the source of the key are set. The site's Log has what the middleware logs about faults of
 // its own server.
