@@ -17,14 +17,41 @@ type Answer struct {
 	Held   *waitloop.State
 }
 
+// Acquire is Acquire of [driver.Store].
+func (s *Store) Acquire(ctx context.Context, req driver.Request) (driver.Grant, error) {
+	ans, err := s.acquire(ctx, keystate.Request{Request: req})
+	return ans.Grant, err
+}
+
+func (s *Store) acquire(ctx context.Context, r keystate.Request) (Answer, error) {
+	if err := s.Check(r.Owner, r.Claims, r.TTL); err != nil {
+		return Answer{}, err
+	}
+	if err := s.Calls.Enter(); err != nil {
+		return Answer{}, err
+	}
+	defer s.Calls.Leave()
+	return s.Backend.Acquire(ctx, r)
+}
+
 // Acquisition is one call of Acquire or Begin. It implements [waitloop.Request], for waiters that are woken
 // by a bell.
 type Acquisition struct {
 	*Store
 	keystate.Request
 	Wake waitloop.Bell // nil: it does not wait
+	// Within is the longest time until a request that waits asks again, although no message comes.
+	Within time.Duration
+	// Notice is how long the first in the queue has to notice that a lease has run out. It may be dead, so those
+	// behind it ask then. 0: they need not.
+	Notice time.Duration
 	// Question asks once.
 	Question func(context.Context) (Answer, error)
+	// Granted makes an answer of the message that rang the bell, if it is a grant; nil: messages only say
+	// that it is time to ask.
+	Granted func() (Answer, bool)
+	// TakeBack undoes, in the background, what questions may have left behind; nil: by [Acquisition.Undo].
+	TakeBack func()
 
 	over chan struct{} // of one that waits: closed when a question that nobody waits for is over
 }
@@ -37,19 +64,21 @@ func (a *Acquisition) Run(ctx context.Context) (Answer, error) {
 // Ask implements [waitloop.Request].
 func (a *Acquisition) Ask(ctx context.Context) (Answer, *waitloop.State, error) {
 	a.Wake.Clear()
-	ans, err, answered := Do(ctx, a.Store, a.Question, a.late)
+	ans, err, answered := do(ctx, a.Store, a.keys(), a.Question, a.late)
 	switch {
 	case !answered:
 		// The question may still be carried out, and is undone afterwards.
-		return Answer{}, nil, &waitloop.Unanswered{Err: a.failure(context.Cause(ctx)), Over: a.over}
+		return Answer{}, nil, &waitloop.Unanswered{Err: a.failure(err), Over: a.over}
 	case err == nil:
 		return ans, ans.Held, nil
 	case errors.Is(err, driver.ErrWouldDeadlock):
 		return Answer{}, nil, err // nothing to undo: the owner held it before
 	}
-	a.Calls.Go(a.undo)
+	a.takeBack()
 	return Answer{}, nil, a.failure(err)
 }
+
+func (a *Acquisition) keys() []string { return driver.Keys(a.Claims) }
 
 func (a *Acquisition) failure(err error) error { return a.Failure("acquire", a.Claims[0].Key, err) }
 
@@ -58,7 +87,43 @@ func (a *Acquisition) late() {
 	if a.over != nil {
 		close(a.over)
 	}
-	a.Calls.Go(a.undo)
+	a.takeBack()
+}
+
+// Answer is the caller's answer for that of a decision. since is a moment before the decision was asked for.
+func (a *Acquisition) Answer(got keystate.Answer, since time.Time) Answer {
+	switch {
+	case got.Record != nil:
+		return Answer{Record: &got.Record.Record}
+	case got.Held != nil:
+		return Answer{Held: a.held(got.Held)}
+	}
+	return Answer{Grant: a.Grant(got, since)}
+}
+
+// Grant is what the caller gets. The engine is told that somebody wants the lease if the lease names the inbox
+// that this request has.
+func (a *Acquisition) Grant(got keystate.Answer, since time.Time) driver.Grant {
+	return driver.Grant{
+		Owner: a.Owner, Claims: a.Claims, TTL: a.TTL, Token: got.Token, HandOffs: got.Reserved, Since: since, Contended: got.Contended,
+		Lingers: len(a.Claims) == 1 && got.Member.Lingers() && got.Member.Inbox == a.Inbox,
+	}
+}
+
+// held says when to ask again although no message comes.
+func (a *Acquisition) held(held *driver.HeldError) *waitloop.State {
+	state := &waitloop.State{Held: *held, At: time.Now(), Within: a.Within, Changes: [2]time.Duration{-1, -1}}
+	if len(a.Claims) > 1 {
+		state.Within = max(min(a.Within, a.TTL/3), time.Millisecond) // it keeps what the set holds already
+	}
+	switch {
+	case held.RetryAfter == 0: // only the backend knows when the lease ends
+	case held.Ahead == 0:
+		state.Changes[0] = held.RetryAfter
+	case a.Notice > 0:
+		state.Changes[0] = held.RetryAfter + a.Notice
+	}
+	return state
 }
 
 // Enter implements [waitloop.Request]. The first question of a request that waits joins the queue.
@@ -70,37 +135,48 @@ func (a *Acquisition) Enter(context.Context) (queued bool) {
 // Messages implements [waitloop.Request].
 func (a *Acquisition) Messages() <-chan struct{} { return a.Wake }
 
-// Accept implements [waitloop.Request]: a message only says that it is time to ask.
-func (a *Acquisition) Accept(struct{}) (Answer, bool) { return Answer{}, false }
+// Accept implements [waitloop.Request].
+func (a *Acquisition) Accept(struct{}) (Answer, bool) {
+	if a.Granted == nil {
+		return Answer{}, false
+	}
+	return a.Granted()
+}
 
 // Poll implements [waitloop.Request]: the store rings the bell.
 func (a *Acquisition) Poll() (pause time.Duration, slept func()) { return 0, func() {} }
 
 // Withdraw implements [waitloop.Request].
 func (a *Acquisition) Withdraw(ctx context.Context) error {
-	_, err, answered := Do(ctx, a.Store, a.withdraw, func() { a.Calls.Go(a.undo) })
-	switch {
-	case !answered:
-		return a.failure(context.Cause(ctx))
-	case err != nil:
-		a.Calls.Go(a.undo)
-		return a.failure(err)
+	_, err, answered := do(ctx, a.Store, a.keys(), a.withdraw, a.takeBack)
+	if err == nil {
+		return nil
 	}
-	return nil
+	if answered {
+		a.takeBack()
+	}
+	return a.failure(err)
 }
 
 // withdraw ends everything that the request holds or waits for.
 func (a *Acquisition) withdraw(ctx context.Context) (struct{}, error) {
-	aim := Aim{Keys: driver.Keys(a.Claims), Owner: a.Owner, Looks: true}
-	_, err := a.Transact(ctx, aim, func(st *keystate.State) error { return st.Withdraw(a.Owner) })
+	_, err := a.Transact(ctx, Aim{Keys: a.keys(), Owner: a.Owner, Looks: true, Ends: true}, func(st *keystate.State) error { return st.Withdraw(a.Owner) })
 	return struct{}{}, err
 }
 
-// undo withdraws what nobody wants any more. The backend may be out for a while, so it goes on until it has
-// succeeded, until everything has run out by itself, or until the store closes.
-func (a *Acquisition) undo() {
-	waitloop.Insist(a.Life, time.Now().Add(max(a.TTL, a.Left)), func() bool {
-		_, err, answered := Do(a.Life, a.Store, a.withdraw, nil)
+func (a *Acquisition) takeBack() {
+	if a.TakeBack != nil {
+		a.TakeBack()
+		return
+	}
+	a.Calls.Go(func() { a.Undo(time.Now().Add(max(a.TTL, a.Left))) })
+}
+
+// Undo withdraws what nobody wants any more. The backend may be out for a while, so it goes on until it has
+// succeeded, or until over, when everything has run out by itself. It reports false if the store closes.
+func (a *Acquisition) Undo(over time.Time) bool {
+	return waitloop.Insist(a.Life, over, func() bool {
+		_, err, answered := do(a.Life, a.Store, a.keys(), a.withdraw, nil)
 		return answered && err == nil
 	})
 }

@@ -3,7 +3,8 @@
 // request does to a key, package waitloop how a request waits. This package has the calls around that: a
 // call is checked, registered until it is over, decided, and if it has no answer it is undone.
 //
-// A store of this kind implements [Backend], the few things that only its backend can do, and embeds
-// [Store] for the calls of [driver.Store] that are one decision. It writes Acquire and Renew itself, with
-// [Acquisition] for the first, because quick ways are different for each backend.
+// A store of this kind fills in a [Backend], the few things that only its backend can do, and passes the
+// calls of [driver.Store] on to a [Store]. It carries out Acquire by an [Acquisition], and may have quicker
+// ways before that. Raise, Forget and List get a function for what they do in the backend. [Wanted] tells the
+// engine of leases that are in somebody's way.
 package casstore

@@ -28,10 +28,6 @@ type backend struct {
 	unsure  bool // an attempt had no answer
 }
 
-func (b *backend) Check(owner string, claims []driver.Claim, ttl time.Duration) error {
-	return driver.CheckLease(owner, claims, ttl)
-}
-
 // read copies a key, so that a decision that is not written leaves nothing behind.
 func read(from *keystate.Key, name string) *keystate.Key {
 	k := &keystate.Key{Name: name}
@@ -102,7 +98,9 @@ type store struct {
 func open(t *testing.T) *store {
 	s := &store{backend: &backend{keys: map[string]*keystate.Key{}, bells: map[string]waitloop.Bell{}}}
 	life, end := context.WithCancel(context.Background())
-	s.ops = casstore.Store{Backend: s.backend, Calls: &s.calls, Life: life, Hard: life}
+	s.ops = casstore.Store{Calls: &s.calls, Life: life, Hard: life, Backend: casstore.Backend{
+		Check: driver.CheckLease, Acquire: s.ask, Transact: s.Transact, Explain: s.Explain, Show: s.show, Failure: s.Failure,
+	}}
 	t.Cleanup(func() {
 		end()
 		if err := s.calls.Close(func() error { return s.calls.Drain("store", nil) }); err != nil {
@@ -113,26 +111,36 @@ func open(t *testing.T) *store {
 }
 
 func (s *store) acquire(ctx context.Context, owner string, wait bool) (driver.Grant, error) {
-	a := &casstore.Acquisition{Store: &s.ops}
-	a.Request.Request = driver.Request{Owner: owner, Claims: []driver.Claim{driver.Exclusive("k")}, TTL: time.Minute, Wait: wait}
-	a.Wake = waitloop.NewBell()
+	return s.ops.Acquire(ctx, driver.Request{Owner: owner, Claims: []driver.Claim{driver.Exclusive("k")}, TTL: time.Minute, Wait: wait})
+}
+
+func (s *store) ask(ctx context.Context, r keystate.Request) (casstore.Answer, error) {
+	a := &casstore.Acquisition{Store: &s.ops, Request: r, Within: time.Hour, Wake: waitloop.NewBell()}
 	s.mu.Lock()
-	s.bells[owner] = a.Wake
+	s.bells[r.Owner] = a.Wake
 	s.mu.Unlock()
 	a.Question = func(ctx context.Context) (ans casstore.Answer, err error) {
-		_, err = s.Transact(ctx, casstore.Aim{Keys: []string{"k"}}, func(st *keystate.State) error {
+		sent := time.Now()
+		_, err = s.Transact(ctx, casstore.Aim{Keys: driver.Keys(a.Claims)}, func(st *keystate.State) error {
 			got, err := st.Acquire(&a.Request)
-			ans = casstore.Answer{}
-			if got.Held != nil {
-				ans.Held = &waitloop.State{Held: *got.Held, At: time.Now(), Within: time.Hour, Changes: [2]time.Duration{-1, -1}}
+			if err == nil {
+				ans = a.Answer(got, sent)
 			}
-			ans.Grant = driver.Grant{Owner: owner, Claims: a.Claims, TTL: a.TTL, Token: got.Token, Since: time.Now()}
 			return err
 		})
 		return ans, err
 	}
-	ans, err := a.Run(ctx)
-	return ans.Grant, err
+	return a.Run(ctx)
+}
+
+func (s *store) show(_ context.Context, keys []string) (infos []driver.LockInfo, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	st := &keystate.State{Now: time.Now()}
+	for _, key := range keys {
+		infos = append(infos, st.Show(read(s.keys[key], key)))
+	}
+	return infos, nil
 }
 
 func (s *store) holders() (owners []string) {
@@ -227,6 +235,37 @@ func TestRepeatedRelease(t *testing.T) {
 		s.unsure = true
 		if err := s.ops.Release(t.Context(), g, nil); err != nil {
 			t.Errorf("a release that was sent twice: %v", err)
+		}
+	})
+}
+
+// TestForceInSteps: a backend that ends two leases at a time ends all five, and not that of a reader who comes
+// meanwhile.
+func TestForceInSteps(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := open(t)
+		s.ops.Forces = 2
+		read := func(owner string) {
+			_, err := s.Transact(t.Context(), casstore.Aim{Keys: []string{"k"}}, func(st *keystate.State) error {
+				_, err := st.Acquire(&keystate.Request{Request: driver.Request{
+					Owner: owner, Claims: []driver.Claim{driver.Shared("k")}, TTL: time.Minute,
+				}})
+				return err
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		}
+		for _, owner := range []string{"a", "b", "c", "d", "e"} {
+			read(owner)
+		}
+		s.between = func() { s.between = func() { read("late") } } // before the second step
+		gone, err := s.ops.ForceRelease(t.Context(), "k", "stuck")
+		if err != nil || len(gone) != 5 {
+			t.Errorf("ended %v, %v", gone, err)
+		}
+		if left := s.holders(); len(left) != 1 || left[0] != "late" {
+			t.Errorf("%v hold the key", left)
 		}
 	})
 }

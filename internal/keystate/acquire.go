@@ -11,15 +11,19 @@ type Request struct {
 	driver.Request
 	Once  bool   // a record serves as well as the lease; the request has one claim
 	Inbox string // for the member
+	// Part: the claims are a set that the backend cannot write at once. So the request has first to hold
+	// all of them, and is granted them by a decision of its own ([State.Seal]).
+	Part bool
 }
 
 // Answer is the answer to a [Request]: a record, or a grant, or who is in the way.
 type Answer struct {
 	Record *Record // must not be changed
 
-	// Of a grant.
+	// Of a grant. The Token of a Part is 0, unless it was granted before.
 	Token, Reserved uint64
 	Contended       bool
+	Highest         uint64 // the greatest token that any of the keys has given
 
 	// Of a request that is not granted: the key that is held, the claim on it, and who is in the way.
 	Held *driver.HeldError
@@ -36,7 +40,7 @@ type Answer struct {
 // The error is a [*driver.DeadlockError] if the owner holds one of the claims in another mode. Nothing has
 // changed then, except what time has changed.
 func (s *State) Acquire(r *Request) (Answer, error) {
-	if k := s.Keys[0]; len(s.Keys) == 1 && k.IsFree() && k.Record == nil {
+	if k := s.Keys[0]; len(s.Keys) == 1 && k.IsFree() && k.Record == nil && !r.Part {
 		return s.first(k, r), nil
 	}
 	if err := s.Settle(); err != nil {
@@ -60,7 +64,7 @@ func (s *State) Acquire(r *Request) (Answer, error) {
 // first grants the only claim of r, whose key is free: the quickest way.
 func (s *State) first(k *Key, r *Request) Answer {
 	m := s.member(k, r, r.Claims[0])
-	k.Phase = k.Phase.Entered(m.Mode)
+	k.Phase = k.Phase.entered(m.Mode)
 	s.enter(k, m, r.TTL)
 	k.Add(m)
 	return Answer{Member: m, Token: m.Token, Reserved: m.Reserved}
@@ -79,6 +83,8 @@ func (s *State) withdraw(owner string) {
 	for _, k := range s.Keys {
 		if m := k.Find(owner); m != nil {
 			k.Remove(m)
+		} else {
+			s.Refused = true
 		}
 	}
 }
@@ -103,6 +109,7 @@ func (s *State) reach(r *Request) (int, error) {
 // refuse says who is in the way of claim number at.
 func (s *State) refuse(r *Request, at int) Answer {
 	k := s.Keys[at]
+	s.Refused = true
 	a := Answer{Held: s.Held(k), At: at}
 	if own := k.Find(r.Owner); own == nil {
 		a.Held.Ahead = k.Waiting()
@@ -125,6 +132,10 @@ func (s *State) refuse(r *Request, at int) Answer {
 	a.Member = s.join(r, at)
 	return a
 }
+
+// Join puts a request for one claim into the queue, also if it could have the key. It is for a request to
+// which others are always quicker: the next decision about the key lets it in. Nobody else is let in now.
+func (s *State) Join(r *Request) *Member { return s.join(r, 0) }
 
 // join puts the request into the queue for claim number at, or keeps it there.
 func (s *State) join(r *Request, at int) *Member {
@@ -154,7 +165,7 @@ func (s *State) member(k *Key, r *Request, c driver.Claim) *Member {
 	m := k.member()
 	*m = Member{
 		Owner: r.Owner, Mode: c.Mode, Permits: c.Permits, Reserved: r.HandOffs, TTL: r.TTL,
-		Partial: len(r.Claims) > 1, Linger: r.Linger, Inbox: r.Inbox, Rule: r.Rule, Trace: r.Trace,
+		Partial: len(r.Claims) > 1 || r.Part, Linger: r.Linger, Inbox: r.Inbox, Rule: r.Rule, Trace: r.Trace,
 	}
 	return m
 }
@@ -189,7 +200,7 @@ func (s *State) take(r *Request, i int) *Member {
 	m := k.Holding(r.Owner, 0)
 	if m == nil {
 		m = s.member(k, r, c)
-		k.Phase = k.Phase.Entered(c.Mode)
+		k.Phase = k.Phase.entered(c.Mode)
 		s.enter(k, m, r.TTL)
 		k.Add(m)
 	} else {
@@ -209,18 +220,17 @@ func (s *State) grant(r *Request) Answer {
 	s.leaveQueues(r, -1)
 	token, whole := s.whole(r)
 	var a Answer
-	var highest uint64
 	for i := range r.Claims {
 		m, k := s.take(r, i), s.Keys[i]
 		if i == 0 {
 			a.Member, a.Token, a.Reserved = m, m.Token, m.Reserved
 		}
-		highest = max(highest, k.Last)
+		a.Highest = max(a.Highest, k.Last)
 		a.Contended = a.Contended || k.Waiting() > 0
 	}
-	if len(r.Claims) > 1 {
-		if !whole {
-			token, _ = driver.NextTokens(highest, s.Now, 0)
+	if r.Part || len(r.Claims) > 1 {
+		if !whole && !r.Part {
+			token, _ = driver.NextTokens(a.Highest, s.Now, 0)
 			s.seal(r, token)
 		}
 		a.Token, a.Reserved = token, 0
@@ -228,11 +238,40 @@ func (s *State) grant(r *Request) Answer {
 	return a
 }
 
+// Seal grants the claims of a Part that the request holds under one token, and returns it: the given one, or
+// a greater one if one of the keys has given that or a greater one to another request meanwhile. 0: the owner
+// has lost one of the claims. If only some of the keys could be written, Seal goes on where it was.
+func (s *State) Seal(r *Request, token uint64) (sealed uint64, err error) {
+	if err := s.Settle(); err != nil {
+		return 0, err
+	}
+	var open, highest uint64 // of the keys that are not sealed yet, and of all
+	for _, k := range s.Keys {
+		m := k.Holding(r.Owner, 0)
+		if m == nil {
+			return 0, nil
+		}
+		if highest = max(highest, k.Last); !isSealed(m, token) {
+			open = max(open, k.Last)
+		}
+	}
+	if open >= token { // then all are sealed anew, above what anybody was given meanwhile
+		token, _ = driver.NextTokens(highest, s.Now, 0)
+	}
+	s.seal(r, token)
+	return token, s.Settle()
+}
+
+func isSealed(m *Member, token uint64) bool { return !m.Partial && m.Token == token }
+
 // seal makes a set of what the request holds.
 func (s *State) seal(r *Request, token uint64) {
 	for i := range r.Claims {
 		k := s.Keys[i]
 		m := k.Holding(r.Owner, 0)
+		if isSealed(m, token) {
+			continue
+		}
 		k.Remove(m)
 		m.Token, m.Reserved, m.Partial, m.Since, k.Last = token, 0, false, s.Now, token
 		k.Add(m) // its place among the holders is that of its token
@@ -241,7 +280,7 @@ func (s *State) seal(r *Request, token uint64) {
 
 // whole returns the token of the set, if it was granted before.
 func (s *State) whole(r *Request) (token uint64, ok bool) {
-	if len(r.Claims) == 1 {
+	if len(r.Claims) == 1 && !r.Part {
 		return 0, false
 	}
 	for i := range r.Claims {

@@ -324,12 +324,12 @@ func (s *store) Inspect(_ context.Context, key string) (driver.LockInfo, error) 
 	return st.Show(k), nil
 }
 
-func (s *store) List(ctx context.Context, prefix, _ string, _ int) (page []driver.LockInfo, next string, err error) {
+func (s *store) List(ctx context.Context, q driver.Listing) (page []driver.LockInfo, next string, err error) {
 	s.mu.Lock()
 	names := slices.Sorted(maps.Keys(s.rows))
 	s.mu.Unlock()
 	for _, name := range names {
-		if info, _ := s.Inspect(ctx, name); strings.HasPrefix(name, prefix) && !info.IsFree() {
+		if info, _ := s.Inspect(ctx, name); strings.HasPrefix(name, q.Prefix) && q.Shows(info) {
 			page = append(page, info)
 		}
 	}

@@ -6,14 +6,14 @@
 // queue, its last token, its record. A [State] is the keys of one request at that moment. Each method of
 // State is one decision, which changes the keys in memory:
 //
-//	Acquire     grants the claims, joins the queue, or says who is in the way
+//	Acquire     grants the claims, joins the queue, or says who is in the way; Seal, for a set in parts
 //	Withdraw    ends what an owner holds or waits for
 //	Renew, Downgrade, Release, Finish (which keeps a record)
 //	Force       ends leases of others
 //	Show        is for those who look
 //
 // Before and after each decision, what is over is taken out, and the waiters whose turn it is become
-// holders (package phasefair says whose turn it is). So nobody overtakes a waiter, and a store that finds
+// holders ([Phase] says whose turn it is). So nobody overtakes a waiter, and a store that finds
 // a dead holder needs no other code for it.
 //
 // A store then does three things:

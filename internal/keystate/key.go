@@ -6,18 +6,17 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
-	"github.com/keyturn/keyturn/internal/phasefair"
 )
 
 // Key is a key with everybody who holds it or waits for it. A store that reads its keys from a backend
 // makes one from what it has read, and adds the members. A store in memory keeps it. The zero value,
 // with a name, is a key that nobody has used.
 type Key struct {
-	Name            string
-	phasefair.Phase        // kept when the last lease ends
-	Last            uint64 // the greatest token that was given or reserved
-	Arrived         uint64 // the greatest Arrived of a waiter so far, unless the backend numbers them
-	Record          *Record
+	Name    string
+	Phase          // kept when the last lease ends
+	Last    uint64 // the greatest token that was given or reserved
+	Arrived uint64 // the greatest Arrived of a waiter so far, unless the backend numbers them
+	Record  *Record
 
 	// Ref is the store's own. Package keystate never looks at it.
 	Ref any
@@ -239,7 +238,7 @@ func (k *Key) ends(until time.Time) {
 
 // expire takes out what is over.
 func (k *Key) expire(now time.Time) {
-	if r := k.Record; r != nil && !now.Before(r.Until) {
+	if r := k.Record; r != nil && !r.Until.IsZero() && !now.Before(r.Until) {
 		k.Record = nil
 	}
 	if k.soonest.IsZero() || now.Before(k.soonest) {
@@ -262,21 +261,4 @@ func (k *Key) drop(now time.Time) {
 	for _, m := range over {
 		k.Remove(m)
 	}
-}
-
-// place is what decides whose turn it is, with so many holders.
-func (k *Key) place(holders int) phasefair.Key {
-	p := phasefair.Key{Phase: k.Phase, Holders: holders}
-	if r := k.readers.front; r != nil {
-		p.Reader, p.LastReader = r.waiter(), k.readers.back.Arrived
-	}
-	if o := k.others.front; o != nil {
-		p.Other = o.waiter()
-	}
-	return p
-}
-
-// admits reports whether a request that comes now gets the key.
-func (k *Key) admits(c driver.Claim) bool {
-	return k.Waiting() == 0 && (len(k.holders) == 0 || k.place(len(k.holders)).Fits(c))
 }

@@ -52,7 +52,7 @@ func (s *State) Downgrade(g *driver.Grant) error {
 		s.extend(k, m, g.TTL)
 		if isDowngrade(m, c) {
 			m.Mode, m.Linger, m.Inbox = c.Mode, false, ""
-			k.Phase = k.place(len(k.holders)).Shared()
+			k.Phase = k.shared()
 		}
 	}
 	return s.Settle()
@@ -78,6 +78,7 @@ func (s *State) Release(g *driver.Grant) (loss, err error) {
 		m := k.Holding(g.Owner, g.Token)
 		switch {
 		case m == nil:
+			s.Refused = true
 			if loss == nil {
 				loss = Lost(g, c.Key)
 			}
@@ -95,9 +96,7 @@ func (s *State) Release(g *driver.Grant) (loss, err error) {
 type Record struct {
 	driver.Record
 	Owner string
-	Until time.Time // when it ends
-	// NoRoom: the store had no room for the result, and has said so (L8).
-	NoRoom bool
+	Until time.Time // when it ends; zero: the backend ends it
 }
 
 // Finish keeps a record and releases the execution's lease, which is the grant's only claim. The

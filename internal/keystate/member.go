@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
-	"github.com/keyturn/keyturn/internal/phasefair"
 )
 
 // Member is an owner that holds a key or waits for it. An owner that holds a key does not wait for it
@@ -43,10 +42,6 @@ type Member struct {
 // Lingers reports whether the engine wants to be told that somebody else wants the key. A lease that is
 // shared, or was downgraded, does not linger.
 func (m *Member) Lingers() bool { return m.Linger && !m.Waits && m.Mode == driver.ModeExclusive }
-
-func (m *Member) waiter() phasefair.Waiter {
-	return phasefair.Waiter{Claim: driver.Claim{Mode: m.Mode, Permits: m.Permits}, Arrived: m.Arrived}
-}
 
 // queue is a list of waiters in order of arrival. A waiter may leave at any place.
 type queue struct {

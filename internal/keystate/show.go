@@ -1,6 +1,9 @@
 package keystate
 
 import (
+	"crypto/sha1"
+	"fmt"
+	"strings"
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
@@ -22,7 +25,7 @@ func (s *State) Held(k *Key) *driver.HeldError {
 			first = m
 		}
 	}
-	held.Holder, held.Trace = last.Owner, last.Trace
+	held.Holder, held.Trace = Shown(last.Owner), Note(last.Trace)
 	if s.Rules != nil && s.Untimed {
 		return held
 	}
@@ -44,36 +47,18 @@ func (s *State) want(k *Key) {
 	}
 }
 
-// Force ends the leases on k that only names, or all without only, and returns their holders. The reason is
-// for their owners, and the store keeps it. The error is a [*driver.HeldError] if others hold the key.
-func (s *State) Force(k *Key, reason string, only []driver.Holder) ([]driver.Holder, error) {
-	if err := s.settle(k); err != nil {
-		return nil, err
-	}
-	gone := driver.Named(s.Holders(k), only)
-	if len(gone) == 0 && len(k.holders) > 0 {
-		return nil, s.Held(k)
-	}
-	for _, h := range gone {
-		s.want(k)
-		s.Forced = append(s.Forced, Forced{Key: k.Name, Owner: h.Owner, Token: h.Token, Reason: reason})
-		k.Remove(k.Find(h.Owner))
-	}
-	return gone, s.settle(k)
-}
-
 // Show is what a store shows of a key. It changes nothing except what time has changed.
 func (s *State) Show(k *Key) driver.LockInfo {
 	k.expire(s.Now)
 	info := driver.LockInfo{Key: k.Name, Mode: k.Mode, Holders: s.Holders(k)}
 	for _, w := range k.Waiters() {
 		info.Waiters = append(info.Waiters, driver.Waiter{
-			Owner: w.Owner, Mode: w.Mode, Permits: w.Permits, Rule: w.Rule, Trace: w.Trace, Waited: s.since(w),
+			Owner: Shown(w.Owner), Mode: w.Mode, Permits: w.Permits, Rule: Note(w.Rule), Trace: Note(w.Trace), Waited: s.since(w),
 		})
 	}
 	if r := k.Record; r != nil {
 		info.Record = &driver.RecordInfo{
-			Owner: r.Owner, Size: len(r.Result), ResultNotKept: r.ResultNotKept, Trace: r.Trace, Left: r.Until.Sub(s.Now),
+			Owner: Shown(r.Owner), Size: len(r.Result), ResultNotKept: r.ResultNotKept, Trace: Note(r.Trace), Left: s.left(r.Until),
 		}
 	}
 	return info
@@ -84,10 +69,36 @@ func (s *State) Holders(k *Key) []driver.Holder {
 	var holders []driver.Holder
 	for _, m := range k.holders {
 		holders = append(holders, driver.Holder{
-			Owner: m.Owner, Token: m.Token, Rule: m.Rule, Trace: m.Trace, HeldFor: s.since(m), Left: m.Until.Sub(s.Now), Lingers: m.Lingers(),
+			Owner: Shown(m.Owner), Token: m.Token, Rule: Note(m.Rule), Trace: Note(m.Trace), HeldFor: s.since(m), Left: s.left(m.Until), Lingers: m.Lingers(),
 		})
 	}
 	return holders
+}
+
+// Shown is an owner as people see it. What somebody else wrote may be of any length: of an owner that is
+// longer than ours, the beginning is shown, and a hash says which one it is.
+func Shown(owner string) string {
+	const beginning = 64
+	if len(owner) <= driver.MaxOwnerBytes {
+		return owner
+	}
+	return fmt.Sprintf("%s... (%d bytes, SHA-1 %x)", strings.ToValidUTF8(owner[:beginning], ""), len(owner), sha1.Sum([]byte(owner)))
+}
+
+// Note is a rule or a trace as people see it.
+func Note(text string) string {
+	if len(text) <= driver.MaxNoteBytes {
+		return text
+	}
+	return strings.ToValidUTF8(text[:driver.MaxNoteBytes], "")
+}
+
+// left is how long what ends at until has left; 0 if only the backend knows.
+func (s *State) left(until time.Time) time.Duration {
+	if until.IsZero() {
+		return 0
+	}
+	return until.Sub(s.Now)
 }
 
 func (s *State) since(m *Member) time.Duration { return max(0, s.Now.Sub(m.Since)) }

@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
-	"github.com/keyturn/keyturn/internal/phasefair"
 )
 
 // State is the keys of one request at one moment, and what a store does with their waiters. Its methods
@@ -21,10 +20,17 @@ type State struct {
 	// of the queue. Until then such a waiter may have a stand-in for its Owner, different from all owners.
 	Complete func(*Key, []*Member) error
 
+	// OnlyEnds: the decision only ends leases and waits, as if they had run out by themselves, and lets
+	// nobody in. That is for a store in which others are always quicker to write; it settles afterwards.
+	OnlyEnds bool
+
 	Woken  []Woken  // whom the store has to tell, once the decision is written
 	Wanted *Wanted  // and whom, that its lease is in the way; nil: nobody
 	Forced []Forced // which owners have lost leases by force, to be kept for them for a while
 	More   bool     // there are waiters whose turn it is, beyond Most
+	// Refused: others are in the way, or the owner has not what is to change. So a store that has decided
+	// from what it remembers has to read, and to decide anew.
+	Refused bool
 }
 
 // Rules are what a backend adds to the decisions. The zero value adds nothing.
@@ -73,6 +79,9 @@ func (s *State) Settle() error {
 }
 
 func (s *State) settle(k *Key) error {
+	if s.OnlyEnds {
+		return nil
+	}
 	if k.expire(s.Now); k.Waiting() == 0 {
 		return nil
 	}
@@ -86,17 +95,13 @@ func (s *State) admit(k *Key) error {
 	}
 	from, holders := len(s.Woken), len(k.holders)
 	for {
-		turn, phase := k.place(holders).Next()
-		if turn == phasefair.Nobody {
+		next, phase := k.next(holders)
+		if next == nil {
 			break
 		}
 		if s.isFull() {
 			s.More = true
 			break
-		}
-		next := k.readers.front
-		if turn == phasefair.Other {
-			next = k.others.front
 		}
 		s.unlink(k, next)
 		k.Phase = phase

@@ -1,0 +1,131 @@
+package keystate_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/keystate"
+)
+
+// two is a state of two keys that nobody has used, of a backend that ends what is over by itself.
+func two() *keystate.State {
+	return &keystate.State{
+		Now: time.UnixMicro(1000), Rules: &keystate.Rules{Untimed: true}, Keys: []*keystate.Key{{Name: "a"}, {Name: "b"}},
+	}
+}
+
+func set(owner string, claims ...driver.Claim) *keystate.Request {
+	return &keystate.Request{Request: driver.Request{Owner: owner, Claims: claims, TTL: time.Minute}}
+}
+
+// TestSeal: a part of a set has no token of the set until it is sealed, and then one that is greater than
+// any that others have got meanwhile.
+func TestSeal(t *testing.T) {
+	s, part := two(), set("set", driver.Shared("a"), driver.Shared("b"))
+	part.Part = true
+	a, err := s.Acquire(part)
+	if err != nil || a.Held != nil || a.Token != 0 || a.Highest == 0 {
+		t.Fatalf("a part got %+v, %v", a, err)
+	}
+	token := a.Highest + 1
+	late := &keystate.State{Now: s.Now, Rules: s.Rules, Keys: s.Keys[1:]}
+	reader, err := late.Acquire(set("late", driver.Shared("b")))
+	if err != nil || reader.Token != token {
+		t.Fatalf("a reader got %+v, %v, want the token %d", reader, err, token)
+	}
+	sealed, err := s.Seal(part, token)
+	if err != nil || sealed <= token {
+		t.Errorf("sealed with %d, %v, want above %d", sealed, err, token)
+	}
+	if again, err := s.Seal(part, sealed); err != nil || again != sealed || s.Keys[0].Last != sealed {
+		t.Errorf("sealed again with %d, %v, want %d", again, err, sealed)
+	}
+	if a, err := s.Acquire(part); err != nil || a.Token != sealed {
+		t.Errorf("asked again, the part got %+v, %v", a, err)
+	}
+	if err := s.Withdraw("set"); err != nil {
+		t.Fatal(err)
+	}
+	if lost, err := s.Seal(part, sealed); err != nil || lost != 0 {
+		t.Errorf("a part that is lost was sealed with %d, %v", lost, err)
+	}
+}
+
+// TestSealAnew: a key that is sealed may have given a greater token meanwhile, to a process whose clock is ahead.
+// A set that has to be sealed anew comes after that, too.
+func TestSealAnew(t *testing.T) {
+	s, part := two(), set("set", driver.Shared("a"), driver.Shared("b"))
+	part.Part = true
+	if _, err := s.Acquire(part); err != nil {
+		t.Fatal(err)
+	}
+	at := func(ahead time.Duration, keys []*keystate.Key) *keystate.State {
+		return &keystate.State{Now: s.Now.Add(ahead), Rules: s.Rules, Keys: keys}
+	}
+	first := set("set", driver.Shared("a"))
+	first.Part = true
+	token, err := at(0, s.Keys[:1]).Seal(first, s.Keys[1].Last+1)
+	if err != nil || token == 0 {
+		t.Fatal(token, err)
+	}
+	ahead, err := at(time.Second, s.Keys[:1]).Acquire(set("ahead", driver.Shared("a")))
+	if err != nil || ahead.Token <= token {
+		t.Fatalf("got %+v, %v", ahead, err)
+	}
+	if _, err := at(0, s.Keys[1:]).Acquire(set("late", driver.Shared("b"))); err != nil {
+		t.Fatal(err)
+	}
+	if sealed, err := s.Seal(part, token); err != nil || sealed <= ahead.Token {
+		t.Errorf("sealed with %d, %v, although %d was given", sealed, err, ahead.Token)
+	}
+}
+
+// TestJoin: a request joins the queue of a key that it could have, and the next decision lets it in.
+func TestJoin(t *testing.T) {
+	s := two()
+	if m := s.Join(set("o", driver.Exclusive("a"))); !m.Waits || len(s.Woken) > 0 {
+		t.Errorf("joined as %+v, and woke %v", m, s.Woken)
+	}
+	if err := s.Settle(); err != nil || s.Keys[0].Holding("o", 0) == nil {
+		t.Errorf("the next decision has not let it in: %v", err)
+	}
+}
+
+// TestOnlyEnds: a release lets nobody in, and the decision after it does.
+func TestOnlyEnds(t *testing.T) {
+	s := two()
+	s.Keys = s.Keys[:1]
+	g, err := s.Acquire(set("first", driver.Exclusive("a")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	waits := set("second", driver.Exclusive("a"))
+	waits.Wait = true
+	if a, err := s.Acquire(waits); err != nil || a.Held == nil || !s.Refused {
+		t.Fatalf("got %+v, %v", a, err)
+	}
+	s.OnlyEnds = true
+	loss, err := s.Release(&driver.Grant{Owner: "first", Claims: []driver.Claim{driver.Exclusive("a")}, Token: g.Token})
+	if loss != nil || err != nil || len(s.Keys[0].Holders()) > 0 || s.Keys[0].Waiting() != 1 {
+		t.Errorf("released with %v, %v: %+v hold the key, %d wait", loss, err, s.Keys[0].Holders(), s.Keys[0].Waiting())
+	}
+	s.OnlyEnds = false
+	if err := s.Settle(); err != nil || s.Keys[0].Holding("second", 0) == nil {
+		t.Errorf("the next decision has not let the waiter in: %v", err)
+	}
+}
+
+// TestUntimed: what only the backend ends is not over, whatever the time is.
+func TestUntimed(t *testing.T) {
+	s := two()
+	s.Keys[0].Record = &keystate.Record{Owner: "o"}
+	if _, err := s.Acquire(set("o", driver.Exclusive("a"), driver.Exclusive("b"))); err != nil {
+		t.Fatal(err)
+	}
+	s.Now = s.Now.Add(1000 * time.Hour)
+	info := s.Show(s.Keys[0])
+	if info.Record == nil || info.Record.Left != 0 || len(info.Holders) != 1 || info.Holders[0].Left != 0 {
+		t.Errorf("shown: %+v", info)
+	}
+}
