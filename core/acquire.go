@@ -2,7 +2,6 @@ package core
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
@@ -11,11 +10,6 @@ import (
 
 // askFunc is the store's part of an acquisition: Store.Acquire or Begin.
 type askFunc func(context.Context, driver.Request) (driver.Grant, *driver.Record, error)
-
-func (e *Engine) acquirePlain(ctx context.Context, claims []Claim, s *settings) (*Lease, error) {
-	l, _, err := e.acquire(ctx, claims, s, e.askPlain)
-	return l, err
-}
 
 // plainly asks for a lease and no record.
 func plainly(store driver.Store) askFunc {
@@ -36,10 +30,10 @@ func (e *Engine) acquire(ctx context.Context, claims []Claim, s *settings, ask a
 	if err := sortClaims(claims); err != nil {
 		return nil, nil, e.showError(err)
 	}
-	if err := e.supports(claims); err != nil {
+	if err := e.backend().supports(claims); err != nil {
 		return nil, nil, err
 	}
-	if err := errors.Join(s.onlyOnce(), s.noShadow(), s.noMove()); err != nil {
+	if err := s.forLease(); err != nil {
 		return nil, nil, err
 	}
 	cov := e.covered(ctx, claims, s)
@@ -94,12 +88,12 @@ func (e *Engine) acquireNested(ctx context.Context, claims []Claim, cov *cover, 
 
 // acquisition returns the hooks' description of a request.
 func (e *Engine) acquisition(claims []Claim, s *settings) observe.Acquisition {
-	return observe.Acquisition{Claims: e.showClaims(claims), Rule: s.rule, Wait: !s.failFast, Store: e.about.Name, Shadow: s.shadow != notShadow}
+	return observe.Acquisition{Claims: e.showClaims(claims), Rule: s.rule, Wait: !s.failFast, Store: e.backend().about.Name, Shadow: s.shadow != notShadow}
 }
 
 // storeCalled tells the hooks, if there are any, of the store's answer to op.
 func (e *Engine) storeCalled(op string, asked time.Time, err error) {
 	if e.hooks != nil {
-		e.hooks.storeCalled(e.about.Name, op, time.Since(asked), err)
+		e.hooks.storeCalled(e.backend().about.Name, op, time.Since(asked), err)
 	}
 }

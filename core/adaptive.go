@@ -24,14 +24,14 @@ import (
 // least 10 ms, ceiling at most 24 h and not below floor. Otherwise the option is an
 // [*OptionError], also if the store can keep no TTL between the two ([driver.TTLs]). The TTL is
 // rounded up to a whole step of the store. At most 256 rules have an average of
-// their own; further ones use the holds of the whole engine. Off by default. It excludes
+// their own; further ones use the holds of the whole engine. Off by default. It replaces
 // [WithTTL].
 func WithAdaptiveTTL(floor, ceiling time.Duration) Option {
-	return option{"WithAdaptiveTTL", aboutTTL, func(s *settings) error {
+	return option(func(s *settings) error {
 		if floor < driver.MinTTL || ceiling > driver.MaxTTL || floor > ceiling {
 			return &OptionError{Option: "WithAdaptiveTTL", Value: [2]time.Duration{floor, ceiling}, Want: "10ms to 24h, floor first"}
 		}
 		s.adaptive = holdstats.Bounds{Floor: floor, Ceiling: ceiling}
 		return nil
-	}}
+	})
 }

@@ -91,7 +91,7 @@ const borrowedDepth = 2
 func (e *Engine) verify(ctx context.Context, all []suspect) (known []suspect, err error) {
 	grants := make([]driver.Grant, len(all))
 	for i := range all {
-		if err := e.circuit.Refuses(all[i].grant.Claims); err != nil {
+		if err := e.backend().circuit.Refuses(all[i].grant.Claims); err != nil {
 			return nil, err
 		}
 		grants[i] = all[i].grant.Grant
@@ -99,14 +99,14 @@ func (e *Engine) verify(ctx context.Context, all []suspect) (known []suspect, er
 	bounded, cancel := context.WithTimeout(ctx, circuit.ProbeTime)
 	defer cancel()
 	sent := time.Now()
-	errs := e.store.Renew(bounded, grants)
+	errs := e.backend().store.Renew(bounded, grants)
 	e.storeCalled("renew", sent, errors.Join(errs...))
 	for i, s := range all {
 		err := watchdog.ErrNoAnswer
 		if i < len(errs) {
 			err = errs[i]
 		}
-		e.circuit.Learn(s.grant.Claims, err)
+		e.backend().circuit.Learn(s.grant.Claims, err)
 		switch {
 		case err == nil:
 			s.grant.Since = sent

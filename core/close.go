@@ -13,7 +13,8 @@ import (
 // Close ends the engine and closes its store. New acquisitions and all waiters get ErrClosed; only
 // holders may still nest, because their work would fail in the middle otherwise. Close waits for
 // the holders as long as ctx allows. Then it takes the remaining leases away: their contexts end
-// with a cause that matches ErrLeaseLost and ErrClosed. Finally it sends again the releases
+// with a cause that matches ErrLeaseLost and ErrClosed. All of them are taken away before the store is
+// told of any: if it does not answer, later holders must not go on working meanwhile. Finally it sends again the releases
 // that the store has not answered ([Lease.Release]), and ends the engine's goroutines. If the store
 // does not answer, Close returns up to [WithReleaseTimeout] after ctx has ended, plus the time of
 // the store's own Close.
@@ -32,10 +33,11 @@ func (e *Engine) Close(ctx context.Context) error {
 	if !lc.close() {
 		return lc.await(ctx)
 	}
+	b := e.settle()
 	lc.cancelWaits()
 	e.lines.Close()
 	lc.tidying.Go(func() {
-		for _, left := range e.lingers.Close() {
+		for _, left := range b.lingers.Close() {
 			e.returnLeft(left, observe.LingerClosed)
 		}
 	})
@@ -50,10 +52,10 @@ func (e *Engine) Close(ctx context.Context) error {
 		cut = fmt.Errorf("keyturn: closed with %d leases still held: %w", n, ctx.Err())
 	}
 	stuck := lc.awaitIdle(e.releaseTimeout)
-	e.watchdog.Close()
+	b.watchdog.Close()
 	lc.tidying.Wait()
 	owed := e.debts.close()
-	lc.err = errors.Join(cut, stuck, owed, e.store.Close())
+	lc.err = errors.Join(cut, stuck, owed, b.store.Close())
 	close(lc.done)
 	return lc.err
 }

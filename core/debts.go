@@ -92,6 +92,7 @@ func (ds *debts) init(e *Engine) {
 	ds.patience = min(e.releaseTimeout, circuit.ProbeTime)
 	ds.news = make(chan struct{}, 1)
 	ds.all, ds.byKey = make(map[debtID]*debt), make(map[string][]*debt)
+	ds.first.parts = make(map[string]*turns)
 	ds.ctx, ds.cancel = context.WithCancel(context.Background())
 }
 
@@ -99,7 +100,7 @@ func (ds *debts) init(e *Engine) {
 // waits for it. It is a debt from the beginning, so the next caller that asks for the key waits
 // for it.
 func (e *Engine) undo(ctx context.Context, grant handoff.Grant, rule string) {
-	e.debts.owe(ctx, grant, rule, &e.debts.first.urgent)
+	e.debts.owe(ctx, grant, rule, true)
 }
 
 // answers reports whether err, of a release, is the store's answer about the lease.
@@ -244,6 +245,6 @@ func (ds *debts) tell(ctx context.Context, d *debt, err error) {
 
 func (ds *debts) became(ctx context.Context, d *debt, state observe.DebtState) {
 	if e := ds.engine; e.hooks != nil {
-		e.hooks.owed(ctx, observe.Debt{Claims: e.showClaims(d.grant.Claims), Owner: d.grant.Owner, Rule: d.rule, Store: e.about.Name, State: state})
+		e.hooks.owed(ctx, observe.Debt{Claims: e.showClaims(d.grant.Claims), Owner: d.grant.Owner, Rule: d.rule, Store: e.backend().about.Name, State: state})
 	}
 }

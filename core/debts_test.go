@@ -329,7 +329,7 @@ func TestUnansweredReleasesAreLogged(t *testing.T) {
 		f.store.Heal()
 		time.Sleep(longestRest)
 		const unanswered = `level=WARN msg="keyturn: release unanswered, key may stay locked" `
-		const rest = `owner=\S+ token=\d+ error=".* refuses" resend=true free_in_at_most=30s asker="the handler"`
+		const rest = `owner=\S+ token=\d+ error=".* refuses" resend=true free_in_at_most=15s asker="the handler"`
 		want := []string{unanswered + `key=k rule=deliver ` + rest, unanswered + `key=a claims=2 ` + rest}
 		for i := range 8 {
 			want = append(want, unanswered+fmt.Sprintf("key=k%d rule=deliver ", i)+rest)

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/author"
 	"github.com/keyturn/keyturn/core/coverage"
 	"github.com/keyturn/keyturn/store/memstore"
 )
@@ -22,16 +23,16 @@ func TestHooksAreToldOfRules(t *testing.T) {
 	}
 	declare := func(eng *core.Engine, p core.Policy, r coverage.Rule, like string) {
 		t.Helper()
-		if _, err := eng.Declare(p, r, like); err != nil {
+		if _, err := author.Declare(eng, author.Rule{Policy: p, About: r, Like: []string{like}}); err != nil {
 			t.Error(err)
 		}
-		eng.Skipped(context.Background(), p, coverage.SkipHeld)
+		author.Skipped(context.Background(), eng, p, coverage.SkipHeld)
 	}
 	declare(eng, grouped, coverage.Rule{Key: "g/{id}"}, "g/a")
 	declare(newEngine(t, memstore.New()), grouped, coverage.Rule{Key: "k"}, "k") // it has no hooks
-	_, err = eng.Declare(grouped, coverage.Rule{Once: true}, "g/a")
+	_, err = author.Declare(eng, author.Rule{Policy: grouped, About: coverage.Rule{Once: true}, Like: []string{"g/a"}})
 	wantOnly(t, err, core.ErrInvalidOption)
-	_, err = eng.Declare(grouped, coverage.Rule{}, "g//a")
+	_, err = author.Declare(eng, author.Rule{Policy: grouped, About: coverage.Rule{}, Like: []string{"g//a"}})
 	wantOnly(t, err, core.ErrInvalidClaim)
 	want := []string{
 		"declared1 group, serialize hierarchy g/{id} on memory: [shared g exclusive g/a]",
@@ -58,7 +59,7 @@ func TestDeclaredRulesHaveTheEnginesDefaults(t *testing.T) {
 		},
 		"no result": {rule: coverage.Rule{Skips: coverage.SkipHeld}, want: coverage.Rule{Skips: coverage.SkipHeld, RunUnlocked: true}},
 	} {
-		if got, err := eng.Declare(policy(t, tc.opts...), tc.rule, "k"); err != nil || got != tc.want {
+		if got, err := author.Declare(eng, author.Rule{Policy: policy(t, tc.opts...), About: tc.rule, Like: []string{"k"}}); err != nil || got != tc.want {
 			t.Errorf("%s: %+v, %v; want %+v", name, got, err, tc.want)
 		}
 	}
@@ -67,9 +68,9 @@ func TestDeclaredRulesHaveTheEnginesDefaults(t *testing.T) {
 func TestDeclareNeedsAStoreThatCan(t *testing.T) {
 	eng := newEngine(t, plain{memstore.New()})
 	for _, r := range []coverage.Rule{{Once: true}, {Skips: coverage.SkipSuperseded}} {
-		_, err := eng.Declare(core.Policy{}, r, "k")
+		_, err := author.Declare(eng, author.Rule{Policy: core.Policy{}, About: r, Like: []string{"k"}})
 		wantOnly(t, err, errors.ErrUnsupported)
 	}
-	_, err := eng.Declare(core.Policy{}, coverage.Rule{}, "k")
+	_, err := author.Declare(eng, author.Rule{Policy: core.Policy{}, About: coverage.Rule{}, Like: []string{"k"}})
 	wantOnly(t, err)
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/author"
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/core/observe"
 	"github.com/keyturn/keyturn/store/memstore"
@@ -33,7 +34,7 @@ func TestWrappedStoreCanDoWhatItCouldBefore(t *testing.T) {
 	}}
 	wrapped := &wrapper{Store: inner}
 	eng := newEngine(t, wrapped, core.WithHooks(observe.Hooks{StoreImpaired: func(string, error) {}}))
-	if can := eng.Describe(); !can.Shared || !can.Permits || !can.Sets || !can.Ledger || !can.Inspector {
+	if can := author.Describe(eng); !can.Shared || !can.Permits || !can.Sets || !can.Ledger || !can.Inspector {
 		t.Errorf("it can do only %+v", can)
 	}
 	l := mustAcquire(t, eng, "k")

@@ -1,6 +1,9 @@
 package core
 
-import "sync"
+import (
+	"sync"
+	"sync/atomic"
+)
 
 // Done returns a channel that is closed when the lease has ended: when it is lost, or when its
 // release begins. [Lease.Err] then returns the reason. A nested lease ends with the outer one, too.
@@ -29,18 +32,18 @@ func (n *nest) signals(l *Lease) bool {
 
 // doneSignal is the channel of [Lease.Done], made when somebody asks for it.
 type doneSignal struct {
-	mu     sync.Mutex
-	ch     chan struct{}       // nil: nobody asked, and the lease has not ended
+	ch atomic.Pointer[chan struct{}] // nil: nobody asked, and the lease has not ended
+
+	mu     sync.Mutex          // orders the end and follow, if there is a channel
 	nested map[*Lease]struct{} // leases whose channels are closed together with this one
 }
 
 func (s *doneSignal) channel() <-chan struct{} {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.ch == nil {
-		s.ch = make(chan struct{})
+	if s.ch.Load() == nil {
+		ch := make(chan struct{})
+		s.ch.CompareAndSwap(nil, &ch)
 	}
-	return s.ch
+	return *s.ch.Load()
 }
 
 // overBefore is the channel of all leases that had ended before anybody asked.
@@ -50,10 +53,10 @@ var overBefore = func() chan struct{} {
 	return ch
 }()
 
-// over reports whether the lease has ended. Needs mu.
+// over reports whether the lease has ended, after somebody asked. Needs mu.
 func (s *doneSignal) over() bool {
 	select {
-	case <-s.ch: // nil never does
+	case <-s.channel():
 		return true
 	default:
 		return false
@@ -62,6 +65,7 @@ func (s *doneSignal) over() bool {
 
 // follow makes the end close nested's channel, too. It reports false if the lease has ended.
 func (s *doneSignal) follow(nested *Lease) bool {
+	s.channel() // so that an end from now on takes the mutex
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.over() {
@@ -81,15 +85,17 @@ func (s *doneSignal) unfollow(nested *Lease) {
 	delete(s.nested, nested)
 }
 
-// signal closes the channel, and those of the leases nested in this one.
+// signal closes the channel, and those of the leases nested in this one. Of most leases nobody asked
+// for the channel.
 func (s *doneSignal) signal() {
+	if s.ch.CompareAndSwap(nil, &overBefore) || s.ch.Load() == &overBefore {
+		return
+	}
 	s.mu.Lock()
 	nested := s.nested
 	s.nested = nil
-	if s.ch == nil {
-		s.ch = overBefore
-	} else if !s.over() {
-		close(s.ch)
+	if !s.over() {
+		close(*s.ch.Load())
 	}
 	s.mu.Unlock()
 	for l := range nested { // without the mutex, because they lock their outer leases' mutexes

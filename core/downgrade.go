@@ -36,7 +36,7 @@ func (l *Lease) Downgrade(ctx context.Context) error {
 			shared[i].Mode = driver.ModeShared
 		}
 	}
-	if err := l.engine.supports(shared); err != nil {
+	if err := l.engine.backend().supports(shared); err != nil {
 		return err
 	}
 	return l.change(ctx, "downgrade", func(ctx context.Context) (sent bool, err error) {

@@ -164,7 +164,7 @@ func TestUnansweredDowngrade(t *testing.T) {
 					if l.Claims()[0].Mode != driver.ModeShared {
 						t.Error("the holder may believe that it has the key exclusively")
 					}
-					time.Sleep(10 * time.Second)
+					time.Sleep(5 * time.Second)
 					wantOnly(t, tryAll(other, core.Exclusive("k")), core.ErrHeld)
 					if l.Err() != nil || d.renewals() > 0 {
 						t.Errorf("%v, %d renewals in a mode that may not be right", l.Err(), d.renewals())
@@ -333,10 +333,10 @@ func TestUnansweredDowngradeAmongOthers(t *testing.T) {
 		l := mustAcquire(t, eng, "k")
 		others := []*core.Lease{mustAcquire(t, eng, "a"), mustAcquire(t, eng, "z")}
 		d.change(func() { d.before = func(context.Context, driver.Grant) error { return errDown } })
-		time.Sleep(7 * time.Second)
+		time.Sleep(3500 * time.Millisecond)
 		_ = l.Downgrade(bg) // to be repeated after 3s, when all are due
 		d.mend()
-		time.Sleep(5 * time.Second)
+		time.Sleep(2500 * time.Millisecond)
 		d.mu.Lock()
 		renewed := slices.Concat(d.batches...)
 		d.mu.Unlock()

@@ -54,7 +54,7 @@ func (e *Engine) OnceEach(ctx context.Context, items []Item, fn func(ctx context
 	if err != nil {
 		return err
 	}
-	if err := e.canOnce(s); err != nil {
+	if err := e.backend().canOnce(s); err != nil {
 		return err
 	}
 	switch {

@@ -12,32 +12,26 @@ import (
 	"github.com/keyturn/keyturn/core/internal/circuit"
 	"github.com/keyturn/keyturn/core/internal/holdstats"
 	"github.com/keyturn/keyturn/core/internal/lazyctx"
-	"github.com/keyturn/keyturn/core/internal/linger"
 	"github.com/keyturn/keyturn/core/internal/waitline"
-	"github.com/keyturn/keyturn/core/internal/watchdog"
 )
 
 // Engine grants leases over a store. One engine per store and process is enough. It is safe for
 // concurrent use. Make one with [New]; the zero value is not usable.
 type Engine struct {
-	store     driver.Store
-	about     driver.Description // what the store says about itself
-	askPlain  askFunc
+	now       atomic.Pointer[backend]
+	cfg       engineConfig
 	log       logger
 	keyFilter func(string) string // nil: keys are shown
 	hooks     *hooks              // nil: none
-	defaults  settings
 
 	releaseTimeout time.Duration
 	owners         ownerSource
 	lines          *waitline.Lines
-	circuit        *circuit.Breaker
-	watchdog       *watchdog.Watchdog
-	lingers        *linger.Table
 	debts          debts
 	holds          *holdstats.Stats
 	rehearsals     atomic.Int32 // of shadows, under way
 	life           lifecycle
+	late           late
 }
 
 // New makes an engine over store, which belongs to the engine from then on: [Engine.Close] closes
@@ -45,11 +39,26 @@ type Engine struct {
 //
 // The error joins an [*OptionError] for each option that is wrong.
 func New(store driver.Store, opts ...EngineOption) (*Engine, error) {
+	e, err := prepare(opts)
+	if isNil(store) {
+		err = errors.Join(&OptionError{Option: "New", Value: store, Want: "a store"}, err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	b, err := e.equip(store)
+	if err != nil {
+		return nil, err
+	}
+	e.now.Store(b)
+	e.listen(b)
+	return e, nil
+}
+
+// prepare makes an engine without a store.
+func prepare(opts []EngineOption) (*Engine, error) {
 	cfg := defaultConfig()
 	var errs []error
-	if isNil(store) {
-		errs = append(errs, &OptionError{Option: "New", Value: store, Want: "a store"})
-	}
 	for _, o := range opts {
 		if o == nil {
 			errs = append(errs, &OptionError{Option: "New", Value: nil, Want: "options that are not nil"})
@@ -59,39 +68,21 @@ func New(store driver.Store, opts ...EngineOption) (*Engine, error) {
 			errs = append(errs, err)
 		}
 	}
-	var about driver.Description
-	if len(errs) == 0 {
-		about = store.Describe()
-		errs = append(errs, cfg.fitTTL(about.TTLs), cfg.defaults.fitLinger(about))
-	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	cfg.defaults.said = 0
 	e := &Engine{
-		store:          store,
-		about:          about,
+		cfg:            cfg,
 		log:            logger{to: cfg.log, show: cfg.keyFilter},
 		keyFilter:      cfg.keyFilter,
-		defaults:       cfg.defaults,
 		releaseTimeout: cfg.releaseTimeout,
 		owners:         newOwnerSource(),
 		lines:          waitline.New(waitline.Config{MaxWaiters: cfg.maxWaiters, MaxWaitersTotal: cfg.maxWaitersTotal, FairTime: circuit.FairTime}),
 		holds:          holdstats.New(),
 	}
 	e.hooks = newHooks(cfg.hooks, &e.log)
-	e.circuit = circuit.New(circuit.Config{Silence: cfg.circuit, Log: e.log.write, Answered: e.debts.heard, Partition: e.about.Partition})
-	if e.about.OnImpaired != nil && e.hooks != nil {
-		e.about.OnImpaired(func(reason error) { e.hooks.storeImpaired(e.about.Name, reason) })
-	}
-	e.watchdog = newWatchdog(e, cfg.wall)
-	e.lingers = linger.New(e.watchdog, cfg.maxLingering, e.lingered)
 	e.debts.init(e)
 	e.life.init()
-	e.askPlain = plainly(store)
-	if e.about.OnWanted != nil {
-		e.about.OnWanted(e.wanted)
-	}
 	return e, nil
 }
 
@@ -143,11 +134,13 @@ func (e *Engine) TryAcquire(ctx context.Context, key string, opts ...CallOption)
 	}
 	atOnce := *s
 	atOnce.failFast = true
-	return e.acquirePlain(ctx, s.shape([]Claim{Exclusive(key)}), &atOnce)
+	l, _, err := e.acquire(ctx, s.shape([]Claim{Exclusive(key)}), &atOnce, e.backend().askPlain)
+	return l, err
 }
 
 // AcquireAll claims a set of keys, all or none. The claims are taken in key order, whatever order
-// they come in, so two sets never wait for each other. Errors and waits are those of
+// they come in, so two sets never wait for each other. A set has one token. While it waits, it holds
+// the claims before the one that it waits for. Errors and waits are those of
 // [Engine.Acquire].
 //
 // A set has 1 to 4096 claims, without the levels that [WithHierarchy] adds, and each key once.
@@ -174,24 +167,29 @@ func (e *Engine) acquireSet(ctx context.Context, claims []Claim, opts []CallOpti
 	if err != nil {
 		return nil, err
 	}
-	return e.acquirePlain(ctx, s.shape(claims), s)
+	l, _, err := e.acquire(ctx, s.shape(claims), s, e.backend().askPlain)
+	return l, err
 }
 
 // settingsFor applies a call's options to the engine's defaults. All calls with the same policy
 // share the result, which must not be changed: a copy on the stack of each waiting caller would
 // cost more than the rest of its frame.
 func (e *Engine) settingsFor(opts []CallOption) (*settings, error) {
+	return e.backend().settingsFor(opts)
+}
+
+func (b *backend) settingsFor(opts []CallOption) (*settings, error) {
 	if len(opts) == 0 {
-		return &e.defaults, nil
+		return &b.defaults, nil
 	}
 	if p, ok := opts[0].(Policy); ok && len(opts) == 1 && p.last != nil {
-		return p.settingsFor(e)
+		return p.settingsFor(b)
 	}
 	s := new(settings) // on the heap, because the options get a pointer to it
-	*s = e.defaults
+	*s = b.defaults
 	err := s.apply(opts)
 	if err == nil {
-		err = s.fit(e.about)
+		err = s.fit(b.about)
 	}
 	return s, err
 }

@@ -48,7 +48,7 @@ var (
 	// ErrInvalidClaim: the claim, or the set of claims, can't be granted in any case. See
 	// [driver.ClaimError].
 	ErrInvalidClaim = driver.ErrInvalidClaim
-	// ErrInvalidOption: an option is out of range, given twice, or not for this call. See
+	// ErrInvalidOption: an option is out of range, or not for this call. See
 	// [OptionError].
 	ErrInvalidOption = driver.ErrInvalidOption
 	// ErrClosed: the engine or the store is closed.

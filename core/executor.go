@@ -34,13 +34,13 @@ type Executor interface {
 // A nil or invalid x is an [*OptionError]. Calls other than Once refuse the option, because their
 // work would run without the transaction that it counts on.
 func WithExecutor(x Executor) CallOption {
-	return callOption{"WithExecutor", aboutExecutor, func(s *settings) error {
+	return callOption(func(s *settings) error {
 		if x == nil {
 			return &OptionError{Option: "WithExecutor", Value: nil, Want: "an executor"}
 		}
 		s.executor = x
 		return x.Validate()
-	}}
+	})
 }
 
 // onlyOnce refuses options that only an execution can keep.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/author"
 	"github.com/keyturn/keyturn/core/coverage"
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/store/memstore"
@@ -181,9 +182,9 @@ func TestExecutorIsForOnceOnly(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = eng.Declare(policy, coverage.Rule{}, "k")
+	_, err = author.Declare(eng, author.Rule{Policy: policy, About: coverage.Rule{}, Like: []string{"k"}})
 	wantOnly(t, err, core.ErrInvalidOption)
-	if _, err := eng.Declare(policy, coverage.Rule{Once: true}, "k"); err != nil {
+	if _, err := author.Declare(eng, author.Rule{Policy: policy, About: coverage.Rule{Once: true}, Like: []string{"k"}}); err != nil {
 		t.Error(err)
 	}
 	_, err = core.NewPolicy(core.WithExecutor(nil))

@@ -42,10 +42,10 @@ func (e *Engine) Left() string {
 		active += e.life.registers[i].entered()
 	}
 	lines, waiting := e.lines.Len(), e.lines.Waiting()
-	if held+lines+active == 0 && waiting == 0 && !e.lingers.Any() {
+	if held+lines+active == 0 && waiting == 0 && !e.backend().lingers.Any() {
 		return ""
 	}
-	return fmt.Sprintf("%d held, %d lines with %d waiting, %d active, lingering: %t", held, lines, waiting, active, e.lingers.Any())
+	return fmt.Sprintf("%d held, %d lines with %d waiting, %d active, lingering: %t", held, lines, waiting, active, e.backend().lingers.Any())
 }
 
 func (r *register) entered() int {

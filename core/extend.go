@@ -26,8 +26,8 @@ import (
 // longer than [WithReleaseTimeout] and ctx allow.
 func (l *Lease) Extend(ctx context.Context, ttl time.Duration) error {
 	asked, ok := ttl, true
-	if ttl, ok = l.engine.about.TTLs.Fit(ttl); !ok && ttl != 0 {
-		return &OptionError{Option: "Extend", Value: asked, Want: "0, or " + l.engine.about.TTLs.String()}
+	if ttl, ok = l.engine.backend().about.TTLs.Fit(ttl); !ok && ttl != 0 {
+		return &OptionError{Option: "Extend", Value: asked, Want: "0, or " + l.engine.backend().about.TTLs.String()}
 	}
 	if err := l.Err(); err != nil && l.nest != nil {
 		return err

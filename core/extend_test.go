@@ -36,7 +36,7 @@ func TestExtendRenewsNowAndFromNowOn(t *testing.T) {
 				spy := newSpy()
 				eng := newEngine(t, spy)
 				l := mustAcquire(t, eng, "k", core.WithMaxHold(core.Forever))
-				time.Sleep(5 * time.Second)
+				time.Sleep(4 * time.Second)
 				if err := l.Extend(bg, tc.ttl); err != nil {
 					t.Fatal(err)
 				}
@@ -150,16 +150,16 @@ func TestUnansweredExtension(t *testing.T) {
 		took  time.Duration
 		left  time.Duration // when it comes back
 	}{
-		"longer":                    {store: hang, ttl: time.Hour, want: []error{core.ErrOutcomeUnknown, core.ErrUnavailable}, took: 5 * time.Second, left: term(30*time.Second) - 5*time.Second},
+		"longer":                    {store: hang, ttl: time.Hour, want: []error{core.ErrOutcomeUnknown, core.ErrUnavailable}, took: 5 * time.Second, left: term(defaultTTL) - 5*time.Second},
 		"shorter":                   {store: hang, ttl: 3 * time.Second, want: []error{core.ErrOutcomeUnknown, core.ErrUnavailable}, took: time.Second, left: term(3*time.Second) - time.Second},
-		"refused":                   {store: func(context.Context, driver.Grant) error { return errDown }, ttl: time.Hour, want: []error{core.ErrOutcomeUnknown, core.ErrUnavailable}, left: term(30 * time.Second)},
-		"another error":             {store: func(context.Context, driver.Grant) error { return errors.New("?") }, ttl: time.Hour, want: []error{core.ErrOutcomeUnknown}, left: term(30 * time.Second)},
-		"hangs up":                  {ctx: hangUp, store: hang, ttl: time.Hour, want: []error{core.ErrOutcomeUnknown, context.Canceled}, took: time.Second, left: term(30*time.Second) - time.Second},
-		"own deadline":              {ctx: bounded(2 * time.Second), store: hang, ttl: time.Hour, want: []error{core.ErrOutcomeUnknown, context.DeadlineExceeded}, took: 2 * time.Second, left: term(30*time.Second) - 2*time.Second},
-		"own deadline in an outage": {ctx: bounded(2 * time.Second), store: out, ttl: time.Hour, want: []error{core.ErrOutcomeUnknown, core.ErrUnavailable}, took: 2 * time.Second, left: term(30*time.Second) - 2*time.Second},
+		"refused":                   {store: func(context.Context, driver.Grant) error { return errDown }, ttl: time.Hour, want: []error{core.ErrOutcomeUnknown, core.ErrUnavailable}, left: term(defaultTTL)},
+		"another error":             {store: func(context.Context, driver.Grant) error { return errors.New("?") }, ttl: time.Hour, want: []error{core.ErrOutcomeUnknown}, left: term(defaultTTL)},
+		"hangs up":                  {ctx: hangUp, store: hang, ttl: time.Hour, want: []error{core.ErrOutcomeUnknown, context.Canceled}, took: time.Second, left: term(defaultTTL) - time.Second},
+		"own deadline":              {ctx: bounded(2 * time.Second), store: hang, ttl: time.Hour, want: []error{core.ErrOutcomeUnknown, context.DeadlineExceeded}, took: 2 * time.Second, left: term(defaultTTL) - 2*time.Second},
+		"own deadline in an outage": {ctx: bounded(2 * time.Second), store: out, ttl: time.Hour, want: []error{core.ErrOutcomeUnknown, core.ErrUnavailable}, took: 2 * time.Second, left: term(defaultTTL) - 2*time.Second},
 		// Too little time to say anything about the store.
-		"own short deadline": {ctx: bounded(20 * time.Millisecond), store: out, ttl: time.Hour, want: []error{core.ErrOutcomeUnknown, context.DeadlineExceeded}, took: 20 * time.Millisecond, left: term(30*time.Second) - 20*time.Millisecond},
-		"gone before it":     {ctx: bounded(-1), ttl: time.Hour, want: []error{context.DeadlineExceeded}, left: term(30 * time.Second)},
+		"own short deadline": {ctx: bounded(20 * time.Millisecond), store: out, ttl: time.Hour, want: []error{core.ErrOutcomeUnknown, context.DeadlineExceeded}, took: 20 * time.Millisecond, left: term(defaultTTL) - 20*time.Millisecond},
+		"gone before it":     {ctx: bounded(-1), ttl: time.Hour, want: []error{context.DeadlineExceeded}, left: term(defaultTTL)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -340,7 +340,7 @@ func TestExtendBehindARenewalThatHangs(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				spy := newSpy()
-				l := mustAcquire(t, newEngine(t, spy), "k")
+				l := mustAcquire(t, newEngine(t, spy, core.WithTTL(30*time.Second)), "k")
 				spy.change(func() { spy.onRenew = func(ctx context.Context, _ driver.Grant) error { <-ctx.Done(); return errDown } })
 				time.Sleep(11 * time.Second)
 				ctx := bg

@@ -41,7 +41,7 @@ import (
 func (e *Engine) ForceRelease(ctx context.Context, key, reason string, only ...driver.Holder) ([]driver.Holder, error) {
 	var holders []driver.Holder
 	err := e.force(ctx, "force", key, reason, func(ctx context.Context) (err error) {
-		holders, err = e.store.ForceRelease(ctx, key, reason, only...)
+		holders, err = e.backend().store.ForceRelease(ctx, key, reason, only...)
 		return err
 	})
 	if err != nil {
@@ -65,7 +65,7 @@ func (e *Engine) ForceRelease(ctx context.Context, key, reason string, only ...d
 func (e *Engine) Forget(ctx context.Context, key, reason string) (bool, error) {
 	var was bool
 	err := e.force(ctx, "forget", key, reason, func(ctx context.Context) (err error) {
-		was, err = e.store.Forget(ctx, key)
+		was, err = e.backend().store.Forget(ctx, key)
 		return err
 	})
 	if err != nil {
@@ -89,7 +89,9 @@ func (e *Engine) force(ctx context.Context, op, key, reason string, ask func(con
 		asked = true
 		return ask(ctx)
 	})
-	if !asked || !errors.Is(err, ErrUnavailable) && !errors.Is(err, ErrClosed) && ctx.Err() == nil {
+	var out *UnavailableError
+	refused := errors.As(err, &out) && out.Refused && !errors.Is(err, ErrOutcomeUnknown) // the account may not do it, say
+	if !asked || refused || !errors.Is(err, ErrUnavailable) && !errors.Is(err, ErrClosed) && ctx.Err() == nil {
 		return err
 	}
 	if err != nil {
@@ -101,7 +103,7 @@ func (e *Engine) force(ctx context.Context, op, key, reason string, ask func(con
 
 func (e *Engine) forced(ctx context.Context, key, reason string, holders []driver.Holder) {
 	if e.hooks != nil {
-		e.hooks.forced(ctx, observe.Removal{Key: e.ShowKey(key), Reason: reason, Store: e.about.Name, Holders: holders})
+		e.hooks.forced(ctx, observe.Removal{Key: e.ShowKey(key), Reason: reason, Store: e.backend().about.Name, Holders: holders})
 	}
 }
 

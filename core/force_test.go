@@ -211,7 +211,7 @@ func TestInspectAndForceOnAStore(t *testing.T) {
 		if err != nil || len(info.Holders) != 1 || info.Holders[0].Owner != l.Owner() || info.Holders[0].Rule != "status" || len(info.Waiters) != 1 {
 			t.Errorf("%+v, %v", info, err)
 		}
-		keys, err := listed(other.List(bg, ""))
+		keys, err := listed(other.ListAll(bg, ""))
 		slices.Sort(keys)
 		if err != nil || !slices.Equal(keys, []string{"done", "k"}) {
 			t.Errorf("%q, %v", keys, err)
@@ -244,4 +244,21 @@ func TestInspectAndForceOnAStore(t *testing.T) {
 			t.Errorf("%+v, %v", info, err)
 		}
 	})
+}
+
+// A store that refuses has not done it: nothing is unknown.
+func TestForceIsRefused(t *testing.T) {
+	for _, c := range []struct {
+		err     error
+		unknown bool
+	}{
+		{&core.UnavailableError{Op: "force release", Err: errors.New("permission denied"), Refused: true}, false},
+		{&core.UnavailableError{Op: "force release", Err: errors.New("no answer")}, true},
+		{&core.UnavailableError{Op: "force release", Err: core.ErrOutcomeUnknown, Refused: true}, true},
+	} {
+		eng := newEngine(t, answering(func(context.Context) error { return c.err }))
+		if _, err := eng.ForceRelease(t.Context(), "k", "why"); errors.Is(err, core.ErrOutcomeUnknown) != c.unknown || !errors.Is(err, core.ErrUnavailable) {
+			t.Errorf("%v: %v", c.err, err)
+		}
+	}
 }

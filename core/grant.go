@@ -20,7 +20,7 @@ func (e *Engine) newLease(ctx context.Context, grant *handoff.Grant, came time.T
 		l.depth = borrowedDepth
 	}
 	l.begin(ctx)
-	l.watch.Begin(e.watchdog, (*watched)(l), &l.grant.Grant, l.grant.Heard)
+	l.watch.Begin(e.backend().watchdog, (*watched)(l), &l.grant.Grant, l.grant.Heard)
 	if e.hooks != nil {
 		l.ctx = e.hooks.holdStart(l.ctx, l)
 	}

@@ -28,10 +28,10 @@ func (e *Engine) handOn(bound *releaseBound, g handoff.Grant) bool {
 	defer cancel()
 	sent := time.Now()
 	err := watchdog.ErrNoAnswer
-	if errs := e.store.Renew(ctx, []driver.Grant{g.Grant}); len(errs) == 1 {
+	if errs := e.backend().store.Renew(ctx, []driver.Grant{g.Grant}); len(errs) == 1 {
 		err = errs[0]
 	}
-	e.circuit.Learn(g.Claims, err)
+	e.backend().circuit.Learn(g.Claims, err)
 	e.storeCalled("renew", sent, err)
 	if err != nil {
 		return false // if the lease is lost, the release reports it

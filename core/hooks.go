@@ -14,12 +14,12 @@ import (
 // gets the context that the one before returned, so their contexts nest. All end hooks get the
 // last one. The zero Hooks cost nothing.
 func WithHooks(h observe.Hooks) EngineOption {
-	return engineOption{"WithHooks", aboutNothing, func(c *engineConfig) error {
+	return engineOption(func(c *engineConfig) error {
 		if !reflect.ValueOf(h).IsZero() { // hooks without any function cost nothing
 			c.hooks = append(c.hooks, h)
 		}
 		return nil
-	}}
+	})
 }
 
 // hooks are the hooks of an engine; nil: none. Its methods call them one after the other. A

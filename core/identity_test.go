@@ -99,6 +99,30 @@ func TestAnotherServerIsAskedForAllLeases(t *testing.T) {
 	})
 }
 
+// The server is not known when it grants the first lease, as while a connection is being made. Another one
+// may answer by then.
+func TestAServerThatIsKnownLate(t *testing.T) {
+	for _, nothing := range []error{nil, errors.New("no answer")} {
+		synctest.Test(t, func(t *testing.T) {
+			s := &server{spy: newSpy(), err: nothing}
+			eng := newEngine(t, s, core.WithTTL(time.Minute))
+			l, err := eng.Acquire(t.Context(), "k")
+			if err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(500 * time.Millisecond)
+			s.now("second", nil)
+			time.Sleep(4 * time.Second)
+			if n := len(s.renewals()); n != 1 {
+				t.Errorf("%d renewals", n)
+			}
+			if err := l.Release(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
 // An engine without leases has nothing to lose, and asks nothing. What was known before is
 // known afterwards: the server may have changed in between.
 func TestIdentityIsAskedForOnlyWithLeases(t *testing.T) {

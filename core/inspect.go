@@ -24,7 +24,7 @@ func (e *Engine) Inspect(ctx context.Context, key string) (driver.LockInfo, erro
 	}
 	var info driver.LockInfo
 	err := e.administer(ctx, "inspect", key, func(ctx context.Context) (err error) {
-		info, err = e.store.Inspect(ctx, key)
+		info, err = e.backend().store.Inspect(ctx, key)
 		return err
 	})
 	if err != nil {
@@ -41,10 +41,12 @@ const listPage = 100
 // most.
 const listRemembered = 16 << 10
 
-// List shows the keys that begin with prefix and are held, waited for, or on record; all such keys
-// if prefix is empty. It asks the store for a page at a time, as the loop goes on, so it is no
-// snapshot: what comes or goes meanwhile may be missing. A key comes once, but a store may repeat
-// keys of a list of more than 16 384.
+// List shows the keys that begin with prefix and are held or waited for; all such keys if prefix is
+// empty. [Engine.ListAll] also has those that are only on record, of which there may be very many.
+//
+// It asks the store for a page at a time, as the loop goes on, so it is no snapshot: what comes or
+// goes meanwhile may be missing. A key comes once, but a store may repeat keys of a list of more
+// than 16 384.
 //
 // The first error ends the list and comes with a zero LockInfo. The errors are those of
 // [Engine.Inspect], whose bound here is that of each page. prefix follows the rules for keys.
@@ -56,16 +58,26 @@ const listRemembered = 16 << 10
 //		fmt.Println(info.Key, len(info.Holders), len(info.Waiters))
 //	}
 func (e *Engine) List(ctx context.Context, prefix string) iter.Seq2[driver.LockInfo, error] {
+	return e.list(ctx, driver.Listing{Prefix: prefix, Limit: listPage})
+}
+
+// ListAll is [Engine.List] of the keys that are held, waited for, or on record: what [Engine.Once]
+// remembers.
+func (e *Engine) ListAll(ctx context.Context, prefix string) iter.Seq2[driver.LockInfo, error] {
+	return e.list(ctx, driver.Listing{Prefix: prefix, Limit: listPage, Records: true})
+}
+
+func (e *Engine) list(ctx context.Context, q driver.Listing) iter.Seq2[driver.LockInfo, error] {
 	return func(yield func(driver.LockInfo, error) bool) {
-		if prefix != "" {
-			if err := driver.ValidateKey(prefix); err != nil {
+		if q.Prefix != "" {
+			if err := driver.ValidateKey(q.Prefix); err != nil {
 				yield(driver.LockInfo{}, err)
 				return
 			}
 		}
 		seen := make(map[string]struct{})
-		for cursor := ""; ; {
-			page, next, err := e.listPage(ctx, prefix, cursor)
+		for q := q; ; { // its own cursor, each time that somebody goes through the list
+			page, next, err := e.listPage(ctx, q)
 			if err != nil {
 				yield(driver.LockInfo{}, err)
 				return
@@ -82,16 +94,16 @@ func (e *Engine) List(ctx context.Context, prefix string) iter.Seq2[driver.LockI
 					return
 				}
 			}
-			if cursor = next; cursor == "" {
+			if q.Cursor = next; next == "" {
 				return
 			}
 		}
 	}
 }
 
-func (e *Engine) listPage(ctx context.Context, prefix, cursor string) (page []driver.LockInfo, next string, err error) {
-	err = e.administer(ctx, "list", prefix, func(ctx context.Context) (err error) {
-		page, next, err = e.store.List(ctx, prefix, cursor, listPage)
+func (e *Engine) listPage(ctx context.Context, q driver.Listing) (page []driver.LockInfo, next string, err error) {
+	err = e.administer(ctx, "list", q.Prefix, func(ctx context.Context) (err error) {
+		page, next, err = e.backend().store.List(ctx, q)
 		return err
 	})
 	return page, next, err
@@ -99,7 +111,7 @@ func (e *Engine) listPage(ctx context.Context, prefix, cursor string) (page []dr
 
 // administer asks the store once, within a timeout.
 func (e *Engine) administer(ctx context.Context, op, key string, ask func(context.Context) error) error {
-	if err := e.canInspect(); err != nil {
+	if err := e.backend().canInspect(); err != nil {
 		return err
 	}
 	reg := e.life.register(key)

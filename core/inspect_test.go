@@ -19,7 +19,7 @@ import (
 type panel struct {
 	driver.Store
 	inspect func(ctx context.Context, key string) (driver.LockInfo, error)
-	list    func(ctx context.Context, prefix, cursor string, limit int) ([]driver.LockInfo, string, error)
+	list    func(ctx context.Context, q driver.Listing) ([]driver.LockInfo, string, error)
 	force   func(ctx context.Context, key, reason string) ([]driver.Holder, error)
 	forget  func(ctx context.Context, key string) (bool, error)
 }
@@ -28,8 +28,8 @@ func (p *panel) Inspect(ctx context.Context, key string) (driver.LockInfo, error
 	return p.inspect(ctx, key)
 }
 
-func (p *panel) List(ctx context.Context, prefix, cursor string, limit int) ([]driver.LockInfo, string, error) {
-	return p.list(ctx, prefix, cursor, limit)
+func (p *panel) List(ctx context.Context, q driver.Listing) ([]driver.LockInfo, string, error) {
+	return p.list(ctx, q)
 }
 
 func (p *panel) ForceRelease(ctx context.Context, key, reason string, _ ...driver.Holder) ([]driver.Holder, error) {
@@ -43,7 +43,7 @@ func answering(answer func(context.Context) error) *panel {
 	return &panel{
 		Store:   memstore.New(),
 		inspect: func(ctx context.Context, _ string) (driver.LockInfo, error) { return driver.LockInfo{}, answer(ctx) },
-		list: func(ctx context.Context, _, _ string, _ int) ([]driver.LockInfo, string, error) {
+		list: func(ctx context.Context, _ driver.Listing) ([]driver.LockInfo, string, error) {
 			return nil, "", answer(ctx)
 		},
 		force:  func(ctx context.Context, _, _ string) ([]driver.Holder, error) { return nil, answer(ctx) },
@@ -72,6 +72,10 @@ var calls = map[string]struct {
 	}},
 	"List": {do: func(ctx context.Context, eng *core.Engine, key string) error {
 		_, err := listed(eng.List(ctx, key))
+		return err
+	}},
+	"ListAll": {do: func(ctx context.Context, eng *core.Engine, key string) error {
+		_, err := listed(eng.ListAll(ctx, key))
 		return err
 	}},
 	"ForceRelease": {writes: true, do: func(ctx context.Context, eng *core.Engine, key string) error {
@@ -227,19 +231,19 @@ func TestCloseEndsInspection(t *testing.T) {
 
 // paged has n keys, and repeats the last of each page in the next one.
 func paged(n int) *panel {
-	return &panel{Store: memstore.New(), list: func(_ context.Context, prefix, cursor string, limit int) (page []driver.LockInfo, next string, err error) {
+	return &panel{Store: memstore.New(), list: func(_ context.Context, q driver.Listing) (page []driver.LockInfo, next string, err error) {
 		at := 0
-		if cursor != "" {
-			_, _ = fmt.Sscan(cursor, &at)
+		if q.Cursor != "" {
+			_, _ = fmt.Sscan(q.Cursor, &at)
 		}
 		if at%200 == 100 { // an empty page
 			return nil, fmt.Sprint(at + 1), nil
 		}
-		for i := max(at-1, 0); i < min(at+limit, n); i++ {
-			page = append(page, driver.LockInfo{Key: fmt.Sprintf("%s%06d", prefix, i)})
+		for i := max(at-1, 0); i < min(at+q.Limit, n); i++ {
+			page = append(page, driver.LockInfo{Key: fmt.Sprintf("%s%06d", q.Prefix, i)})
 		}
-		if at+limit < n {
-			next = fmt.Sprint(at + limit)
+		if at+q.Limit < n {
+			next = fmt.Sprint(at + q.Limit)
 		}
 		return page, next, nil
 	}}
@@ -264,9 +268,9 @@ func TestListGoesThroughAllPages(t *testing.T) {
 func TestListStopsWithItsReader(t *testing.T) {
 	p := paged(1000)
 	pages, list := 0, p.list
-	p.list = func(ctx context.Context, prefix, cursor string, limit int) ([]driver.LockInfo, string, error) {
+	p.list = func(ctx context.Context, q driver.Listing) ([]driver.LockInfo, string, error) {
 		pages++
-		return list(ctx, prefix, cursor, limit)
+		return list(ctx, q)
 	}
 	n := 0
 	for range newEngine(t, p).List(context.Background(), "") {
@@ -282,11 +286,11 @@ func TestListStopsWithItsReader(t *testing.T) {
 func TestListEndsWithTheFirstError(t *testing.T) {
 	p := paged(1000)
 	list := p.list
-	p.list = func(ctx context.Context, prefix, cursor string, limit int) ([]driver.LockInfo, string, error) {
-		if cursor != "" {
+	p.list = func(ctx context.Context, q driver.Listing) ([]driver.LockInfo, string, error) {
+		if q.Cursor != "" {
 			return nil, "", errDown
 		}
-		return list(ctx, prefix, cursor, limit)
+		return list(ctx, q)
 	}
 	keys, errs := 0, 0
 	for info, err := range newEngine(t, p).List(context.Background(), "") {
@@ -300,6 +304,25 @@ func TestListEndsWithTheFirstError(t *testing.T) {
 	}
 	if keys != 101 || errs != 1 {
 		t.Errorf("%d turns, %d errors", keys, errs)
+	}
+}
+
+func TestRecordsAreListedOnRequest(t *testing.T) {
+	ctx := context.Background()
+	eng := newEngine(t, memstore.New())
+	if _, err := eng.Once(ctx, "on record", func(context.Context) ([]byte, error) { return nil, nil }); err != nil {
+		t.Fatal(err)
+	}
+	held, err := eng.Acquire(ctx, "held")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer held.Release(ctx)
+	locks, err := listed(eng.List(ctx, ""))
+	all, err2 := listed(eng.ListAll(ctx, ""))
+	slices.Sort(all)
+	if !slices.Equal(locks, []string{"held"}) || !slices.Equal(all, []string{"held", "on record"}) || err != nil || err2 != nil {
+		t.Errorf("List has %q, %v; ListAll has %q, %v", locks, err, all, err2)
 	}
 }
 

@@ -14,14 +14,15 @@ import (
 // [Engine.Inspect] and [Engine.List]. [Engine.ShowKey] is for those who show these, such as a page
 // for operators.
 //
-// filter is called from many goroutines, for every key that is shown, so it should be quick. Equal
+// filter is called from many goroutines, for every key that is shown, so it should be quick. It may be called
+// under a mutex, so it must not call the engine or a lease. Equal
 // keys should stay equal, and different ones different, so that a reader can tell them apart: use a
 // hash with a secret, or cut off the part that is secret. A nil filter, and the default, shows keys.
 func WithKeyFilter(filter func(key string) string) EngineOption {
-	return engineOption{"WithKeyFilter", aboutKeyFilter, func(c *engineConfig) error {
+	return engineOption(func(c *engineConfig) error {
 		c.keyFilter = filter
 		return nil
-	}}
+	})
 }
 
 // ShowKey returns key as it may be shown: see [WithKeyFilter].

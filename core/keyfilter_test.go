@@ -72,7 +72,6 @@ func TestKeyFilter(t *testing.T) {
 		synctest.Wait()
 		fails("too many", eng.Do(bg, "user:ann", nothing))
 		time.Sleep(2 * time.Second)
-		fails("circle", eng.Do(l.Context(), "user:ann", nothing, core.WithShared(), core.WithPermits(2)))
 		_, once := eng.Once(l.Context(), "user:ann", func(context.Context) ([]byte, error) { return nil, nil })
 		fails("circle of once", once)
 		fails("bad key", eng.Do(bg, "user:ann\x00", nothing))

@@ -72,9 +72,10 @@ func (e *Engine) leadOnce(ctx context.Context, key string, s *settings, fn func(
 // leadSettings applies the options to defaults without the bounds of New. They are for requests,
 // and would depose a healthy leader.
 func (e *Engine) leadSettings(opts []CallOption) (*settings, error) {
-	s := e.defaults
+	b := e.backend()
+	s := b.defaults
 	s.maxWait, s.failFast, s.maxHold = 0, false, 0
-	if err := errors.Join(s.apply(opts), s.fit(e.about), s.noShadow()); err != nil {
+	if err := errors.Join(s.apply(opts), s.fit(b.about), s.noShadow()); err != nil {
 		return nil, err
 	}
 	s.runUnlocked, s.keepContext = false, false

@@ -159,7 +159,7 @@ func TestReleaseBehindOneThatHangs(t *testing.T) {
 		spy := newSpy()
 		eng := newEngine(t, spy, core.WithReleaseTimeout(2*time.Second))
 		l := mustAcquire(t, eng, "k")
-		spy.onRelease = func(context.Context, driver.Grant) error { time.Sleep(20 * time.Second); return nil }
+		spy.onRelease = func(context.Context, driver.Grant) error { time.Sleep(10 * time.Second); return nil }
 		var first sync.WaitGroup
 		first.Go(func() { mustRelease(t, l) })
 		synctest.Wait()

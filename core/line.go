@@ -17,7 +17,15 @@ func (r *request) wait() error {
 	if !r.sent.Wait || !r.cov.left() {
 		return nil
 	}
-	return r.engine.lines.Enter(r.lineContext(), &r.waiter, r.caller())
+	ctx := r.ctx
+	if ctx == nil || ctx == r.limit { // the line itself ends a wait after the max wait and when the engine closes
+		ctx = r.called
+	}
+	var caller waitline.Caller // that learns why the request waits; nil: none
+	if r.engine.hooks != nil {
+		caller = r
+	}
+	return r.engine.lines.Enter(ctx, &r.waiter, caller)
 }
 
 // waited handles the end of the wait. An outage that the caller's own deadline ended concerns
@@ -27,23 +35,6 @@ func (r *request) waited(err error) error {
 		return err
 	}
 	return unlessHurried(r.context(), r.asked, err)
-}
-
-// lineContext returns a context that ends with the caller's. The line itself ends a wait after
-// the max wait and when the engine closes, so this context need not.
-func (r *request) lineContext() context.Context {
-	if r.ctx == nil || r.ctx == r.limit {
-		return r.called
-	}
-	return r.ctx
-}
-
-// caller returns the caller that learns why the request waits; nil: none.
-func (r *request) caller() waitline.Caller {
-	if r.engine.hooks == nil {
-		return nil
-	}
-	return r
 }
 
 // askAtOnce asks for a caller that does not wait for a holder.
@@ -101,7 +92,7 @@ func conclusive(ctx context.Context, err error) bool {
 // alive.
 func (r *request) heldBy(held HeldError) {
 	r.waits++
-	r.engine.circuit.Held(r.ctx, r.sent.Claims, held)
+	r.engine.backend().circuit.Held(r.ctx, r.sent.Claims, held)
 	held = r.engine.lines.HeldBy(&r.waiter, held)
 	r.Blocked(held, held.Ahead)
 }
@@ -110,6 +101,6 @@ func (r *request) heldBy(held HeldError) {
 func (r *request) Blocked(held HeldError, ahead int) {
 	if h := r.engine.hooks; h != nil {
 		held.Key = r.engine.ShowKey(held.Key)
-		h.blocked(r.called, observe.Acquisition{Claims: r.engine.showClaims(r.sent.Claims), Rule: r.sent.Rule, Wait: r.sent.Wait, Store: r.engine.about.Name, Shadow: r.shadow}, held, ahead)
+		h.blocked(r.called, observe.Acquisition{Claims: r.engine.showClaims(r.sent.Claims), Rule: r.sent.Rule, Wait: r.sent.Wait, Store: r.engine.backend().about.Name, Shadow: r.shadow}, held, ahead)
 	}
 }

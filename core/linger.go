@@ -40,13 +40,13 @@ import (
 // that is the default. A store that cannot tell that a lease is wanted gives an error that matches
 // errors.ErrUnsupported, before any I/O.
 func WithLinger(d time.Duration) Option {
-	return option{"WithLinger", aboutLinger, func(s *settings) error {
+	return option(func(s *settings) error {
 		if d < 0 || d > driver.MaxTTL {
 			return &OptionError{Option: "WithLinger", Value: d, Want: "0 to 24h"}
 		}
 		s.linger = d
 		return nil
-	}}
+	})
 }
 
 // WithMaxLingering bounds how many leases linger in the engine ([WithLinger]), because each is
@@ -55,13 +55,13 @@ func WithLinger(d time.Duration) Option {
 //
 // n must be 1 or more, otherwise the option is an [*OptionError]. Default: 10000.
 func WithMaxLingering(n int) EngineOption {
-	return engineOption{"WithMaxLingering", aboutMaxLingering, func(c *engineConfig) error {
+	return engineOption(func(c *engineConfig) error {
 		if n < 1 {
 			return &OptionError{Option: "WithMaxLingering", Value: n, Want: "1 or more"}
 		}
 		c.maxLingering = n
 		return nil
-	}}
+	})
 }
 
 // fitLinger refuses a store that cannot tell that a lease is wanted.
@@ -82,14 +82,14 @@ func (l *Lease) linger(g handoff.Grant, now time.Time) bool {
 		return false
 	}
 	e, key := l.engine, l.Key()
-	if d := g.MayLinger(l.terms.linger, now); d > 0 && !e.circuit.IsOut(key) && e.debts.n.Load() < int64(e.lingers.Most()) {
-		kept, ok := e.lingers.Keep(g, l.terms.rule, now, d)
-		if ok && (!e.lines.Awaited(key) || !e.lingers.Withdraw(kept)) {
+	if d := g.MayLinger(l.terms.linger, now); d > 0 && !e.backend().circuit.IsOut(key) && e.debts.n.Load() < int64(e.backend().lingers.Most()) {
+		kept, ok := e.backend().lingers.Keep(g, l.terms.rule, now, d)
+		if ok && (!e.lines.Awaited(key) || !e.backend().lingers.Withdraw(kept)) {
 			e.tellLingered(g, l.terms.rule, observe.LingerBegun, 0)
 			return true
 		}
 	}
-	e.lingers.Forget(key, g.Owner)
+	e.backend().lingers.Forget(key, g.Owner)
 	return false
 }
 
@@ -98,16 +98,16 @@ func (l *Lease) linger(g handoff.Grant, now time.Time) bool {
 // holder.
 func (r *request) takeLingering() bool {
 	e := r.engine
-	if e.circuit.IsOut(r.sent.Claims[0].Key) {
+	if e.backend().circuit.IsOut(r.sent.Claims[0].Key) {
 		return false // callers are refused, except one that tries the store
 	}
 	for _, c := range r.sent.Claims {
-		left, ok := e.lingers.Take(c.Key)
+		left, ok := e.backend().lingers.Take(c.Key)
 		if !ok {
 			continue
 		}
 		g, suits := left.Grant.Taken(r.waiter.HeirTTL, left.At)
-		if !suits || left.Over || left.Lost != nil || g.Origin.Epoch != e.lingers.Epoch() {
+		if !suits || left.Over || left.Lost != nil || g.Origin.Epoch != e.backend().lingers.Epoch() {
 			e.returnLeft(left, observe.LingerOver)
 			continue
 		}
@@ -130,15 +130,15 @@ func (e *Engine) wanted(key, owner string) {
 	}
 	defer reg.leave() // until then, Close waits for what is tidied up
 	if key != "" {
-		if left, ok := e.lingers.Want(key, owner); ok {
+		if left, ok := e.backend().lingers.Want(key, owner); ok {
 			e.returnLeft(left, observe.LingerWanted)
 		}
 		return
 	}
-	keys := e.lingers.Missed()
+	keys := e.backend().lingers.Missed()
 	e.life.tidying.Go(func() {
 		for _, key := range keys {
-			if left, ok := e.lingers.Stale(key); ok {
+			if left, ok := e.backend().lingers.Stale(key); ok {
 				e.returnLeft(left, observe.LingerMissed)
 			}
 		}
@@ -151,11 +151,7 @@ func (e *Engine) returnLeft(left linger.Left, how observe.LingerState) {
 	if !e.endLinger(&left, how) {
 		return
 	}
-	turn := &e.debts.first.idle
-	if how == observe.LingerWanted {
-		turn = &e.debts.first.urgent
-	}
-	e.debts.owe(context.Background(), left.Grant, left.Rule, turn)
+	e.debts.owe(context.Background(), left.Grant, left.Rule, how == observe.LingerWanted)
 }
 
 // endLinger tells the hooks how a lease ended that lingered, and reports whether the store has to
@@ -169,13 +165,13 @@ func (e *Engine) endLinger(left *linger.Left, how observe.LingerState) bool {
 	} else if left.Over {
 		how = observe.LingerOver
 	}
-	e.lingers.Forget(left.Grant.Claims[0].Key, left.Grant.Owner)
+	e.backend().lingers.Forget(left.Grant.Claims[0].Key, left.Grant.Owner)
 	e.tellLingered(left.Grant, left.Rule, how, time.Since(left.Began))
 	return owed
 }
 
 func (e *Engine) tellLingered(g handoff.Grant, rule string, how observe.LingerState, stayed time.Duration) {
 	if e.hooks != nil {
-		e.hooks.lingered(observe.Linger{Claims: e.showClaims(g.Claims), Owner: g.Owner, Rule: rule, Store: e.about.Name, State: how, Stayed: stayed})
+		e.hooks.lingered(observe.Linger{Claims: e.showClaims(g.Claims), Owner: g.Owner, Rule: rule, Store: e.backend().about.Name, State: how, Stayed: stayed})
 	}
 }

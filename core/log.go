@@ -33,10 +33,10 @@ import (
 //   - warn: a lease or a record was taken away by force ([Engine.ForceRelease],
 //     [Engine.Forget]), or may have been.
 func WithLogger(log *slog.Logger) EngineOption {
-	return engineOption{"WithLogger", aboutLogger, func(c *engineConfig) error {
+	return engineOption(func(c *engineConfig) error {
 		c.log = log
 		return nil
-	}}
+	})
 }
 
 // logger is the logger of an engine.
@@ -64,9 +64,6 @@ const (
 	rationLines = 10
 	rationTime  = 10 * time.Second
 )
-
-// Logger returns the logger of [WithLogger]. It is for authors of middlewares.
-func (e *Engine) Logger() *slog.Logger { return e.log.logger() }
 
 func (l *logger) logger() *slog.Logger {
 	if l.to == nil {

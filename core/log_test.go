@@ -80,11 +80,11 @@ func TestLossesAreLogged(t *testing.T) {
 			lose: func(_ *core.Engine, s *spy, _ *core.Lease) {
 				s.change(func() { s.onRenew = func(context.Context, driver.Grant) error { return errDown } })
 			},
-			want: `reason=expired owner=\S+ token=\d+ held=29\.698s`,
+			want: `reason=expired owner=\S+ token=\d+ held=14\.848s`,
 		},
 		"forced": {
 			lose: func(e *core.Engine, _ *spy, _ *core.Lease) { _, _ = e.ForceRelease(ctx, "k", "it hangs") },
-			want: `reason=forced owner=\S+ token=\d+ held=10s detail="it hangs"`,
+			want: `reason=forced owner=\S+ token=\d+ held=5s detail="it hangs"`,
 		},
 		"found out in the release": {
 			lose: func(_ *core.Engine, s *spy, l *core.Lease) {

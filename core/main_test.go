@@ -18,7 +18,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // What the options' docstrings promise for an engine without options.
 const (
-	defaultTTL            = 30 * time.Second
+	defaultTTL            = 15 * time.Second
 	defaultCircuit        = 2 * time.Second
 	defaultReleaseTimeout = 5 * time.Second
 	defaultResultLimit    = 64 << 10

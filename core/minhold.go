@@ -16,20 +16,21 @@ import (
 //
 // A lease that is lost, or whose process dies, ends as any other, so its TTL should be longer than
 // d. While the key stays, [Engine.Inspect] shows its last holder, and nobody of this process gets
-// it sooner either. A caller that waits at the store is told when the key will be free.
+// it sooner either. A caller that waits at the store is told when the key will be free. A store may round
+// what is left of d up, as it does with TTLs: etcd to 2 s or more.
 //
 // d must be 0 to 24 h, and no more than the store's longest TTL ([driver.TTLs]); otherwise the
 // option is an [*OptionError]. A store that cannot do it gives an error that matches
 // errors.ErrUnsupported, before any I/O. [Engine.Once] refuses it, because a record says more
 // than a key that is kept. Default: 0.
 func WithMinHold(d time.Duration) CallOption {
-	return callOption{"WithMinHold", aboutMinHold, func(s *settings) error {
+	return callOption(func(s *settings) error {
 		if d < 0 || d > driver.MaxTTL {
 			return &OptionError{Option: "WithMinHold", Value: d, Want: "0 to 24h"}
 		}
 		s.minHold = d
 		return nil
-	}}
+	})
 }
 
 // fitMinHold refuses a least hold that the store cannot keep.
@@ -54,7 +55,7 @@ func (e *Engine) releaseRequest(g handoff.Grant) driver.Grant {
 		return asked
 	}
 	if left := time.Until(*g.Stays); left > 0 {
-		asked.Stay = e.about.TTLs.Nearest(left)
+		asked.Stay = e.backend().about.TTLs.Nearest(left)
 	}
 	return asked
 }

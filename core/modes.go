@@ -5,31 +5,33 @@ import "github.com/keyturn/keyturn/core/driver"
 // WithShared claims keys together with other shared leases, and with no exclusive one. It is for
 // readers of what others change. It applies to plain keys ([Engine.Acquire], [Engine.TryAcquire],
 // [Engine.Do], and rules of middlewares) and to the exclusive claims of a set. A claim of another
-// mode keeps its mode; to mix modes in a set, use [Shared] claims. By default claims are
-// exclusive. It excludes [WithPermits].
+// mode keeps its mode; to mix modes in a set, use [Shared] claims. A key that is held in one mode is
+// held for the others. Phases of readers and others alternate, so neither starves the other. Every
+// lease has a term of its own, so a dead reader costs a writer its TTL at most. By default claims are
+// exclusive. It replaces [WithPermits].
 //
 // The store must support it; otherwise the call's error matches [errors.ErrUnsupported]. With
 // [Engine.Once] it is ErrInvalidOption, because an execution needs its key alone.
 func WithShared() CallOption {
-	return callOption{"WithShared", aboutMode, func(s *settings) error {
+	return modeOption(func(s *settings) error {
 		s.mode, s.permits = driver.ModeShared, 0
 		return nil
-	}}
+	})
 }
 
 // WithPermits claims one of n permits of each key: at most n leases on a key are in force at a
 // time. All callers of a key should agree on n. If they do not, each is admitted while fewer than
-// its own n are in force. Its scope and its errors are those of [WithShared], which it excludes.
+// its own n are in force. Its scope and its errors are those of [WithShared], which it replaces.
 //
 // n must be 1 or more, otherwise the option is an [*OptionError].
 func WithPermits(n int) CallOption {
-	return callOption{"WithPermits", aboutMode, func(s *settings) error {
+	return modeOption(func(s *settings) error {
 		if n < 1 {
 			return &OptionError{Option: "WithPermits", Value: n, Want: "1 or more"}
 		}
 		s.mode, s.permits = driver.ModePermit, n
 		return nil
-	}}
+	})
 }
 
 // WithHierarchy treats "/" in keys as a separator of levels. It claims each level above a key
@@ -43,10 +45,10 @@ func WithPermits(n int) CallOption {
 // escapes "/" in values, so the levels come from the template alone:
 // "group:{group_id}/member:{user_id}".
 func WithHierarchy() CallOption {
-	return callOption{"WithHierarchy", aboutHierarchy, func(s *settings) error {
+	return modeOption(func(s *settings) error {
 		s.hierarchy = true
 		return nil
-	}}
+	})
 }
 
 // shape gives claims the mode and the levels that the call's options ask for.

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/author"
 	"github.com/keyturn/keyturn/core/coverage"
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/store/memstore"
@@ -104,7 +105,7 @@ func TestModesByOption(t *testing.T) {
 		"shared":            {[]core.CallOption{shared}, nil, []core.Claim{core.Shared(a)}},
 		"permits":           {[]core.CallOption{permits}, nil, []core.Claim{core.Permit(a, 5)}},
 		"shared after all":  {[]core.CallOption{policy(t, permits), shared}, nil, []core.Claim{core.Shared(a)}},
-		"permits after all": {[]core.CallOption{permits, policy(t, shared)}, nil, []core.Claim{core.Permit(a, 5)}},
+		"permits after all": {[]core.CallOption{policy(t, shared), permits}, nil, []core.Claim{core.Permit(a, 5)}},
 		"levels":            {[]core.CallOption{hierarchy}, nil, core.Under(a)},
 		"levels, shared":    {[]core.CallOption{hierarchy, shared}, nil, []core.Claim{core.Shared("g:1"), core.Shared(a)}},
 		"levels, permits":   {[]core.CallOption{permits, hierarchy}, nil, []core.Claim{core.Shared("g:1"), core.Permit(a, 5)}},
@@ -180,9 +181,9 @@ func TestModesOutOfPlace(t *testing.T) {
 		if !strings.Contains(err.Error(), name) {
 			t.Errorf("%v does not name %s", err, name)
 		}
-		_, err = once.Declare(policy(t, o), coverage.Rule{Once: true}, "k/l")
+		_, err = author.Declare(once, author.Rule{Policy: policy(t, o), About: coverage.Rule{Once: true}, Like: []string{"k/l"}})
 		wantOnly(t, err, core.ErrInvalidOption)
-		_, err = eng.Declare(policy(t, o), coverage.Rule{}, "k/l")
+		_, err = author.Declare(eng, author.Rule{Policy: policy(t, o), About: coverage.Rule{}, Like: []string{"k/l"}})
 		wantOnly(t, err, errors.ErrUnsupported)
 	}
 	if spy.mostAtOne > 0 {
@@ -205,7 +206,7 @@ func TestDeclaredRulesTellTheMode(t *testing.T) {
 		"serialize shared k ":               {policy(t, core.WithPermits(5)), core.WithShared()},
 		"serialize hierarchy k":             {core.WithHierarchy()},
 	} {
-		if rule, err := eng.Declare(policy(t, opts...), coverage.Rule{Key: "k"}, "a/b"); err != nil || rule.String() != strings.TrimSpace(want) {
+		if rule, err := author.Declare(eng, author.Rule{Policy: policy(t, opts...), About: coverage.Rule{Key: "k"}, Like: []string{"a/b"}}); err != nil || rule.String() != strings.TrimSpace(want) {
 			t.Errorf("%q, %v; want %q", rule, err, want)
 		}
 	}

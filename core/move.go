@@ -37,13 +37,13 @@ import (
 // Given to [New], it holds for all calls. Do not close old before this engine. [Engine.Acquire], [Engine.TryAcquire] and [Engine.AcquireAll]
 // return one lease, so there the option is an [*OptionError]; so are a nil old and the engine itself.
 func WithMoveFrom(old *Engine) Option {
-	return option{"WithMoveFrom", aboutMove, func(s *settings) error {
+	return option(func(s *settings) error {
 		if old == nil {
 			return &OptionError{Option: "WithMoveFrom", Value: nil, Want: "an engine"}
 		}
 		s.moveFrom = old
 		return nil
-	}}
+	})
 }
 
 // noMove refuses the option for calls that return one lease.
@@ -64,9 +64,9 @@ func (e *Engine) canMove(s *settings, claims []Claim) error {
 		return &OptionError{Option: "WithMoveFrom", Value: "...", Want: "another engine"}
 	}
 	outer, _ := s.split()
-	errs := []error{outer.fit(old.about), old.supports(claims)}
+	errs := []error{outer.fit(old.backend().about), old.backend().supports(claims)}
 	if s.once {
-		errs = append(errs, old.canOnce(outer))
+		errs = append(errs, old.backend().canOnce(outer))
 	}
 	return errors.Join(errs...)
 }
@@ -93,7 +93,7 @@ func (e *Engine) doMoving(ctx context.Context, claims []Claim, s *settings, fn f
 		return err
 	}
 	outer, inner := s.split()
-	_ = outer.fit(s.moveFrom.about) // canMove has looked
+	_ = outer.fit(s.moveFrom.backend().about) // canMove has looked
 	return s.moveFrom.doPlain(ctx, slices.Clone(claims), outer, func(ctx context.Context) error {
 		return moving(ctx, func(ctx context.Context, check func(context.Context) error) error {
 			return e.doPlain(ctx, slices.Clone(claims), inner, func(ctx context.Context) error {
@@ -112,7 +112,7 @@ func (e *Engine) onceMoving(ctx context.Context, key string, fn func(context.Con
 		return Outcome{}, err
 	}
 	outer, inner := s.split()
-	_ = outer.fit(s.moveFrom.about)
+	_ = outer.fit(s.moveFrom.backend().about)
 	var here Outcome
 	ran := false
 	out, err := s.moveFrom.onceTold(ctx, key, func(ctx context.Context) ([]byte, error) {

@@ -2,53 +2,54 @@ package core
 
 import (
 	"context"
-	"sync"
+	"sync/atomic"
 )
 
-// boundedMutex is a mutex whose lock also ends with a context. It is no channel, because most
-// callers find it free. Unlike another mutex, it may be held during a request to the store: those
-// who wait for it can leave. The zero value is unlocked.
+// boundedMutex is a mutex whose lock also ends with a context. Unlike another mutex, it may be held
+// during a request to the store: those who wait for it can leave. The zero value is unlocked.
 type boundedMutex struct {
-	mu       sync.Mutex
-	locked   bool
-	unlocked chan struct{} // closed when m is unlocked; nil: nobody waits
+	// nil: unlocked. Otherwise the channel that is closed when m is unlocked, or nobodyWaits: most
+	// callers find m free, and need no channel.
+	unlocked atomic.Pointer[chan struct{}]
 }
+
+// nobodyWaits points at no channel.
+var nobodyWaits = new(chan struct{})
 
 // lock reports false if ctx ended first. It locks a free mutex even if ctx has ended.
 func (m *boundedMutex) lock(ctx context.Context) bool {
-	for {
-		unlocked := m.tryLock()
+	for !m.tryLock() {
+		unlocked := m.wait()
 		if unlocked == nil {
-			return true
+			continue
 		}
 		select {
 		case <-unlocked:
 		case <-ctx.Done():
-			return m.tryLock() == nil
+			return m.tryLock()
 		}
 	}
+	return true
 }
 
-// tryLock returns nil if it locked m, otherwise a channel to wait for.
-func (m *boundedMutex) tryLock() <-chan struct{} {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if !m.locked {
-		m.locked = true
-		return nil
+// tryLock reports whether it locked m.
+func (m *boundedMutex) tryLock() bool { return m.unlocked.CompareAndSwap(nil, nobodyWaits) }
+
+// wait returns the channel that is closed when m is unlocked. It returns nil if m has changed in the
+// meantime: try again.
+func (m *boundedMutex) wait() <-chan struct{} {
+	unlocked := make(chan struct{})
+	if m.unlocked.CompareAndSwap(nobodyWaits, &unlocked) {
+		return unlocked
 	}
-	if m.unlocked == nil {
-		m.unlocked = make(chan struct{})
+	if others := m.unlocked.Load(); others != nil {
+		return *others
 	}
-	return m.unlocked
+	return nil
 }
 
 func (m *boundedMutex) unlock() {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.locked = false
-	if m.unlocked != nil {
-		close(m.unlocked)
-		m.unlocked = nil
+	if unlocked := m.unlocked.Swap(nil); *unlocked != nil {
+		close(*unlocked)
 	}
 }

@@ -12,7 +12,7 @@ func (o observed) Claims() []Claim { return o.engine.showClaims(o.Lease.Claims()
 func (o observed) Rule() string { return o.terms.rule }
 
 // Store implements observe.Lease.
-func (o observed) Store() string { return o.engine.about.Name }
+func (o observed) Store() string { return o.engine.backend().about.Name }
 
 // Depth implements observe.Lease.
 func (o observed) Depth() int { return o.level() }

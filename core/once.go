@@ -31,6 +31,12 @@ type Outcome struct {
 // and the next call runs fn. Calls of one process that wait for the same run share the answer of
 // the store; each compares its own fingerprint and gets its own copy.
 //
+// Looking the record up and taking the lease are one step at the store, and so are storing the record
+// and releasing. The record is sent again for as long as the lease is good and a release may take,
+// because a lost record means a second run. The effect is on record whatever happens to its result:
+// one over the limit, one that fn says not to keep ([ErrSkipResult]), or one that finds no room at the
+// store leaves a record without it.
+//
 // The effect of fn and its record are two steps. A crash between them makes fn run again. If that
 // must not happen, mark the key in the transaction that has the effect: fence.WithDatabase is the
 // option for that.
@@ -52,7 +58,7 @@ func (e *Engine) Once(ctx context.Context, key string, fn func(context.Context) 
 	if err != nil {
 		return Outcome{}, err
 	}
-	if err := e.canOnce(s); err != nil {
+	if err := e.backend().canOnce(s); err != nil {
 		return Outcome{}, err
 	}
 	if fn == nil {
@@ -77,7 +83,7 @@ func (e *Engine) onceTold(ctx context.Context, key string, fn func(context.Conte
 	if e.hooks == nil {
 		return e.once(ctx, key, fn, s)
 	}
-	x := observe.Execution{Key: e.ShowKey(key), Rule: s.rule, Store: e.about.Name, Shadow: s.shadow != notShadow}
+	x := observe.Execution{Key: e.ShowKey(key), Rule: s.rule, Store: e.backend().about.Name, Shadow: s.shadow != notShadow}
 	ctx = e.hooks.onceStart(ctx, x)
 	var out Outcome
 	err := observe.ErrPanicked // unless fn returns
@@ -97,9 +103,9 @@ func (e *Engine) once(ctx context.Context, key string, fn func(context.Context) 
 	own.once = true
 	s := &own
 	claims := []Claim{Exclusive(key)}
-	ask := e.store.Begin
-	if !e.about.Ledger {
-		ask = e.askPlain // the executor has the records
+	ask := e.backend().store.Begin
+	if !e.backend().about.Ledger {
+		ask = e.backend().askPlain // the executor has the records
 	}
 	lease, rec, err := e.acquire(ctx, claims, s, ask)
 	switch {
@@ -124,7 +130,7 @@ func (e *Engine) once(ctx context.Context, key string, fn func(context.Context) 
 		return Outcome{}, lease.done(ctx, err)
 	}
 	if s.executor != nil {
-		if kept := done.rec; e.about.Ledger { // a copy: the store may have no room for the result
+		if kept := done.rec; e.backend().about.Ledger { // a copy: the store may have no room for the result
 			_ = e.complete(ctx, lease, s, &kept)
 		} else {
 			_ = lease.Release(ctx)
@@ -198,12 +204,12 @@ func (e *Engine) completeUntilAnswered(ctx context.Context, lease *Lease, g hand
 // askComplete asks the store once. Callers that wait for the same execution get the record.
 func (e *Engine) askComplete(ctx context.Context, lease *Lease, g handoff.Grant, rec *driver.Record, retention time.Duration) error {
 	asked := time.Now()
-	err := e.store.Complete(ctx, g.Grant, *rec, retention)
+	err := e.backend().store.Complete(ctx, g.Grant, *rec, retention)
 	if errors.Is(err, ErrResultNotKept) {
 		dropResult(rec)
 		err = nil
 	}
-	e.circuit.Learn(lease.grant.Claims, err)
+	e.backend().circuit.Learn(lease.grant.Claims, err)
 	e.storeCalled("complete", asked, err)
 	if err == nil {
 		e.lines.Share(lease.Key(), rec, asked)

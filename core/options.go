@@ -21,11 +21,9 @@ type CallOption interface {
 // Option is an [EngineOption] and a [CallOption]: given to [New] it is the engine's default, given
 // to a call it holds for that call.
 //
-// The order of options means nothing. There are three levels: the options of New, those in a
-// [Policy], and those of the call, beside a policy or without one. An option overrides what a
-// lower level says about the same matter. On one level each matter is decided once. The same
-// option twice, two that exclude each other, and two policies that decide the same matter are
-// an [*OptionError].
+// Options apply in order, so the last one about a matter counts: of two WithTTL the second, of
+// [WithMaxWait] and [WithFailFast] the later. A [Policy] stands for its options. The options of a call
+// come after those of New. An option that is wrong is an error, also if a later one overrides it.
 type Option interface {
 	EngineOption
 	CallOption
@@ -39,41 +37,41 @@ type Option interface {
 // The range is 10 ms to 24 h, or less if the store says so ([driver.TTLs]). Any other TTL is an
 // [*OptionError] of [New], of a rule's constructor, or of the call. The TTL is rounded up to a
 // whole step of the store, which is a millisecond unless the store says otherwise. Default:
-// 30 s, or the nearest that the store can keep. It excludes [WithAdaptiveTTL].
+// 15 s, or the nearest that the store can keep. It replaces [WithAdaptiveTTL].
 func WithTTL(d time.Duration) Option {
-	return option{"WithTTL", aboutTTL, func(s *settings) error {
+	return option(func(s *settings) error {
 		if d < driver.MinTTL || d > driver.MaxTTL {
 			return &OptionError{Option: "WithTTL", Value: d, Want: "10ms to 24h"}
 		}
 		s.ttl, s.adaptive = d, holdstats.Bounds{}
 		return nil
-	}}
+	})
 }
 
 // WithMaxWait bounds the wait for a held key. After it the error matches ErrWaitTimeout.
 //
 // d must be more than 0, otherwise the option is an [*OptionError]. [Forever] means that only the
 // context bounds the wait. Default: 30 s, so that a caller without a deadline does not wait for
-// ever. It excludes [WithFailFast].
+// ever. It replaces [WithFailFast].
 func WithMaxWait(d time.Duration) Option {
-	return option{"WithMaxWait", aboutWait, func(s *settings) error {
+	return option(func(s *settings) error {
 		if d <= 0 {
 			return &OptionError{Option: "WithMaxWait", Value: d, Want: "more than 0, or core.Forever, or WithFailFast"}
 		}
 		s.maxWait, s.failFast = bounded(d), false
 		return nil
-	}}
+	})
 }
 
 // WithFailFast refuses at once with ErrHeld instead of waiting for the holder. It is what
 // [Engine.TryAcquire] does, for rules, [Engine.Do] and [Engine.Once]. If the store does not
-// answer, it is an outage (ErrUnavailable) after 5 s, or after the maximum wait of a lower level
-// if that is shorter (see [Option]). Off by default. It excludes [WithMaxWait].
+// answer, it is an outage (ErrUnavailable) after 5 s, or after the maximum wait if that is shorter.
+// Off by default, and after a later [WithMaxWait].
 func WithFailFast() Option {
-	return option{"WithFailFast", aboutWait, func(s *settings) error {
+	return option(func(s *settings) error {
 		s.failFast = true
 		return nil
-	}}
+	})
 }
 
 // WithMaxHold bounds how long a lease is renewed. After it the lease counts as lost
@@ -83,23 +81,23 @@ func WithFailFast() Option {
 // d must be more than 0, otherwise the option is an [*OptionError]. [Forever] means no bound.
 // Default: 10 minutes.
 func WithMaxHold(d time.Duration) Option {
-	return option{"WithMaxHold", aboutMaxHold, func(s *settings) error {
+	return option(func(s *settings) error {
 		if d <= 0 {
 			return &OptionError{Option: "WithMaxHold", Value: d, Want: "more than 0, or core.Forever"}
 		}
 		s.maxHold = bounded(d)
 		return nil
-	}}
+	})
 }
 
 // WithoutCancelOnLoss keeps the lease's context alive when the lease is lost. It is for work
 // that does more harm if it is cut off than if it overlaps. Such work should check [Lease.Err]
 // before each step that must not overlap, or be fenced. By default a loss cancels the context.
 func WithoutCancelOnLoss() Option {
-	return option{"WithoutCancelOnLoss", aboutContext, func(s *settings) error {
+	return option(func(s *settings) error {
 		s.keepContext = true
 		return nil
-	}}
+	})
 }
 
 // WithRunUnlocked makes [Engine.Do], [Engine.DoAll] and [Engine.Once] run the function without a
@@ -110,10 +108,10 @@ func WithoutCancelOnLoss() Option {
 // replicas, no permission), because it may still renew another holder's lease. Neither has a
 // silence of less than 0.1 s, which the maximum wait may have cut short.
 func WithRunUnlocked() Option {
-	return option{"WithRunUnlocked", aboutUnlocked, func(s *settings) error {
+	return option(func(s *settings) error {
 		s.runUnlocked = true
 		return nil
-	}}
+	})
 }
 
 // WithRetention sets how long the store keeps the record of an execution ([Engine.Once]), and a
@@ -121,13 +119,13 @@ func WithRunUnlocked() Option {
 //
 // d must be 1 ms or more, otherwise the option is an [*OptionError]. Default: 24 h.
 func WithRetention(d time.Duration) Option {
-	return option{"WithRetention", aboutRetention, func(s *settings) error {
+	return option(func(s *settings) error {
 		if d < time.Millisecond {
 			return &OptionError{Option: "WithRetention", Value: d, Want: "1ms or more"}
 		}
 		s.retention = d
 		return nil
-	}}
+	})
 }
 
 // WithResultLimit sets the size, in bytes, of the largest result that [Engine.Once] keeps. A
@@ -136,13 +134,13 @@ func WithRetention(d time.Duration) Option {
 //
 // bytes must be 0 or more, otherwise the option is an [*OptionError]. Default: 65536 (64 KiB).
 func WithResultLimit(bytes int) Option {
-	return option{"WithResultLimit", aboutResultLimit, func(s *settings) error {
+	return option(func(s *settings) error {
 		if bytes < 0 {
 			return &OptionError{Option: "WithResultLimit", Value: bytes, Want: "0 or more"}
 		}
 		s.resultLimit = bytes
 		return nil
-	}}
+	})
 }
 
 // WithFingerprint gives [Engine.Once] a digest of what is to be executed. A repeat of the key
@@ -150,30 +148,30 @@ func WithResultLimit(bytes int) Option {
 // something else. The digest is copied. If it is empty, or the record has none, nothing is
 // compared; that is the default. Other calls ignore it.
 func WithFingerprint(digest []byte) CallOption {
-	return callOption{"WithFingerprint", aboutFingerprint, func(s *settings) error {
+	return callOption(func(s *settings) error {
 		s.fingerprint = slices.Clone(digest)
 		return nil
-	}}
+	})
 }
 
 // WithoutFingerprint makes [Engine.Once] compare no fingerprint, also if a middleware gives one.
 // It is for content that differs between deliveries without meaning anything else, such as a
 // gateway's own time stamp. Off by default. Other calls ignore it.
 func WithoutFingerprint() CallOption {
-	return callOption{"WithoutFingerprint", aboutAnyContent, func(s *settings) error {
+	return callOption(func(s *settings) error {
 		s.anyContent = true
 		return nil
-	}}
+	})
 }
 
 // WithRule names the rule that asks, for hooks, logs and [WithAdaptiveTTL]. Rule names become
 // metric labels, so use few. Default: "", no rule. A middleware names its rules itself; there
 // the option replaces that name.
 func WithRule(name string) CallOption {
-	return callOption{"WithRule", aboutRule, func(s *settings) error {
+	return callOption(func(s *settings) error {
 		s.rule = name
 		return nil
-	}}
+	})
 }
 
 // WithMaxWaiters caps the callers of this process that wait for one key, with the one that asks
@@ -181,13 +179,13 @@ func WithRule(name string) CallOption {
 //
 // n must be 1 or more, otherwise the option is an [*OptionError]. Default: 1000.
 func WithMaxWaiters(n int) EngineOption {
-	return engineOption{"WithMaxWaiters", aboutMaxWaiters, func(c *engineConfig) error {
+	return engineOption(func(c *engineConfig) error {
 		if n < 1 {
 			return &OptionError{Option: "WithMaxWaiters", Value: n, Want: "1 or more"}
 		}
 		c.maxWaiters = n
 		return nil
-	}}
+	})
 }
 
 // WithMaxWaitersTotal caps the callers that wait in the engine, for all keys together. Without
@@ -199,13 +197,13 @@ func WithMaxWaiters(n int) EngineOption {
 //
 // n must be 1 or more, otherwise the option is an [*OptionError]. Default: 20000.
 func WithMaxWaitersTotal(n int) EngineOption {
-	return engineOption{"WithMaxWaitersTotal", aboutMaxWaitersTotal, func(c *engineConfig) error {
+	return engineOption(func(c *engineConfig) error {
 		if n < 1 {
 			return &OptionError{Option: "WithMaxWaitersTotal", Value: n, Want: "1 or more"}
 		}
 		c.maxWaitersTotal = n
 		return nil
-	}}
+	})
 }
 
 // WithCircuit sets how long the store must have failed to answer anything before the engine
@@ -221,13 +219,13 @@ func WithMaxWaitersTotal(n int) EngineOption {
 // Cluster, each part counts alone: only acquisitions of its keys are refused. A held key and a
 // caller that hangs up have no such effect. To [WithRunUnlocked] it is an outage like any other.
 func WithCircuit(silence time.Duration) EngineOption {
-	return engineOption{"WithCircuit", aboutCircuit, func(c *engineConfig) error {
+	return engineOption(func(c *engineConfig) error {
 		if silence <= 0 {
 			return &OptionError{Option: "WithCircuit", Value: silence, Want: "more than 0, or core.Forever"}
 		}
 		c.circuit = bounded(silence)
 		return nil
-	}}
+	})
 }
 
 // WithReleaseTimeout bounds three waits for the store:
@@ -238,11 +236,11 @@ func WithCircuit(silence time.Duration) EngineOption {
 //
 // d must be more than 0, otherwise the option is an [*OptionError]. Default: 5 s.
 func WithReleaseTimeout(d time.Duration) EngineOption {
-	return engineOption{"WithReleaseTimeout", aboutReleaseTimeout, func(c *engineConfig) error {
+	return engineOption(func(c *engineConfig) error {
 		if d <= 0 {
 			return &OptionError{Option: "WithReleaseTimeout", Value: d, Want: "more than 0"}
 		}
 		c.releaseTimeout = d
 		return nil
-	}}
+	})
 }

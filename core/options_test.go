@@ -1,15 +1,17 @@
 package core_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
-	"slices"
-	"strings"
+	"io"
+	"log/slog"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/author"
 	"github.com/keyturn/keyturn/core/observe"
 	"github.com/keyturn/keyturn/store/memstore"
 )
@@ -24,99 +26,112 @@ func policy(t testing.TB, opts ...core.CallOption) core.Policy {
 	return p
 }
 
-// Two options of one level that decide the same are refused, whatever their order. The
-// error names the options that exclude each other.
-func TestOptionsThatExcludeEachOther(t *testing.T) {
-	ttl, adaptive := core.WithTTL(time.Second), core.WithAdaptiveTTL(time.Second, time.Minute)
-	wait, failFast := core.WithMaxWait(time.Second), core.WithFailFast()
-	shared, permits := core.WithShared(), core.WithPermits(2)
-	for name, pair := range map[string][]core.CallOption{
-		"WithTTL and WithAdaptiveTTL":  {ttl, adaptive},
-		"WithMaxWait and WithFailFast": {wait, failFast},
-		"WithShared and WithPermits":   {shared, permits},
-		"WithTTL":                      {ttl, ttl},
-		"WithRule":                     {core.WithRule("a"), core.WithRule("b")},
-		"WithResultLimit":              {core.WithResultLimit(1), core.WithResultLimit(2)},
-		"WithFingerprint":              {core.WithFingerprint([]byte("a")), core.WithFingerprint([]byte("b"))},
-		"policies":                     {policy(t, ttl), policy(t, adaptive)},
-		"the same option twice":        {policy(t, policy(t, ttl)), policy(t, adaptive)},
-	} {
-		t.Run(name, func(t *testing.T) {
-			spy := newSpy()
-			eng := newEngine(t, spy)
-			for range 2 {
-				_, err := core.NewPolicy(pair...)
-				wantOnly(t, err, core.ErrInvalidOption)
-				if !strings.Contains(err.Error(), name) {
-					t.Errorf("%v: want %q in it", err, name)
-				}
-				_, err = eng.Acquire(context.Background(), "k", pair...)
-				wantOnly(t, err, core.ErrInvalidOption)
-				slices.Reverse(pair)
-			}
-			if spy.mostAtOne > 0 {
-				t.Error("the store was asked all the same")
-			}
-		})
-	}
-	for name, pair := range map[string][]core.EngineOption{
-		"TTL":     {ttl, adaptive},
-		"wait":    {wait, failFast},
-		"circuit": {core.WithCircuit(time.Second), core.WithCircuit(time.Minute)},
-		"waiters": {core.WithMaxWaiters(1), core.WithMaxWaiters(2)},
-		"logger":  {core.WithLogger(nil), core.WithLogger(nil)},
-	} {
-		for range 2 {
-			if _, err := core.New(memstore.New(), pair...); !errors.Is(err, core.ErrInvalidOption) {
-				t.Errorf("New, %s: error %v", name, err)
-			}
-			slices.Reverse(pair)
-		}
-	}
-	eng := newEngine(t, memstore.New(), core.WithHooks(observe.Hooks{}), core.WithHooks(observe.Hooks{}))
-	l := mustAcquire(t, eng, "k", ttl, wait, shared, core.WithMaxHold(time.Second), core.WithRule("r"))
-	mustRelease(t, l)
-}
-
-// An option at a higher level overrides an option below about the same matter, wherever it
-// stands in the list. The levels are New, then policies in policies, then policies, then the
-// call.
-func TestLevelsOfOptions(t *testing.T) {
+// Of several options about one matter the last one counts: in a call, in a policy, at its place among a
+// call's options, and in New. A call's options come after New's.
+func TestTheLastOptionCounts(t *testing.T) {
 	adaptive := core.WithAdaptiveTTL(40*time.Second, 50*time.Second)
 	const adaptively = 50 * time.Second
+	ttl, wait, failFast := core.WithTTL(time.Hour), core.WithMaxWait(time.Second), core.WithFailFast()
 	for name, tc := range map[string]struct {
 		engine []core.EngineOption
 		call   []core.CallOption
 		ttl    time.Duration
 		waits  time.Duration
 	}{
-		"defaults":            {nil, nil, 30 * time.Second, 30 * time.Second},
-		"engine":              {[]core.EngineOption{core.WithTTL(time.Hour), core.WithFailFast()}, nil, time.Hour, 0},
-		"call":                {[]core.EngineOption{core.WithTTL(time.Hour), core.WithFailFast()}, []core.CallOption{adaptive, core.WithMaxWait(time.Second)}, adaptively, time.Second},
-		"call, the other way": {[]core.EngineOption{adaptive, core.WithMaxWait(time.Second)}, []core.CallOption{core.WithTTL(time.Hour), core.WithFailFast()}, time.Hour, 0},
-		"policy":              {[]core.EngineOption{core.WithTTL(time.Hour), core.WithFailFast()}, []core.CallOption{policy(t, adaptive, core.WithMaxWait(time.Second))}, adaptively, time.Second},
-		"call and policy":     {nil, []core.CallOption{core.WithTTL(time.Minute), policy(t, adaptive, core.WithMaxWait(time.Second)), core.WithFailFast()}, time.Minute, 0},
-		"policy in a policy":  {nil, []core.CallOption{policy(t, adaptive, policy(t, core.WithTTL(time.Minute), core.WithFailFast()))}, adaptively, 0},
-		"two policies":        {nil, []core.CallOption{policy(t, adaptive), policy(t, core.WithFailFast())}, adaptively, 0},
+		"defaults":                 {nil, nil, defaultTTL, 30 * time.Second},
+		"New":                      {[]core.EngineOption{ttl, failFast}, nil, time.Hour, 0},
+		"New, the same twice":      {[]core.EngineOption{core.WithTTL(time.Minute), ttl, wait, core.WithMaxWait(2 * time.Second)}, nil, time.Hour, 2 * time.Second},
+		"New, one by another":      {[]core.EngineOption{ttl, failFast, adaptive, wait}, nil, adaptively, time.Second},
+		"New, the other way":       {[]core.EngineOption{adaptive, wait, ttl, failFast}, nil, time.Hour, 0},
+		"call":                     {[]core.EngineOption{ttl, failFast}, []core.CallOption{adaptive, wait}, adaptively, time.Second},
+		"call, the same twice":     {nil, []core.CallOption{core.WithTTL(time.Minute), ttl, wait, core.WithMaxWait(2 * time.Second)}, time.Hour, 2 * time.Second},
+		"call, one by another":     {nil, []core.CallOption{ttl, failFast, adaptive, wait}, adaptively, time.Second},
+		"call, the other way":      {nil, []core.CallOption{adaptive, wait, ttl, failFast}, time.Hour, 0},
+		"policy":                   {[]core.EngineOption{ttl, failFast}, []core.CallOption{policy(t, adaptive, wait)}, adaptively, time.Second},
+		"policy, then an option":   {nil, []core.CallOption{policy(t, adaptive, wait), ttl, failFast}, time.Hour, 0},
+		"an option, then a policy": {nil, []core.CallOption{ttl, failFast, policy(t, adaptive, wait)}, adaptively, time.Second},
+		"a policy within a policy": {nil, []core.CallOption{policy(t, adaptive, policy(t, ttl, failFast), wait)}, time.Hour, time.Second},
+		"two policies":             {nil, []core.CallOption{policy(t, adaptive, failFast), policy(t, wait)}, adaptively, time.Second},
+		"a policy, and a zero one": {nil, []core.CallOption{policy(t, ttl, failFast), core.Policy{}}, time.Hour, 0},
+		"options of other matters": {nil, []core.CallOption{ttl, failFast, core.WithRule("a"), core.WithMaxHold(time.Second)}, time.Hour, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				eng := newEngine(t, memstore.New(), tc.engine...)
-				for range 2 {
-					l := mustAcquire(t, eng, "k", tc.call...)
-					if l.TTL() != tc.ttl {
-						t.Errorf("TTL %v, want %v", l.TTL(), tc.ttl)
-					}
-					began := time.Now()
-					_, err := eng.Acquire(context.Background(), "k", tc.call...)
-					if !errors.Is(err, core.ErrHeld) || errors.Is(err, core.ErrWaitTimeout) != (tc.waits > 0) || time.Since(began) != tc.waits {
-						t.Errorf("error %v after %v, want to wait for %v", err, time.Since(began), tc.waits)
-					}
-					mustRelease(t, l)
-					slices.Reverse(tc.engine)
-					slices.Reverse(tc.call)
+				l := mustAcquire(t, eng, "k", tc.call...)
+				if l.TTL() != tc.ttl {
+					t.Errorf("TTL %v, want %v", l.TTL(), tc.ttl)
 				}
+				began := time.Now()
+				_, err := eng.Acquire(context.Background(), "k", tc.call...)
+				if !errors.Is(err, core.ErrHeld) || errors.Is(err, core.ErrWaitTimeout) != (tc.waits > 0) || time.Since(began) != tc.waits {
+					t.Errorf("error %v after %v, want to wait for %v", err, time.Since(began), tc.waits)
+				}
+				mustRelease(t, l)
 			})
 		})
+	}
+}
+
+func TestTheLastModeAndRuleCount(t *testing.T) {
+	eng := newEngine(t, memstore.New())
+	shared, permits := core.WithShared(), core.WithPermits(2)
+	for _, tc := range []struct {
+		opts []core.CallOption
+		want core.Claim
+	}{
+		{[]core.CallOption{shared, permits}, core.Permit("k", 2)},
+		{[]core.CallOption{permits, shared}, core.Shared("k")},
+		{[]core.CallOption{permits, core.WithPermits(3)}, core.Permit("k", 3)},
+	} {
+		l := mustAcquire(t, eng, "k", append(tc.opts, core.WithRule("a"), core.WithRule("b"))...)
+		if got := l.Claims()[0]; got != tc.want || core.Observed(l).Rule() != "b" {
+			t.Errorf("%v, rule %q; want %v", got, core.Observed(l).Rule(), tc.want)
+		}
+		mustRelease(t, l)
+	}
+}
+
+// The last option of an engine counts, too, with one exception: every hook is called.
+func TestTheLastOptionOfAnEngineCounts(t *testing.T) {
+	var first, second bytes.Buffer
+	text := func(w io.Writer) *slog.Logger { return slog.New(slog.NewTextHandler(w, nil)) }
+	eng := newEngine(t, memstore.New(), core.WithMaxWaiters(9), core.WithMaxWaiters(1), core.WithLogger(text(&first)), core.WithLogger(text(&second)))
+	author.Logger(eng).Info("hello")
+	if first.Len() > 0 || second.Len() == 0 {
+		t.Errorf("first logger: %q, second: %q", first.String(), second.String())
+	}
+	l := mustAcquire(t, eng, "k")
+	defer mustRelease(t, l)
+	refused := make(chan error, 2)
+	for range 2 {
+		go func() {
+			_, err := eng.Acquire(context.Background(), "k", core.WithMaxWait(50*time.Millisecond))
+			refused <- err
+		}()
+	}
+	if a, b := <-refused, <-refused; !errors.Is(errors.Join(a, b), core.ErrTooManyWaiters) {
+		t.Errorf("two waiters where one may wait: %v, %v", a, b)
+	}
+	calls := 0
+	count := core.WithHooks(observe.Hooks{AcquireEnd: func(context.Context, observe.Acquisition, observe.Lease, error) { calls++ }})
+	mustRelease(t, mustAcquire(t, newEngine(t, memstore.New(), count, count), "k"))
+	if calls != 2 {
+		t.Errorf("%d of 2 hooks were called", calls)
+	}
+}
+
+// An option that is wrong is an error, also if a later one overrides it, and before any I/O.
+func TestAWrongOptionIsAnErrorAllTheSame(t *testing.T) {
+	spy := newSpy()
+	opts := []core.CallOption{core.WithTTL(0), core.WithTTL(time.Second)}
+	_, err := newEngine(t, spy).Acquire(context.Background(), "k", opts...)
+	wantOnly(t, err, core.ErrInvalidOption)
+	_, err = core.NewPolicy(opts...)
+	wantOnly(t, err, core.ErrInvalidOption)
+	_, err = core.New(newSpy(), core.WithMaxWaiters(0), core.WithMaxWaiters(1))
+	wantOnly(t, err, core.ErrInvalidOption)
+	if spy.mostAtOne > 0 {
+		t.Error("the store was asked all the same")
 	}
 }

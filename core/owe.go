@@ -11,22 +11,48 @@ import (
 // firstTries are debts that have not been sent yet. However many leases end at a time, at most
 // [mostTries] releases are under way: a store that many processes share has other work, too.
 type firstTries struct {
-	urgent  list.List // of *debt; somebody may wait for the key
-	idle    list.List // of *debt; leases that lingered until their time was over
-	senders int       // goroutines that send them
+	// parts has them by the part of the store. When a part does not answer, nobody looks through what is
+	// owed to the others.
+	parts   map[string]*turns
+	senders int // goroutines that send them
 }
 
-// owe enters a release that nobody waits for, and has it sent. first is one of the lists of
-// first tries.
-func (ds *debts) owe(ctx context.Context, g handoff.Grant, rule string, first *list.List) {
-	if ds.engine.circuit.IsOut(g.Claims[0].Key) {
-		first = &ds.queue
+// turns are the first tries for a part of the store.
+type turns struct {
+	urgent list.List // of *debt; somebody may wait for the key
+	idle   list.List // of *debt; leases that lingered until their time was over
+}
+
+func (t *turns) of(urgent bool) *list.List {
+	if urgent {
+		return &t.urgent
 	}
+	return &t.idle
+}
+
+// to returns where a first try for a part of the store waits.
+func (f *firstTries) to(part string, urgent bool) *list.List {
+	t := f.parts[part]
+	if t == nil {
+		t = new(turns)
+		f.parts[part] = t
+	}
+	return t.of(urgent)
+}
+
+// owe enters a release that nobody waits for, and has it sent. urgent: somebody may wait for the key.
+func (ds *debts) owe(ctx context.Context, g handoff.Grant, rule string, urgent bool) {
+	circuit := ds.engine.backend().circuit
+	silent, part := circuit.IsOut(g.Claims[0].Key), circuit.Parts(g.Claims)
 	ds.mu.Lock()
+	first := &ds.queue
+	if !silent {
+		first = ds.first.to(part, urgent)
+	}
 	d := ds.addLocked(g, rule, first)
 	switch {
 	case d == nil, !d.kept:
-	case first == &ds.queue:
+	case silent:
 		d.free()
 		ds.startLocked()
 	default:
@@ -50,7 +76,7 @@ var errNoRoom = errors.New("too many releases are owed")
 func (ds *debts) send() {
 	for d := ds.next(); d != nil; d = ds.next() {
 		if !ds.try(d.ctx, d) {
-			ds.postpone(ds.engine.circuit.Parts(d.grant.Claims))
+			ds.postpone(ds.engine.backend().circuit.Parts(d.grant.Claims))
 		}
 	}
 }
@@ -60,13 +86,18 @@ func (ds *debts) send() {
 func (ds *debts) next() *debt {
 	ds.mu.Lock()
 	defer ds.mu.Unlock()
-	for _, first := range []*list.List{&ds.first.urgent, &ds.first.idle} {
-		for first.Len() > 0 {
-			d := first.Front().Value.(*debt)
-			ds.moveLocked(d)
-			if d.busy == nil { // otherwise a caller that wants the key has sent it
-				d.busy = make(chan struct{})
-				return d
+	for _, urgent := range []bool{true, false} {
+		for part, t := range ds.first.parts {
+			for first := t.of(urgent); first.Len() > 0; {
+				d := first.Front().Value.(*debt)
+				ds.moveLocked(d)
+				if d.busy == nil { // otherwise a caller that wants the key has sent it
+					d.busy = make(chan struct{})
+					return d
+				}
+			}
+			if t.urgent.Len()+t.idle.Len() == 0 {
+				delete(ds.first.parts, part)
 			}
 		}
 	}
@@ -85,13 +116,9 @@ func (ds *debts) moveLocked(d *debt) {
 func (ds *debts) postpone(part string) {
 	ds.mu.Lock()
 	defer ds.mu.Unlock()
-	for _, first := range []*list.List{&ds.first.urgent, &ds.first.idle} {
-		for at := first.Front(); at != nil; {
-			d := at.Value.(*debt)
-			at = at.Next()
-			if ds.engine.circuit.Parts(d.grant.Claims) == part {
-				ds.moveLocked(d)
-			}
+	for _, urgent := range []bool{true, false} {
+		for first := ds.first.to(part, urgent); first.Len() > 0; {
+			ds.moveLocked(first.Front().Value.(*debt))
 		}
 	}
 	ds.startLocked()

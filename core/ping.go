@@ -34,16 +34,16 @@ func (e *Engine) Ping(ctx context.Context) error {
 	}
 	bounded := lazyctx.Bounded(ctx, e.life.ending, pingTimeout)
 	defer bounded.Cancel()
-	req := driver.Request{Owner: e.owners.next(), Claims: []Claim{Exclusive(pingKey)}, TTL: e.about.TTLs.Nearest(pingTTL)}
-	e.circuit.AskNext(req.Claims)
-	grant, _, _, err := e.circuit.Ask(bounded, time.Now(), req, e.askPlain)
+	req := driver.Request{Owner: e.owners.next(), Claims: []Claim{Exclusive(pingKey)}, TTL: e.backend().about.TTLs.Nearest(pingTTL)}
+	e.backend().circuit.AskNext(req.Claims)
+	grant, _, _, err := e.backend().circuit.Ask(bounded, time.Now(), req, e.backend().askPlain)
 	switch {
 	case errors.Is(err, ErrHeld):
 		return nil
 	case err != nil:
 		return err
 	}
-	if err := e.store.Release(bounded, grant); err != nil && !errors.Is(err, ErrLeaseLost) {
+	if err := e.backend().store.Release(bounded, grant); err != nil && !errors.Is(err, ErrLeaseLost) {
 		return err
 	}
 	return nil

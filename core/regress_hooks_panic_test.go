@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/author"
 	"github.com/keyturn/keyturn/core/coverage"
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/core/observe"
@@ -65,9 +66,9 @@ func wholeLife(t *testing.T, opts ...core.EngineOption) (outcomes, called []stri
 	store.ailing.tell(errors.New("a limp"))
 	policy, err := core.NewPolicy(core.WithRule("rule"))
 	note("policy", err)
-	_, err = eng.Declare(policy, coverage.Rule{Key: "k"}, "k")
+	_, err = author.Declare(eng, author.Rule{Policy: policy, About: coverage.Rule{Key: "k"}, Like: []string{"k"}})
 	note("declare", err)
-	eng.Skipped(ctx, policy, coverage.SkipHeld)
+	author.Skipped(ctx, eng, policy, coverage.SkipHeld)
 
 	first := mustAcquire(t, eng, "k", core.WithTTL(3*time.Second))
 	note("extend", first.Extend(ctx, 0))

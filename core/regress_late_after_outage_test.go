@@ -39,6 +39,7 @@ func TestServiceIsBackSoonAfterAnOutage(t *testing.T) {
 								if late := time.Since(back); late > most {
 									t.Errorf("after an outage of %v the first grant came %v late", out, late)
 								}
+								stop()
 							})
 							mustRelease(t, l)
 						}

@@ -16,7 +16,7 @@ import (
 // Leases that lingered and ended at one moment went back with a goroutine each, and those beyond
 // 10 000 were tried once and forgotten: their keys stayed locked for the TTL, by nobody.
 func TestLeasesThatEndTogetherGoBackInTurn(t *testing.T) {
-	const many, atOnce = 12_000, 64
+	const many, atOnce = 2_000, 64
 	for name, end := range map[string]func(*owners){
 		"their time is over":   func(*owners) { time.Sleep(12 * time.Second) },
 		"messages were missed": func(s *owners) { s.tell("", "") },

@@ -18,7 +18,7 @@ import (
 // they were 61 000 with 1.2 GiB.
 func TestRehearsalsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const calls, most = 20_000, 5000
+		const calls, most = 6000, 5000
 		var asked, unrehearsed atomic.Int32
 		s := newSpy()
 		s.onAcquire = func(ctx context.Context, _ driver.Request) error {

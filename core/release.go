@@ -83,8 +83,8 @@ func (e *Engine) askRelease(ctx context.Context, grant handoff.Grant) error {
 	if e.hooks != nil { // only hooks need the time
 		asked = time.Now()
 	}
-	err := e.store.Release(ctx, e.releaseRequest(grant))
-	e.circuit.Learn(grant.Claims, err)
+	err := e.backend().store.Release(ctx, e.releaseRequest(grant))
+	e.backend().circuit.Learn(grant.Claims, err)
 	e.storeCalled("release", asked, err)
 	return err
 }
@@ -126,7 +126,7 @@ const (
 // present grant. The order matters: a renewal after the release would be an error at best. The
 // bound covers all of it, including the wait for another release of the lease.
 func (l *Lease) endAtStore(bound *releaseBound, op releaseOp, send func(context.Context, handoff.Grant) error) error {
-	if l.release.tryLock() != nil && !l.release.lock(bound.context()) {
+	if !l.release.tryLock() && !l.release.lock(bound.context()) {
 		return &outcomeUnknownError{op: op, key: l.engine.ShowKey(l.Key()), err: bound.context().Err()}
 	}
 	defer l.release.unlock()
@@ -198,7 +198,7 @@ func (l *Lease) releaseOutcome(op releaseOp, repeated bool, err error) error {
 // revoke ends a lost lease whose holder has not released it. What it owes the store is a debt. A
 // release that is under way goes on.
 func (l *Lease) revoke() {
-	if l.release.tryLock() != nil {
+	if !l.release.tryLock() {
 		return
 	}
 	defer l.release.unlock()

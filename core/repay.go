@@ -81,7 +81,7 @@ func (ds *debts) try(ctx context.Context, d *debt) bool {
 		ds.failed(ctx, d, err)
 		return false
 	}
-	ds.engine.circuit.AskNext(d.grant.Claims)
+	ds.engine.backend().circuit.AskNext(d.grant.Claims)
 	ds.settle(d, observe.DebtPaid)
 	return true
 }

@@ -73,7 +73,7 @@ func (r *request) begin(s *settings) error {
 	}
 	r.prepare(s)
 	if r.sent.Wait {
-		return e.circuit.Refuses(r.sent.Claims) // now, and not behind the caller that tries the store
+		return e.backend().circuit.Refuses(r.sent.Claims) // now, and not behind the caller that tries the store
 	}
 	return nil
 }
@@ -189,16 +189,16 @@ func (r *request) prepare(s *settings) {
 
 // askStore asks, unless a lease lingers for the request, and puts the result into the waiter's Got.
 func (r *request) askStore(ask askFunc) error {
-	if r.engine.lingers.Any() && r.takeLingering() {
+	if r.engine.backend().lingers.Any() && r.takeLingering() {
 		return nil
 	}
-	epoch := r.engine.lingers.Epoch()
+	epoch := r.engine.backend().lingers.Epoch()
 	r.sent.Owner = r.engine.owners.next() // made here, because a lease that is handed on needs no owner
 	if r.engine.debts.n.Load() > 0 {
 		ask = r.afterDebts(ask)
 	}
 	ctx := r.context()
-	grant, rec, answered, err := r.engine.circuit.Ask(ctx, r.asked, r.sent, ask)
+	grant, rec, answered, err := r.engine.backend().circuit.Ask(ctx, r.asked, r.sent, ask)
 	r.answer = answered
 	r.attempts = r.waits
 	if r.waits == 0 && !errors.Is(err, ErrCircuitOpen) || err == nil {

@@ -13,8 +13,7 @@ import (
 
 // settings are the settings of one call.
 type settings struct {
-	said        matter // matters that the options of the present level have decided
-	ttl         time.Duration
+	ttl         time.Duration    // 0 in an engine's settings: the store's nearest to defaultTTL
 	adaptive    holdstats.Bounds // zero: the TTL is ttl
 	maxWait     time.Duration    // 0: as long as the context
 	failFast    bool
@@ -51,10 +50,12 @@ type engineConfig struct {
 	wall            func(time.Time) time.Time // a clock that goes on while the machine sleeps; nil: the machine's
 }
 
+// defaultTTL is the TTL without [WithTTL], or the nearest that the store can keep.
+const defaultTTL = 15 * time.Second
+
 func defaultConfig() engineConfig {
 	return engineConfig{
 		defaults: settings{
-			ttl:         30 * time.Second,
 			maxWait:     30 * time.Second,
 			maxHold:     10 * time.Minute,
 			retention:   24 * time.Hour,
@@ -97,128 +98,40 @@ func (s *settings) fit(store driver.Description) error {
 	return errors.Join(s.fitTTL(store.TTLs), s.fitMinHold(store), s.fitLinger(store))
 }
 
-// matter is what an option decides. On one level, each matter is decided once, so the order of
-// options means nothing.
-type matter uint32
+// forLease refuses the options that only calls with a function keep. Such calls have dealt with them.
+func (s *settings) forLease() error {
+	if s.executor == nil && s.shadow != shadowed && s.moveFrom == nil {
+		return nil
+	}
+	return errors.Join(s.onlyOnce(), s.noShadow(), s.noMove())
+}
 
-const (
-	aboutTTL matter = 1 << iota
-	aboutWait
-	aboutMode
-	aboutHierarchy
-	aboutMaxHold
-	aboutMinHold
-	aboutLinger
-	aboutContext
-	aboutUnlocked
-	aboutRule
-	aboutRetention
-	aboutResultLimit
-	aboutFingerprint
-	aboutAnyContent
-	aboutExecutor
-	aboutShadow
-	aboutMove
-	aboutLogger
-	aboutKeyFilter
-	aboutMaxWaiters
-	aboutMaxWaitersTotal
-	aboutMaxLingering
-	aboutCircuit
-	aboutReleaseTimeout
-	aboutNothing matter = 0 // it may be given any number of times
+// Options of the three kinds. Each changes what those before it in the list have said.
+type (
+	option       func(*settings) error
+	callOption   func(*settings) error     // New does not take it
+	modeOption   func(*settings) error     // a call option that says how keys are claimed
+	engineOption func(*engineConfig) error // New alone takes it
 )
 
-// exclusive names the options of those matters that several options decide.
-var exclusive = map[matter]string{
-	aboutTTL:  "one of WithTTL and WithAdaptiveTTL",
-	aboutWait: "one of WithMaxWait and WithFailFast",
-	aboutMode: "one of WithShared and WithPermits",
-}
+func (o option) apply(s *settings) error           { return o(s) }
+func (o option) applyEngine(c *engineConfig) error { return o(&c.defaults) }
 
-// decide notes that option decides m. It returns an error if another option of the same level
-// has done so.
-func (s *settings) decide(m matter, option string) error {
-	if s.said&m != 0 {
-		want := exclusive[m]
-		if want == "" {
-			want = "it"
-		}
-		return &OptionError{Option: option, Value: "...", Want: want + " once"}
-	}
-	s.said |= m
-	return nil
-}
+func (o callOption) apply(s *settings) error { return o(s) }
 
-type option struct {
-	name  string
-	about matter
-	set   func(*settings) error
-}
+func (o modeOption) apply(s *settings) error { return o(s) }
 
-func (o option) apply(s *settings) error {
-	if err := s.decide(o.about, o.name); err != nil {
-		return err
-	}
-	return o.set(s)
-}
+func (o engineOption) applyEngine(c *engineConfig) error { return o(c) }
 
-func (o option) applyEngine(c *engineConfig) error { return o.apply(&c.defaults) }
-
-// callOption is an option that New does not take.
-type callOption option
-
-func (o callOption) apply(s *settings) error { return option(o).apply(s) }
-
-type engineOption struct {
-	name  string
-	about matter
-	set   func(*engineConfig) error
-}
-
-func (o engineOption) applyEngine(c *engineConfig) error {
-	if err := c.defaults.decide(o.about, o.name); err != nil {
-		return err
-	}
-	return o.set(c)
-}
-
-// apply applies the options of one level. Policies among them are a level below, so an option
-// beside a policy overrides it.
+// apply applies options in order, so the last one about a matter counts.
 func (s *settings) apply(opts []CallOption) error {
 	var errs []error
-	var byPolicies matter
 	for _, o := range opts {
-		p, ok := o.(Policy)
-		if !ok {
-			continue
-		}
-		if err := s.apply(p.opts); err != nil {
-			errs = append(errs, err)
-		}
-		if byPolicies&s.said != 0 {
-			errs = append(errs, &OptionError{Option: "Policy", Value: "...", Want: "policies that do not set the same option twice"})
-		}
-		byPolicies |= s.said
-	}
-	s.said = 0
-	for _, o := range opts {
-		if err := s.applyOne(o); err != nil {
+		if o == nil {
+			errs = append(errs, &OptionError{Option: "CallOption", Value: nil, Want: "not nil"})
+		} else if err := o.apply(s); err != nil {
 			errs = append(errs, err)
 		}
 	}
-	s.said |= byPolicies
 	return errors.Join(errs...)
-}
-
-// applyOne applies an option that is no policy.
-func (s *settings) applyOne(o CallOption) error {
-	switch o := o.(type) {
-	case nil:
-		return &OptionError{Option: "CallOption", Value: nil, Want: "not nil"}
-	case Policy:
-		return nil
-	default:
-		return o.apply(s)
-	}
 }

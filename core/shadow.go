@@ -36,10 +36,10 @@ import (
 // [Engine.Acquire], [Engine.TryAcquire], [Engine.AcquireAll] and [Engine.Lead] have to return a lease,
 // so there it is an [*OptionError]. So it is with [WithExecutor]. Off by default.
 func WithShadow() CallOption {
-	return callOption{"WithShadow", aboutShadow, func(s *settings) error {
+	return callOption(func(s *settings) error {
 		s.shadow = shadowed
 		return nil
-	}}
+	})
 }
 
 // shadowState says whether a call is real.

@@ -12,7 +12,7 @@ func (e *Engine) ttl(s *settings) time.Duration {
 	if s.adaptive == (holdstats.Bounds{}) {
 		return s.ttl
 	}
-	return e.about.TTLs.Nearest(e.holds.TTL(s.rule, s.adaptive))
+	return e.backend().about.TTLs.Nearest(e.holds.TTL(s.rule, s.adaptive))
 }
 
 // fitTTL makes the TTL one that the store can keep. If that is impossible, it returns an error.
@@ -38,8 +38,8 @@ func (s *settings) fitTTL(store driver.TTLs) error {
 // fitTTL is settings.fitTTL for the engine's defaults. A default TTL that the store cannot keep is
 // replaced by the nearest that it can.
 func (c *engineConfig) fitTTL(store driver.TTLs) error {
-	if c.defaults.said&aboutTTL == 0 {
-		c.defaults.ttl = store.Nearest(c.defaults.ttl)
+	if c.defaults.ttl == 0 {
+		c.defaults.ttl = store.Nearest(defaultTTL)
 	}
 	return c.defaults.fitTTL(store)
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/author"
 	"github.com/keyturn/keyturn/core/coverage"
 	"github.com/keyturn/keyturn/core/driver"
 )
@@ -43,7 +44,7 @@ func TestTTLThatTheStoreCannotKeepIsRefusedAtTheStart(t *testing.T) {
 		_, err = eng.Acquire(bg, "k", policy(t, opt))
 		refused("a policy", err)
 		for _, once := range []bool{false, true} {
-			_, err = eng.Declare(policy(t, opt), coverage.Rule{Once: once}, "k")
+			_, err = author.Declare(eng, author.Rule{Policy: policy(t, opt), About: coverage.Rule{Once: once}, Like: []string{"k"}})
 			refused("a rule", err)
 		}
 		if spy.mostAtOne != 0 {

@@ -2,9 +2,10 @@ package core
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
+
+	"github.com/keyturn/keyturn/core/internal/authoring"
 )
 
 // ErrEncoding is matched by the error of [Once] if fn's result can't be encoded, or if what is on
@@ -44,7 +45,7 @@ func Once[T any](ctx context.Context, eng *Engine, key string, fn func(context.C
 			if result, err = fn(ctx); err != nil && err != ErrSkipResult { //nolint:errorlint // only this very value
 				return nil, err
 			}
-			stored, wrong := encode(result)
+			stored, wrong := authoring.Encode(result)
 			if wrong != nil {
 				return nil, fmt.Errorf("%w: of %q: %w", ErrEncoding, key, wrong)
 			}
@@ -53,24 +54,9 @@ func Once[T any](ctx context.Context, eng *Engine, key string, fn func(context.C
 	}
 	out, err := eng.Once(ctx, key, run, opts...)
 	if err == nil && out.Duplicate {
-		if wrong := decode(out.Result, &result); wrong != nil {
+		if wrong := authoring.Decode(out.Result, &result); wrong != nil {
 			err = fmt.Errorf("%w: of %q: %w", ErrEncoding, key, wrong)
 		}
 	}
 	return result, err
-}
-
-func encode[T any](v T) ([]byte, error) {
-	if b, ok := any(v).([]byte); ok {
-		return b, nil
-	}
-	return json.Marshal(v)
-}
-
-func decode[T any](stored []byte, v *T) error {
-	if b, ok := any(v).(*[]byte); ok {
-		*b = stored
-		return nil
-	}
-	return json.Unmarshal(stored, v)
 }

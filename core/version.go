@@ -41,7 +41,7 @@ func (e *Engine) Raise(ctx context.Context, key string, version uint64, opts ...
 	if s.moveFrom == nil {
 		return e.raise(ctx, key, version, s)
 	}
-	if err := e.canRaise(); err != nil { // before the other store is asked
+	if err := e.backend().canRaise(); err != nil { // before the other store is asked
 		return 0, err
 	}
 	outer, inner := s.split()
@@ -57,7 +57,7 @@ func (e *Engine) Raise(ctx context.Context, key string, version uint64, opts ...
 func (e *Engine) raise(ctx context.Context, key string, version uint64, s *settings) (newest uint64, err error) {
 	err = driver.ValidateKey(key)
 	if err == nil {
-		err = e.canRaise()
+		err = e.backend().canRaise()
 	}
 	reg := e.life.register(key)
 	if err == nil {
@@ -75,9 +75,9 @@ func (e *Engine) raise(ctx context.Context, key string, version uint64, s *setti
 	}
 	bounded := lazyctx.Bounded(ctx, e.life.ending, atOnce.patience())
 	defer bounded.Cancel()
-	_, _, _, err = e.circuit.Ask(bounded, began, driver.Request{Claims: claims}, func(ctx context.Context, _ driver.Request) (driver.Grant, *driver.Record, error) {
+	_, _, _, err = e.backend().circuit.Ask(bounded, began, driver.Request{Claims: claims}, func(ctx context.Context, _ driver.Request) (driver.Grant, *driver.Record, error) {
 		asked := time.Now()
-		newest, err = e.store.Raise(ctx, key, version, s.retention)
+		newest, err = e.backend().store.Raise(ctx, key, version, s.retention)
 		e.storeCalled("raise", asked, err)
 		return driver.Grant{}, nil, err
 	})

@@ -11,20 +11,20 @@ import (
 	"github.com/keyturn/keyturn/core/internal/watchdog"
 )
 
-// newWatchdog makes the watchdog of an engine whose store, hooks and circuit are set.
-func newWatchdog(e *Engine, wall func(time.Time) time.Time) *watchdog.Watchdog {
+// newWatchdog makes the watchdog for a store whose circuit is set.
+func newWatchdog(e *Engine, b *backend, wall func(time.Time) time.Time) *watchdog.Watchdog {
 	c := watchdog.Config{
-		Store:    e.store,
+		Store:    b.store,
 		Wall:     wall,
-		Identity: e.about.Identity,
-		Answered: e.circuit.Learn,
-		Parts:    e.circuit.Parts,
+		Identity: b.about.Identity,
+		Answered: b.circuit.Learn,
+		Parts:    b.circuit.Parts,
 		Slow:     e.log.slow,
 		Replaced: func(ctx context.Context, leases int) {
 			e.log.write(ctx, slog.LevelWarn, "keyturn: the store was restarted or has failed over, all leases are renewed", "leases", leases)
 		},
 	}
-	if !e.about.Local {
+	if !b.about.Local {
 		c.Early = rand.Float64() // otherwise engines that started together would renew together for ever
 	}
 	if e.hooks != nil { // only hooks need the time

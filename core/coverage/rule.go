@@ -27,6 +27,8 @@ type Rule struct {
 	// Shadow: the rule's work runs without its lock, and what the lock would have done is
 	// observed (core.WithShadow).
 	Shadow bool
+	// Partial: some requests pass without the rule, because a function of its author says so.
+	Partial bool
 	// MinHold is how long the rule keeps its key at least, as its store can keep that
 	// (core.WithMinHold).
 	MinHold time.Duration
@@ -53,6 +55,9 @@ func (r Rule) String() string {
 	s := "serialize " + r.mode() + r.Key
 	if r.Once {
 		s = "once " + r.Key
+	}
+	if r.Partial {
+		s += " unless skipped"
 	}
 	if r.Shadow {
 		s = "shadow " + s

@@ -55,3 +55,9 @@ func CheckOnce(claims []Claim) error {
 	}
 	return nil
 }
+
+// CheckRetention checks for how long a store is to keep something: a millisecond or more. Otherwise the error
+// matches [ErrInvalidOption].
+func CheckRetention(d time.Duration) error {
+	return CheckOption(d >= time.Millisecond, "retention", d, "1ms or more")
+}

@@ -124,7 +124,7 @@ func (Unsupported) Inspect(context.Context, string) (LockInfo, error) {
 }
 
 // List refuses.
-func (Unsupported) List(context.Context, string, string, int) ([]LockInfo, string, error) {
+func (Unsupported) List(context.Context, Listing) ([]LockInfo, string, error) {
 	return nil, "", &UnsupportedError{Feature: "inspection"}
 }
 

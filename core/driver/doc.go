@@ -17,7 +17,7 @@
 //   - N1 to N7: Renew
 //   - R1 to R6: Release
 //   - L1 to L13: Ledger: records and versions
-//   - I1 to I11: Inspector: looking and breaking
+//   - I1 to I12: Inspector: looking and breaking
 //   - W1 to W5: OnWanted: a process learns that a lease of its own is wanted
 //
 // The suite also has positive controls: broken stores that it must reject.

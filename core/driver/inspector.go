@@ -20,15 +20,16 @@ type Inspector interface {
 	//  I4. Record is the record in force, if there is one. It says whether its result was kept.
 	Inspect(ctx context.Context, key string) (LockInfo, error)
 
-	// List shows the keys that begin with prefix, one page at a time. An empty cursor asks for
-	// the first page. The cursor that comes with a page asks for the next one. An empty cursor
-	// ends the list.
+	// List shows the keys that q asks for, one page at a time. The cursor that comes with a page
+	// asks for the next one. An empty cursor ends the list.
 	//
-	//  I5. A key that is held, waited for, or has a record, from before the first page until
-	//      after the last page, is listed at least once. A page has about limit keys. It may be
-	//      empty although the cursor is not.
+	//  I5. A key that q shows ([Listing.Shows]), from before the first page until after the last
+	//      page, is listed at least once. Other keys are not listed. A page has about q.Limit
+	//      keys. It may be empty although the cursor is not.
 	//  I6. The backend goes on serving other clients between two pages and within a page.
-	List(ctx context.Context, prefix, cursor string, limit int) (page []LockInfo, next string, err error)
+	//  I12. Without q.Records, a store that can tell from names or columns that a key has only a
+	//      record does not read it: there may be a record of each message of a day.
+	List(ctx context.Context, q Listing) (page []LockInfo, next string, err error)
 
 	// ForceRelease ends leases on key, including foreign ones, and returns their holders.
 	// Without only, it ends all of them.
@@ -50,6 +51,21 @@ type Inspector interface {
 	//  I10. The next Begin is granted, and the next Raise is the first. A lease on key is not
 	//      touched.
 	Forget(ctx context.Context, key string) (bool, error)
+}
+
+// Listing says which keys List shows.
+type Listing struct {
+	Prefix string // of the keys; "" is that of all
+	Cursor string // of the page; "" asks for the first one
+	Limit  int    // about how many keys a page has; 0 or less: the store decides
+	// Records: the keys that only have a record are shown, too.
+	Records bool
+}
+
+// Shows reports whether the listing has a key that is in that state: somebody holds it or waits for it,
+// or it has a record and q asks for records.
+func (q Listing) Shows(i LockInfo) bool {
+	return len(i.Holders)+len(i.Waiters) > 0 || q.Records && i.Record != nil
 }
 
 // LockInfo is what a store knows of a key.

@@ -15,3 +15,11 @@ func Configure[C any, O ~func(*C) error](cfg *C, name string, opts []O) (errs []
 	}
 	return errs
 }
+
+// CheckOption returns an [*OptionError] with the name, the value and what is wanted, unless ok.
+func CheckOption(ok bool, name string, value any, want string) error {
+	if ok {
+		return nil
+	}
+	return &OptionError{Option: name, Value: value, Want: want}
+}

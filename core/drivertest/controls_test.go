@@ -237,6 +237,7 @@ var controls = []struct {
 	{"free keys are listed", []string{"I5 a listing has all keys with the prefix"}},
 	{"a prefix is a pattern", []string{"I5 a prefix is not a pattern"}},
 	{"only what is held is listed", []string{"I5 a listing has waiters and records, and ends while keys come and go"}},
+	{"records are always listed", []string{"I5 a listing without records leaves out what is only on record"}},
 	{"a listing blocks the backend", []string{"I6 others are served during a listing"}},
 	{"a forced release gives no reason", []string{"I7 a forced release tells who had the key, and its owner why"}},
 	{"a forced release says nothing of holders", []string{"I7 a forced release tells who had the key, and its owner why"}},

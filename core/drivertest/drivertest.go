@@ -2,6 +2,7 @@ package drivertest
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -39,6 +40,13 @@ type Harness struct {
 	// it. Without it, these tests run one by one, before the others. The others run in parallel, unless
 	// there is an Around: most of them wait for leases to end.
 	Apart func(testing.TB) Harness
+
+	// OneByOne: random programs run one after the other, because the backend shares the test's processors.
+	OneByOne bool
+
+	// Elsewhere, if set, names another store's test that runs the checks of Acquire for Begin, too (L3),
+	// because the two stores share that code. They are skipped here.
+	Elsewhere string
 
 	// Around, if set, runs each test. testing/synctest.Test fits; with it, a store that does no
 	// I/O is tested without real waiting.
@@ -139,6 +147,8 @@ func (c check) skipped(h Harness) string {
 		return "not tested: one store can't be cut off from this backend (no Harness.Cut and Heal)"
 	case c.needs == toSilence && !canCut && !canPause:
 		return "not tested: this backend can't be made to fall silent (no Harness.Pause and Resume, or Cut and Heal)"
+	case h.Elsewhere != "" && strings.HasPrefix(c.name, repeated):
+		return "not tested here: " + h.Elsewhere + " does it, with the same code"
 	}
 	return ""
 }
@@ -170,6 +180,9 @@ func (c check) beyond(d driver.Description) string {
 	return ""
 }
 
+// repeated begins the names of the checks of Acquire that Begin has to pass.
+const repeated = "L3 Begin "
+
 // checks lists what Run runs. The checks of Acquire come twice, because L3 says that all of
 // them hold for Begin.
 func checks() []check {
@@ -197,7 +210,7 @@ func checks() []check {
 		all = append(all, c)
 	}
 	for _, c := range acquireChecks {
-		c.name, c.can.Ledger, c.begin = "L3 Begin "+c.name, true, true
+		c.name, c.can.Ledger, c.begin = repeated+c.name, true, true
 		all = append(all, c)
 	}
 	return all

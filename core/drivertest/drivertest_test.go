@@ -30,6 +30,8 @@ func TestSkipsSayWhy(t *testing.T) {
 		{"silent by pause", check{needs: toSilence}, noCut, ""},
 		{"silent by cut", check{needs: toSilence}, noPause, ""},
 		{"silent never", check{needs: toSilence}, silentNever, "no Harness.Pause"},
+		{"Begin elsewhere", check{name: "L3 Begin A1"}, Harness{Elsewhere: "another"}, "another does it"},
+		{"Acquire not elsewhere", check{name: "A1"}, Harness{Elsewhere: "another"}, ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			why := tc.c.skipped(tc.h)

@@ -23,6 +23,7 @@ var inspectChecks = []check{
 	{name: "I5 a listing has all keys with the prefix", run: listAll},
 	{name: "I5 a prefix is not a pattern", run: listPrefix},
 	{name: "I5 a listing has waiters and records, and ends while keys come and go", run: listBusy, can: records},
+	{name: "I5 a listing without records leaves out what is only on record", run: listWithoutRecords, can: records},
 	{name: "I6 others are served during a listing", run: listServes},
 }
 

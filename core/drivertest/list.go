@@ -50,19 +50,25 @@ func inspectRecordWithoutResult(s *scene) {
 	}
 }
 
-// list goes through all pages and returns how often each key came.
+// list goes through all pages, also of records, and returns how often each key came.
 func (s *scene) list(st driver.Store, prefix string, limit int) map[string]int {
+	s.Helper()
+	return s.listed(st, driver.Listing{Prefix: prefix, Limit: limit, Records: true})
+}
+
+// listed goes through all pages and returns how often each key came.
+func (s *scene) listed(st driver.Store, q driver.Listing) map[string]int {
 	s.Helper()
 	found := map[string]int{}
 	seen := map[string]bool{}
-	for cursor := ""; ; {
-		page, next, err := st.List(s.ctx, prefix, cursor, limit)
+	for {
+		page, next, err := st.List(s.ctx, q)
 		if err != nil {
 			s.Fatalf("List: %v", err)
 		}
 		for _, info := range page {
-			if !strings.HasPrefix(info.Key, prefix) {
-				s.Errorf("a listing of %q has %q", prefix, info.Key)
+			if !strings.HasPrefix(info.Key, q.Prefix) {
+				s.Errorf("a listing of %q has %q", q.Prefix, info.Key)
 			}
 			found[info.Key]++
 		}
@@ -73,7 +79,7 @@ func (s *scene) list(st driver.Store, prefix string, limit int) map[string]int {
 			s.Fatalf("the listing does not end: cursor %q came twice", next)
 		}
 		seen[next] = true
-		cursor = next
+		q.Cursor = next
 	}
 }
 
@@ -100,7 +106,7 @@ func listAll(s *scene) {
 			s.Errorf("a free key is listed")
 		}
 	}
-	page, _, err := b.List(s.ctx, prefix+"1", "", 1000)
+	page, _, err := b.List(s.ctx, driver.Listing{Prefix: prefix + "1", Limit: 1000})
 	if err != nil {
 		s.Fatalf("List: %v", err)
 	}
@@ -109,6 +115,41 @@ func listAll(s *scene) {
 	}
 	if found := s.list(b, s.key(), 10); len(found) != 0 {
 		s.Errorf("a prefix that no key has lists %v", found)
+	}
+}
+
+// listWithoutRecords lists keys most of which are only on record, in pages of one, of a few and of all.
+func listWithoutRecords(s *scene) {
+	a, b := s.open(), s.open()
+	prefix := s.key() + ":"
+	onRecord := func(key string) string {
+		s.complete(s.lock(a, key, long), driver.Record{Result: []byte("r")}, long)
+		return key
+	}
+	records := make([]string, 25)
+	for i := range records {
+		records[i] = onRecord(fmt.Sprintf("%srecord:%d", prefix, i))
+	}
+	held, waitedFor, both := prefix+"held", prefix+"wanted", onRecord(prefix+"with a record")
+	s.lock(a, held, long)
+	s.lock(a, waitedFor, long)
+	s.enqueue(b, waitedFor, long)
+	if _, err := a.Acquire(s.ctx, s.request(both, long)); err != nil {
+		s.Fatalf("Acquire of a key that is on record: %v", err)
+	}
+	for _, limit := range []int{1, 7, 1000} {
+		all := s.listed(b, driver.Listing{Prefix: prefix, Limit: limit, Records: true})
+		some := s.listed(b, driver.Listing{Prefix: prefix, Limit: limit})
+		for _, key := range []string{held, waitedFor, both} {
+			if all[key] == 0 || some[key] == 0 {
+				s.Errorf("in pages of %d, %q comes %d times with records, %d times without", limit, key, all[key], some[key])
+			}
+		}
+		for _, key := range records {
+			if all[key] == 0 || some[key] != 0 {
+				s.Errorf("in pages of %d, the record of %q comes %d times with records, %d times without", limit, key, all[key], some[key])
+			}
+		}
 	}
 }
 
@@ -175,7 +216,7 @@ func listServes(s *scene) {
 	var all sync.WaitGroup
 	all.Go(func() {
 		for ctx.Err() == nil {
-			if _, _, err := b.List(s.ctx, prefix, "", 1000); err != nil {
+			if _, _, err := b.List(s.ctx, driver.Listing{Prefix: prefix, Limit: 1000}); err != nil {
 				s.Errorf("List: %v", err)
 				return
 			}

@@ -78,18 +78,18 @@ func (p *process) Inspect(ctx context.Context, key string) (info driver.LockInfo
 }
 
 // List goes by the keys' order; a cursor is the last key of the page before.
-func (p *process) List(ctx context.Context, prefix, cursor string, limit int) (page []driver.LockInfo, next string, err error) {
+func (p *process) List(ctx context.Context, q driver.Listing) (page []driver.LockInfo, next string, err error) {
 	err = p.call(ctx, func() {
 		var keys []string
 		for key := range p.keys {
-			if p.matches(key, prefix) && key > cursor {
+			if p.matches(key, q.Prefix) && key > q.Cursor {
 				keys = append(keys, key)
 			}
 		}
 		slices.Sort(keys)
 		for _, key := range keys {
-			if len(page) == limit {
-				next = page[limit-1].Key
+			if len(page) == q.Limit {
+				next = page[q.Limit-1].Key
 				if p.has("a page skips one") {
 					next = key
 				}
@@ -99,8 +99,8 @@ func (p *process) List(ctx context.Context, prefix, cursor string, limit int) (p
 				return
 			}
 			info := p.inspect(key)
-			if len(info.Holders) > 0 || (len(info.Waiters) > 0 || info.Record != nil) && !p.has("only what is held is listed") ||
-				p.has("free keys are listed") {
+			if len(info.Holders) > 0 || q.Shows(info) && !p.has("only what is held is listed") ||
+				info.Record != nil && p.has("records are always listed") || p.has("free keys are listed") {
 				page = append(page, info)
 			}
 		}

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"sync"
+	"testing"
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
@@ -33,8 +34,11 @@ func randomPrograms(s *scene) {
 	stores := []driver.Store{s.open(), s.open()}
 	began := time.Now()
 	least := max(leastPrograms, s.programs)
+	if s.OneByOne && testing.Short() {
+		least = 1
+	}
 	next := uint64(1)
-	if s.Apart != nil { // nearly all that they do is to wait, as the tests do
+	if s.Apart != nil && !s.OneByOne { // nearly all that they do is to wait, as the tests do
 		errs := make([]error, least)
 		var all sync.WaitGroup
 		for i := range errs {

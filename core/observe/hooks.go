@@ -110,7 +110,7 @@ type Hooks struct {
 	// took a key from its holders, or dropped its record.
 	Forced func(context.Context, Removal)
 
-	// Declared is called on the caller's goroutine when a rule is declared (Engine.Declare),
+	// Declared is called on the caller's goroutine when a rule is declared (author.Declare),
 	// before the calls under it. It may be called more than once for a rule.
 	Declared func(Declaration)
 

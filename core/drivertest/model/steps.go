@@ -183,21 +183,23 @@ func (r *run) list() error {
 	if err != nil {
 		return err
 	}
-	listed := map[string]bool{}
-	for cursor, first := "", true; first || cursor != ""; first = false {
-		page, next, err := r.Stores[0].List(r.ctx, "", cursor, 2)
-		if err != nil {
-			return err
+	for _, records := range []bool{false, true} {
+		listed := map[string]bool{}
+		q := driver.Listing{Limit: 2, Records: records}
+		for first := true; first || q.Cursor != ""; first = false {
+			page, next, err := r.Stores[0].List(r.ctx, q)
+			if err != nil {
+				return err
+			}
+			for _, info := range page {
+				listed[info.Key] = true
+			}
+			q.Cursor = next
 		}
-		for _, info := range page {
-			listed[info.Key] = true
-		}
-		cursor = next
-	}
-	for _, key := range r.Keys {
-		used := !seen[key].IsFree()
-		if used != listed[key] {
-			return fmt.Errorf("%s is in use: %v, and listed: %v", key, used, listed[key])
+		for _, key := range r.Keys {
+			if shows := q.Shows(seen[key]); shows != listed[key] {
+				return fmt.Errorf("%s belongs to a listing (with records: %v): %v, and is listed: %v", key, records, shows, listed[key])
+			}
 		}
 	}
 	return nil

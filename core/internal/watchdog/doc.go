@@ -29,6 +29,8 @@
 // an earlier batch. A renewal that fails is tried again every tenth of the term. One that
 // hangs is given up when half of what is left is over.
 //
+// # Renewals
+//
 //   - The leases are spread by a hash of their key over 16 shards, each with a mutex and a
 //     heap of due times. So callers of different keys rarely meet on one mutex.
 //   - One goroutine per engine looks at all shards. A renewal is due at a third of the TTL.

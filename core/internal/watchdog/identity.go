@@ -14,6 +14,7 @@ type identity struct {
 
 	mu     sync.Mutex
 	known  string // the server that answered last; kept while there are no leases
+	unsure bool   // there are leases from before it was known
 	asking bool
 	next   time.Time // when to ask again
 }
@@ -32,24 +33,28 @@ func (id *identity) due(now time.Time, leases int) bool {
 	return true
 }
 
-// told notes the answer, and reports whether another server gave it than before.
-func (id *identity) told(name string, err error) (another bool) {
+// told notes the answer. doubtful: another server may have granted the leases. replaced: another one has
+// answered before.
+func (id *identity) told(name string, err error) (doubtful, replaced bool) {
 	id.mu.Lock()
 	defer id.mu.Unlock()
 	id.asking = false
 	if err != nil || name == "" {
-		return false
+		id.unsure = id.known == ""
+		return false, false
 	}
-	before := id.known
-	id.known = name
-	return before != "" && before != name
+	replaced = id.known != "" && id.known != name
+	doubtful = replaced || id.unsure
+	id.known, id.unsure = name, false
+	return doubtful, replaced
 }
 
-// recognize asks which server answers. If it is another one, all leases are renewed.
+// recognize asks which server answers. If the leases may be another one's, all are renewed.
 func (d *Watchdog) recognize(ctx context.Context) {
 	bounded, cancel := context.WithTimeout(ctx, heartbeat)
 	defer cancel()
-	if !d.identity.told(d.identity.ask(bounded)) {
+	doubtful, replaced := d.identity.told(d.identity.ask(bounded))
+	if !doubtful {
 		return
 	}
 	n, now := 0, d.clock.moment(time.Now())
@@ -58,7 +63,7 @@ func (d *Watchdog) recognize(ctx context.Context) {
 		n += len(s.heap)
 	}
 	d.poke()
-	if n > 0 {
+	if n > 0 && replaced {
 		d.config.Replaced(ctx, n)
 	}
 }

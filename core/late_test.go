@@ -1,0 +1,169 @@
+package core_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/author"
+	"github.com/keyturn/keyturn/core/coverage"
+	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/core/observe"
+	"github.com/keyturn/keyturn/store/memstore"
+)
+
+func newLate(t *testing.T, opts ...core.EngineOption) *core.Engine {
+	t.Helper()
+	eng, err := core.NewLate(opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = eng.Close(context.Background()) })
+	return eng
+}
+
+// TestLateRefusesUntilItHasAStore, however long that takes, and works as any engine afterwards.
+func TestLateRefusesUntilItHasAStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx := context.Background()
+		eng, p := newLate(t), policy(t, core.WithRule("r"))
+		ask := func() error {
+			once := eng.OnceEach(ctx, []core.Item{{Key: "o"}}, func(context.Context, []int) error { return nil })
+			return errors.Join(once, eng.Do(ctx, "k", func(context.Context) error { return nil }, p))
+		}
+		nobody := func(context.Context) error { t.Error("ran"); return nil }
+		for range 10 { // the circuit would be open after two seconds
+			_, acquired := eng.Acquire(ctx, "k")
+			_, tried := eng.TryAcquire(ctx, "k", core.WithRunUnlocked())
+			_, once := eng.Once(ctx, "k", func(context.Context) ([]byte, error) { return nil, nobody(ctx) })
+			_, raised := eng.Raise(ctx, "k", 1)
+			_, inspected := eng.Inspect(ctx, "k")
+			set := eng.DoAll(ctx, []core.Claim{core.Shared("a"), core.Permit("b", 2)}, nobody, core.WithLinger(0))
+			for _, err := range []error{acquired, tried, once, raised, inspected, set, eng.Do(ctx, "k", nobody, p), eng.Ping(ctx)} {
+				if !errors.Is(err, core.ErrNoStore) || !errors.Is(err, core.ErrUnavailable) || errors.Is(err, core.ErrCircuitOpen) {
+					t.Errorf("%v", err)
+				}
+			}
+			time.Sleep(time.Second)
+		}
+		ran := false
+		if err := eng.Do(ctx, "k", func(context.Context) error { ran = true; return nil }, core.WithRunUnlocked()); err != nil || !ran {
+			t.Errorf("told to run unlocked: %v", err)
+		}
+		if err := eng.Bind(memstore.New()); err != nil {
+			t.Fatal(err)
+		}
+		if err := ask(); err != nil {
+			t.Error(err)
+		}
+		if err := eng.Bind(memstore.New()); !errors.Is(err, core.ErrInvalidOption) {
+			t.Errorf("a second store: %v", err)
+		}
+	})
+}
+
+// TestBindChecksWhatWasDeclared: a store that does not suit is refused with every reason, and another
+// may follow.
+func TestBindChecksWhatWasDeclared(t *testing.T) {
+	log, text := &recorder{}, &bytes.Buffer{}
+	eng := newLate(t, core.WithHooks(observe.Hooks{Declared: func(observe.Declaration) { t.Error("hooks are told of a rule before there is a store") }}))
+	for name, opts := range map[string][]core.CallOption{"short": {core.WithTTL(50 * time.Millisecond)}, "held": {core.WithMinHold(time.Second)}} {
+		p := policy(t, append(opts, core.WithRule(name))...)
+		if _, err := author.Declare(eng, author.Rule{Policy: p, About: coverage.Rule{Key: "k"}, Like: []string{"k"}}); err != nil {
+			t.Error(err)
+		}
+		if err := eng.Do(context.Background(), "k", func(context.Context) error { return nil }, p); !errors.Is(err, core.ErrNoStore) {
+			t.Errorf("%s: %v", name, err) // and the policy has seen the engine without a store
+		}
+	}
+	err := eng.Bind(noStays{memstore.New()})
+	if !errors.Is(err, errors.ErrUnsupported) || !errors.Is(err, core.ErrInvalidOption) || !strings.Contains(err.Error(), `rule for "short"`) {
+		t.Errorf("%v", err)
+	}
+	if err := eng.Bind(nil); !errors.Is(err, core.ErrInvalidOption) {
+		t.Error(err)
+	}
+	eng = newLate(t, core.WithHooks(numbered{t, "1", log}.hooks()), core.WithLogger(slog.New(slog.NewTextHandler(text, nil))))
+	if _, err := author.Declare(eng, author.Rule{Policy: policy(t, core.WithRule("held"), core.WithMinHold(time.Second)), Like: []string{"k"}}); err != nil {
+		t.Error(err)
+	}
+	if err := eng.Bind(coarse{memstore.New()}); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.ContainsFunc(log.events, func(e string) bool { return strings.HasPrefix(e, "declared1 held") }) || !strings.Contains(text.String(), "least_hold=2s") {
+		t.Errorf("%q, %s", log.events, text)
+	}
+}
+
+// TestBindAfterClose leaves the store to its owner.
+func TestBindAfterClose(t *testing.T) {
+	eng, store := newLate(t), memstore.New()
+	if err := eng.Close(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	if err := eng.Bind(store); !errors.Is(err, core.ErrClosed) {
+		t.Error(err)
+	}
+	if _, err := eng.Acquire(context.Background(), "k"); !errors.Is(err, core.ErrClosed) {
+		t.Error(err)
+	}
+	if err := newEngine(t, store).Close(context.Background()); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestBindBesideCalls: callers are refused or served, and Close closes the store if Bind took it.
+func TestBindBesideCalls(t *testing.T) {
+	for range 20 {
+		eng, p := newLate(t), policy(t, core.WithRule("r"))
+		var all sync.WaitGroup
+		for range 4 {
+			all.Go(func() {
+				for range 50 {
+					err := eng.Do(context.Background(), "k", func(context.Context) error { return nil }, p)
+					if err != nil && !errors.Is(err, core.ErrNoStore) && !errors.Is(err, core.ErrClosed) {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		store := memstore.New()
+		var bound error
+		all.Go(func() { bound = eng.Bind(store) })
+		all.Go(func() { _ = eng.Close(context.Background()) })
+		all.Wait()
+		_, err := store.Acquire(context.Background(), driver.Request{Owner: "o", Claims: []core.Claim{core.Exclusive("z")}, TTL: time.Second})
+		if closed := errors.Is(err, core.ErrClosed); closed != (bound == nil) {
+			t.Errorf("Bind returned %v, and the store says %v", bound, err)
+		}
+		if bound != nil {
+			_ = store.Close()
+		}
+	}
+}
+
+// noStays is a store with long leases that end when they are released.
+type noStays struct{ *memstore.Store }
+
+func (s noStays) Describe() driver.Description {
+	d := s.Store.Describe()
+	d.Stays, d.TTLs = false, driver.TTLs{Least: time.Second}
+	return d
+}
+
+// coarse is a store without short leases.
+type coarse struct{ *memstore.Store }
+
+func (s coarse) Describe() driver.Description {
+	d := s.Store.Describe()
+	d.TTLs = driver.TTLs{Least: 2 * time.Second, Step: time.Second}
+	return d
+}
