@@ -16,7 +16,7 @@ import (
 //
 //	lockasynq.Once("message:deliver", "msg:{payload.id}", fence.WithDatabase(db, fence.Postgres))
 //	lockgrpc.Once(pb.Payments_Charge_FullMethodName, "charge:{request_id}", fence.WithDatabase(db, fence.Postgres))
-//	locks.Idempotency(user, fence.WithDatabase(db, fence.Postgres)) // Echo, net/http
+//	lockhttp.Idempotency("POST /payments", user, fence.WithDatabase(db, fence.Postgres)) // Echo, gin, net/http
 //
 // The handler gets the transaction from its context ([TxFrom]), and must write with it. It must
 // neither commit it nor roll it back, and must return the errors of its statements (see [Once]). An

@@ -18,12 +18,12 @@ type LockOption interface {
 	applyLock(*config) error
 }
 
-// NoWait refuses a lock that another transaction has, with [ErrLocked]. It excludes [Within].
+// NoWait refuses a lock that another transaction has, with [ErrLocked]. It replaces [Within].
 func NoWait() LockOption {
-	return setting{"NoWait", func(c *config) error {
-		c.noWait = true
+	return setting(func(c *config) error {
+		c.noWait, c.within = true, 0
 		return nil
-	}}
+	})
 }
 
 // Within waits for at most d, then refuses with [ErrLocked]. On MySQL and SQLite the wait is a
@@ -31,13 +31,13 @@ func NoWait() LockOption {
 // *core.OptionError. Default: as long as the context, and as the database's own settings
 // (lock_timeout, innodb_lock_wait_timeout, busy_timeout) allow.
 func Within(d time.Duration) LockOption {
-	return setting{"Within", func(c *config) error {
+	return setting(func(c *config) error {
 		if d < time.Millisecond {
 			return &core.OptionError{Option: "Within", Value: d, Want: "1ms or more"}
 		}
-		c.within = d
+		c.noWait, c.within = false, d
 		return nil
-	}}
+	})
 }
 
 // WithAdvisory takes PostgreSQL's advisory lock on a hash of the name instead of a row's lock. It
@@ -45,10 +45,10 @@ func Within(d time.Duration) LockOption {
 // have the same hash, so a transaction that takes several locks may deadlock ([ErrRetry]). On
 // other databases the error matches errors.ErrUnsupported.
 func WithAdvisory() LockOption {
-	return setting{"WithAdvisory", func(c *config) error {
+	return setting(func(c *config) error {
 		c.advisory = true
 		return nil
-	}}
+	})
 }
 
 // Lock takes a lock on name, of 1 to 512 bytes, and waits until it has it. The lock ends with the
@@ -65,9 +65,6 @@ func WithAdvisory() LockOption {
 // core.ErrInvalidOption.
 func (g *Guard) Lock(ctx context.Context, name string, opts ...LockOption) error {
 	c, err := configure(opts)
-	if c.noWait && c.within > 0 {
-		err = errors.Join(err, &core.OptionError{Option: "Within", Value: c.within, Want: "one of Within and NoWait"})
-	}
 	if c.advisory && g.dialect != Postgres {
 		err = errors.Join(err, fmt.Errorf("keyturn: advisory locks on %v: %w", g.dialect, errors.ErrUnsupported))
 	}

@@ -30,10 +30,8 @@ type RetryOption interface {
 	applyRetry(*config) error
 }
 
-// config is what options say. As elsewhere in keyturn, their order means nothing, and one that is
-// given twice is an error.
+// config is what options say. They apply in order, so the last one counts.
 type config struct {
-	said        map[string]bool
 	prefix      string
 	fingerprint []byte
 	attempts    int
@@ -47,26 +45,13 @@ type config struct {
 func defaults() config { return config{prefix: "keyturn_", attempts: 10} }
 
 // setting is an option of any kind.
-type setting struct {
-	name string
-	set  func(*config) error
-}
+type setting func(*config) error
 
-func (s setting) apply(c *config) error {
-	if c.said[s.name] {
-		return &core.OptionError{Option: s.name, Value: "...", Want: "it once"}
-	}
-	if c.said == nil {
-		c.said = make(map[string]bool)
-	}
-	c.said[s.name] = true
-	return s.set(c)
-}
-
-func (s setting) applyTables(c *config) error { return s.apply(c) }
-func (s setting) applyMark(c *config) error   { return s.apply(c) }
-func (s setting) applyRetry(c *config) error  { return s.apply(c) }
-func (s setting) applyLock(c *config) error   { return s.apply(c) }
+func (s setting) apply(c *config) error       { return s(c) }
+func (s setting) applyTables(c *config) error { return s(c) }
+func (s setting) applyMark(c *config) error   { return s(c) }
+func (s setting) applyRetry(c *config) error  { return s(c) }
+func (s setting) applyLock(c *config) error   { return s(c) }
 
 // configure applies options to the defaults. The error joins all that are wrong.
 func configure[O interface{ apply(*config) error }](opts []O) (config, error) {
@@ -86,45 +71,45 @@ func configure[O interface{ apply(*config) error }](opts []O) (config, error) {
 // "im.keyturn_". Letters, digits and "_" are allowed, up to 40 bytes after the last dot;
 // otherwise the option is a *core.OptionError. Default: "keyturn_".
 func WithTables(prefix string) Option {
-	return setting{"WithTables", func(c *config) error {
+	return setting(func(c *config) error {
 		if !validName(prefix+"mark", true) || !validName(prefix+"abcdefghijklmnopqrstuvw", true) {
 			return &core.OptionError{Option: "WithTables", Value: prefix, Want: "letters, digits and _, up to 40 bytes, perhaps after the name of a schema and a dot"}
 		}
 		c.prefix = prefix
 		return nil
-	}}
+	})
 }
 
 // WithFingerprint gives a digest of what is to be executed. A duplicate with another fingerprint
 // gets core.ErrFingerprintMismatch. Nothing is compared if one of the two has none; that is the
 // default. The digest is copied. More than 255 bytes are a *core.OptionError.
 func WithFingerprint(digest []byte) MarkOption {
-	return setting{"WithFingerprint", func(c *config) error {
+	return setting(func(c *config) error {
 		if len(digest) > 255 {
 			return &core.OptionError{Option: "WithFingerprint", Value: len(digest), Want: "up to 255 bytes"}
 		}
 		c.fingerprint = slices.Clone(digest)
 		return nil
-	}}
+	})
 }
 
 // WithAttempts sets how often a transaction is tried, if the database refuses it because of
 // others. Below 1 it is a *core.OptionError. Default: 10.
 func WithAttempts(n int) RetryOption {
-	return setting{"WithAttempts", func(c *config) error {
+	return setting(func(c *config) error {
 		if n < 1 {
 			return &core.OptionError{Option: "WithAttempts", Value: n, Want: "1 or more"}
 		}
 		c.attempts = n
 		return nil
-	}}
+	})
 }
 
 // WithIsolation sets the isolation level of the transactions that [Once] and [WithDatabase]
 // begin. Default: the database's own.
 func WithIsolation(level sql.IsolationLevel) OnceOption {
-	return setting{"WithIsolation", func(c *config) error {
+	return setting(func(c *config) error {
 		c.isolation = level
 		return nil
-	}}
+	})
 }

@@ -108,6 +108,9 @@ type RouteError struct {
 }
 
 func (e *RouteError) Error() string {
+	if e.Param == "" {
+		return "keyturn: the request has no route: put the middleware behind the router"
+	}
 	if e.Route == "" {
 		return fmt.Sprintf("keyturn: the template has {path.%s}, but the request has no such value: put the rule behind the router", e.Param)
 	}

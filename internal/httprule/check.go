@@ -1,12 +1,9 @@
 package httprule
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
-
-	"github.com/keyturn/keyturn/core/coverage"
 )
 
 // Problem returns the problem of the rule on a route with the parameters params: a placeholder
@@ -46,17 +43,4 @@ func (r *Rule) asInRoutes(params []string) string {
 		}
 	}
 	return ""
-}
-
-// Check joins the problems of all routes. pkg is the package that the errors name.
-func Check(pkg string, all []coverage.Target) error {
-	var errs []error
-	for _, c := range all {
-		for _, r := range c.Rules {
-			if r.Problem != "" {
-				errs = append(errs, fmt.Errorf("%s: route %q: rule %q: %s", pkg, c.Name, r.Key, r.Problem))
-			}
-		}
-	}
-	return errors.Join(errs...)
 }

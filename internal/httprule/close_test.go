@@ -20,7 +20,7 @@ func TestClosedBodies(t *testing.T) {
 		_, _ = io.ReadFull(r.Body, first)
 		return string(first)
 	}
-	locks := lockhttp.New(ruletest.NewEngine(t, ruletest.NewStore()))
+	eng := ruletest.NewEngine(t, ruletest.NewStore())
 	h := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		if data, err := io.ReadAll(r.Body); string(data) != body || err != nil {
 			t.Errorf("the handler read %d bytes, %v", len(data), err)
@@ -34,8 +34,8 @@ func TestClosedBodies(t *testing.T) {
 	})
 	inner := func(r *http.Request) string { return "inner:" + byBody(r) }
 	for name, guarded := range map[string]http.Handler{
-		"one rule":  locks.SerializeBy(byBody)(h),
-		"two rules": locks.SerializeBy(byBody)(locks.SerializeBy(inner)(h)),
+		"one rule":  ruletest.Middleware(t, eng, lockhttp.SerializeBy("*", byBody))(h),
+		"two rules": ruletest.Middleware(t, eng, lockhttp.SerializeBy("*", byBody), lockhttp.SerializeBy("*", inner))(h),
 	} {
 		t.Run(name, func(t *testing.T) {
 			if a := ruletest.Serve(t, guarded, false).Do("POST", "/", body); a.Status != 200 {

@@ -1,7 +1,6 @@
-// Package httprule applies a rule to an HTTP request, for lockhttp and lockecho. It knows where
-// values come from, how a response is kept back until the lock is released, what is stored of a
-// response, and how it comes back. lockhttp and lockecho contain only what differs: how their
-// users write handlers, and how errors are answered.
+// Package httprule applies a rule to an HTTP request, for lockhttp, and by it for lockecho and lockgin.
+// It knows where values come from, how a response is kept back until the lock is released, what is
+// stored of a response, and how it comes back.
 //
 // # A slow client keeps no key
 //
@@ -40,16 +39,4 @@
 //   - A second request during the first one is refused at once; WithMaxWait lets it wait.
 //   - A response that cannot be stored (too large, streamed, or no response at all) is a
 //     result that is not kept.
-//
-// # Which routes have a rule
-//
-// Echo tells of each route with its middleware (OnAddRouteHandler). A function has no identity
-// in Go, so our middleware, called without a handler, says itself which rule it has. Other
-// middleware is recognised by its code pointer, if that differs from ours, and is not called.
-// An equal code pointer proves nothing. A rule that is not recognised shows as "none", which
-// is the safe side. A mux lists nothing, so lockhttp.Watch adds the routes itself, and knows
-// our rules by the type of the handlers that the middleware returns. Both find a template with
-// a {path.name} that the route does not have (Check, coverage.Rule.Problem). Patterns of
-// routers other than http.ServeMux are not checked: a router that is mounted in another one
-// gets that one's parameters, too.
 package httprule

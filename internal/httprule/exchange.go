@@ -19,10 +19,8 @@ type Exchange interface {
 	// though it may be empty.
 	PathValue(name string) (value string, found bool, err error)
 
-	// Handle runs the handler. ctx is its request's context, and it writes to w. Handle returns
-	// the handler's error, if the framework's handlers have one. With answered, that error has
-	// been made a response before.
-	Handle(ctx context.Context, w http.ResponseWriter, answered bool) error
+	// Handle runs the handler. ctx is its request's context, and it writes to w.
+	Handle(ctx context.Context, w http.ResponseWriter)
 	// Refuse answers instead of the handler. It returns what the middleware has to return.
 	Refuse(refused *reasons.Refusal) error
 	// TooLate is called when err should have been answered, but another answer was sent
@@ -41,12 +39,27 @@ type Work struct {
 	// TimedOut: a middleware inside of the rule has ended the handler's context by a deadline of its own. So
 	// the response may be a part, although the request's context goes on.
 	TimedOut bool
+	// Failed: the handler has returned an error, which may be a response, too.
+	Failed error
 
 	request  request
 	response heldResponse
 }
 
 func (w *Work) work() *Work { return w }
+
+// WorkOf returns the Work of the response that a handler has been given, for frameworks whose handlers
+// say more than net/http's; nil if it runs without a rule.
+func WorkOf(w http.ResponseWriter) *Work {
+	if h, held := w.(*heldResponse); held {
+		return h.x.work()
+	}
+	return nil
+}
+
+// Late is the key of a func(error) in the context of a request. It is called, instead of the log, with
+// an error that comes too late for an answer.
+type Late struct{}
 
 // read prepares w for the request.
 func (w *Work) read(x Exchange, bodyLimit int64) *request {

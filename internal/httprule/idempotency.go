@@ -1,6 +1,7 @@
 package httprule
 
 import (
+	"cmp"
 	"encoding/hex"
 	"errors"
 	"net/http"
@@ -46,16 +47,16 @@ func Idempotency(s Settings, m Memory, i Idempotent) (*Rule, error) {
 		}
 	}
 	r, err := s.bind(rule.Spec[*request]{
-		Name:     s.Package + ".Idempotency",
+		Name:     cmp.Or(s.Name, "lockhttp.Idempotency"),
 		Once:     true,
 		Key:      i.key,
-		Defaults: [][]core.CallOption{{core.WithFailFast()}},
+		Shown:    "{header." + strings.ToLower(i.Header) + "}",
+		Defaults: []core.CallOption{core.WithFailFast()},
 		Options:  s.Options,
 	}, &m, errs)
 	if err != nil {
 		return nil, err
 	}
-	r.info.Key = "{header." + strings.ToLower(i.Header) + "}"
 	r.methods = i.Methods
 	r.applies = func(req *http.Request) bool {
 		return slices.Contains(i.Methods, req.Method) && (!i.Optional || len(req.Header.Values(i.Header)) > 0)

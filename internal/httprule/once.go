@@ -13,9 +13,8 @@ import (
 
 // Memory says which responses a rule stores, and what of them.
 type Memory struct {
-	ResultLimit int                 // in bytes; 0: the limit of the rule or the engine
-	Headers     []string            // stored in addition to alwaysStored
-	Storable    func(Response) bool // nil: DefaultStorable
+	Headers  []string            // stored in addition to alwaysStored
+	Storable func(Response) bool // nil: DefaultStorable
 }
 
 // Response: see lockhttp.Response.
@@ -33,15 +32,11 @@ type memory struct {
 }
 
 func (m Memory) check() (*memory, error) {
-	var errs []error
-	if m.ResultLimit < 0 {
-		errs = append(errs, &core.OptionError{Option: "ResultLimit", Value: m.ResultLimit, Want: "0 or more"})
-	}
 	headers, err := storedHeaders(m.Headers)
 	if m.Storable == nil {
 		m.Storable = func(r Response) bool { return DefaultStorable(r.Status) }
 	}
-	return &memory{limit: m.ResultLimit, headers: headers, storable: m.Storable}, errors.Join(append(errs, err)...)
+	return &memory{headers: headers, storable: m.Storable}, err
 }
 
 // DefaultStorable: see lockhttp.DefaultStorable.
@@ -70,7 +65,8 @@ func (r *Rule) once(w http.ResponseWriter, x Exchange) error {
 	var failed error
 	out, refused, _ := r.rule.RunOnce(x.Request().Context(), keys, func(ctx context.Context) ([]byte, error) {
 		// Only the response tells whether an error is a result, such as 404, or a failure.
-		failed = x.Handle(ctx, h, true)
+		x.Handle(ctx, h)
+		failed = work.Failed
 		stored, err := r.memory.record(h, failed)
 		if err == nil && work.TimedOut { // as after the end of ctx: see rule.RunOnce
 			err = core.ErrSkipResult

@@ -1,9 +1,10 @@
 package httprule
 
 import (
+	"cmp"
 	"errors"
-	"fmt"
 	"net/http"
+	"slices"
 	"sync/atomic"
 
 	"github.com/keyturn/keyturn/core"
@@ -21,7 +22,7 @@ const (
 
 // Settings is what the author of a rule states.
 type Settings struct {
-	Package    string // the package that errors name: "lockhttp"
+	Name       string // of a rule without a template, to hooks; "": its kind
 	Engine     *core.Engine
 	Template   string
 	Key        func(Exchange) string // replaces the template
@@ -35,7 +36,6 @@ type Settings struct {
 // Rule is a checked rule, ready for requests. It is safe for concurrent use.
 type Rule struct {
 	rule       *rule.Rule[*request]
-	info       coverage.Rule
 	template   string   // "" with a key function
 	params     []string // the route parameters that the template uses
 	bodyLimit  int64
@@ -55,7 +55,7 @@ func Serialize(s Settings) (*Rule, error) { return s.compile("Serialize", nil) }
 func Once(s Settings, m Memory) (*Rule, error) { return s.compile("Once", &m) }
 
 func (s Settings) compile(kind string, m *Memory) (*Rule, error) {
-	spec := rule.Spec[*request]{Name: s.Package + "." + kind, Template: s.Template, Once: m != nil, Options: s.Options}
+	spec := rule.Spec[*request]{Name: cmp.Or(s.Name, "lockhttp."+kind), Template: s.Template, Once: m != nil, Options: s.Options}
 	var errs []error
 	switch {
 	case (s.Key != nil || s.Keys != nil) && s.Template != "", s.Key != nil && s.Keys != nil:
@@ -68,7 +68,6 @@ func (s Settings) compile(kind string, m *Memory) (*Rule, error) {
 		errs = append(errs, errors.New("neither a template nor a key function: want one of them"))
 		spec.Template = "-" // otherwise Compile would report the template again, in other words
 	default:
-		// The rule does not know its route, so what it locks is the best name for it.
 		spec.Name = s.Template
 	}
 	return s.bind(spec, m, errs)
@@ -99,14 +98,14 @@ func (s Settings) bind(spec rule.Spec[*request], m *Memory, errs []error) (*Rule
 		}
 	}
 	if err := errors.Join(append(errs, err)...); err != nil {
-		return nil, fmt.Errorf("%s: %w", s.Package, err)
+		return nil, err
 	}
-	r.info = r.rule.Info()
-	if r.info.Shadow { // in memory it cannot get lost; see spooledBody.rewind
+	info := r.rule.Info()
+	if info.Shadow { // in memory it cannot get lost; see spooledBody.rewind
 		r.bodyLimit = min(r.bodyLimit, inMemory-1)
 	}
-	if m != nil && m.ResultLimit == 0 {
-		r.memory.limit = r.info.ResultLimit
+	if m != nil {
+		r.memory.limit = info.ResultLimit
 	}
 	return r, nil
 }
@@ -144,12 +143,7 @@ func (r *Rule) check(x Exchange) error {
 // method; "": all methods.
 func (r *Rule) Covers(method string) (coverage.Rule, bool) {
 	if r.methods == nil || method == "" {
-		return r.info, true
+		return r.rule.Info(), true
 	}
-	for _, m := range r.methods {
-		if m == method {
-			return r.info, true
-		}
-	}
-	return r.info, false
+	return r.rule.Info(), slices.Contains(r.methods, method)
 }

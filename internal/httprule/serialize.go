@@ -13,7 +13,7 @@ func (r *Rule) serialize(w http.ResponseWriter, x Exchange) error {
 	work := x.work()
 	req := work.read(x, r.bodyLimit)
 	keys, err := r.rule.Keys(req)
-	if err == nil && !r.streamBody && !r.info.Shadow {
+	if err == nil && !r.streamBody && !r.rule.Shadow() {
 		// From here on, only this server takes time.
 		err = req.fill()
 	}
@@ -23,7 +23,8 @@ func (r *Rule) serialize(w http.ResponseWriter, x Exchange) error {
 	}
 	h := work.hold(x, w, -1)
 	refused, own := r.rule.Serialize(x.Request().Context(), keys, func(ctx context.Context) error {
-		return x.Handle(ctx, h, false)
+		x.Handle(ctx, h)
+		return work.Failed
 	})
 	return r.finish(x, keys, h, refused, own)
 }

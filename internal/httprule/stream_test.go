@@ -19,7 +19,7 @@ import (
 func serve(t *testing.T, h http.HandlerFunc, http2 bool, with ...func(*http.Server)) (s *ruletest.Site, held func() bool) {
 	t.Helper()
 	eng := ruletest.NewEngine(t, ruletest.NewStore())
-	s = ruletest.Serve(t, lockhttp.New(eng).Serialize("k")(h), http2, with...)
+	s = ruletest.Serve(t, ruletest.Middleware(t, eng, lockhttp.Serialize("*", "k"))(h), http2, with...)
 	return s, func() bool { return ruletest.IsHeld(t, eng, "k") }
 }
 

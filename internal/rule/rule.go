@@ -1,12 +1,14 @@
 package rule
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/author"
 	"github.com/keyturn/keyturn/core/coverage"
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/keytmpl"
@@ -25,13 +27,18 @@ type Spec[R any] struct {
 	Template string
 	Key      func(R) (string, error)
 	Keys     func(R) ([]string, error)
+	// Skip, if set, returns true for requests that run without the rule.
+	Skip func(R) bool
+	// Shown is the key in reports. "": the template, or "func".
+	Shown string
+	// Raises: requests raise versions of keys.
+	Raises bool
 	// Once: process once, instead of one at a time.
 	Once bool
 	// Skips says why requests may be dropped; "" if they never are.
 	Skips coverage.SkipReason
-	// Defaults are levels of options below Options, the lowest first. A level overrides those
-	// below it.
-	Defaults [][]core.CallOption
+	// Defaults come before Options, which override them.
+	Defaults []core.CallOption
 	// Options are the rule's policy. They may also set the mode of the claims: core.WithShared,
 	// core.WithPermits, core.WithHierarchy.
 	Options []core.CallOption
@@ -45,18 +52,31 @@ type Rule[R any] struct {
 	policy core.Policy
 	alone  []core.CallOption // the policy as a slice, for calls without further options
 	info   coverage.Rule
+	like   []string // examples of the rule's keys
 	keys   func(R) (Keys, error)
+
+	parts    []*Rule[R] // if several rules cover a request
+	modeOnly bool       // its own options say nothing but the mode
 }
 
+// Shadow reports whether requests run whatever becomes of their keys.
+func (r *Rule[R]) Shadow() bool { return r.info.Shadow }
+
 // Info describes the rule, for reports.
-func (r *Rule[R]) Info() coverage.Rule { return r.info }
+func (r *Rule[R]) Info() coverage.Rule {
+	info := r.info
+	if info.MinHold > 0 { // the store may have come since
+		info.MinHold = author.Describe(r.engine).TTLs.Nearest(info.MinHold)
+	}
+	return info
+}
 
 // Engine returns the engine that the rule uses.
 func (r *Rule[R]) Engine() *core.Engine { return r.engine }
 
 // Compile checks a rule: its options, its template, and each placeholder. bind says where a
 // placeholder's value comes from, or why there is no such value. All errors are joined. If
-// there is none, the engine checks the rule and tells its hooks of it (core.Engine.Declare).
+// there is none, the engine checks the rule and tells its hooks of it (author.Declare).
 func Compile[R any](eng *core.Engine, spec Spec[R], bind func(keytmpl.Placeholder) (Source[R], error)) (*Rule[R], error) {
 	r := &Rule[R]{Name: spec.Name, Once: spec.Once, engine: eng}
 	var errs []error
@@ -78,12 +98,24 @@ func Compile[R any](eng *core.Engine, spec Spec[R], bind func(keytmpl.Placeholde
 			errs = append(errs, err)
 		}
 	}
-	r.alone = []core.CallOption{r.policy}
+	if skip, keys := spec.Skip, r.keys; skip != nil {
+		r.keys = func(req R) (Keys, error) {
+			if skip(req) {
+				return Keys{skipped: true}, nil
+			}
+			return keys(req)
+		}
+	}
+	r.alone, r.like = []core.CallOption{r.policy}, like
+	if own, err := core.NewPolicy(spec.Options...); err == nil {
+		_, r.modeOnly = author.Modeless(own)
+	}
 	if eng == nil {
 		errs = append(errs, &core.OptionError{Option: "New", Value: nil, Want: "an engine"})
 	}
 	if err = errors.Join(errs...); err == nil {
-		r.info, err = eng.Declare(r.policy, coverage.Rule{Once: spec.Once, Key: key, Skips: spec.Skips}, like...)
+		about := coverage.Rule{Once: spec.Once, Partial: spec.Skip != nil, Key: cmp.Or(spec.Shown, key), Skips: spec.Skips}
+		r.info, err = author.Declare(eng, author.Rule{Policy: r.policy, About: about, Like: like, Raises: spec.Raises})
 	}
 	if err != nil {
 		return nil, fmt.Errorf("rule for %q: %w", spec.Name, err)
@@ -91,18 +123,9 @@ func Compile[R any](eng *core.Engine, spec Spec[R], bind func(keytmpl.Placeholde
 	return r, nil
 }
 
-// policy makes one policy of the levels of options. Each level overrides those before it.
+// policy makes one policy of the rule's name, its defaults and its options.
 func (s Spec[R]) policy() (core.Policy, error) {
-	policy, err := core.NewPolicy(core.WithRule(s.Name))
-	errs := []error{err}
-	for _, level := range append(slices.Clone(s.Defaults), s.Options) {
-		_, err := core.NewPolicy(level...)
-		errs = append(errs, err)
-		if err == nil {
-			policy, _ = core.NewPolicy(append([]core.CallOption{policy}, level...)...)
-		}
-	}
-	return policy, errors.Join(errs...)
+	return core.NewPolicy(slices.Concat([]core.CallOption{core.WithRule(s.Name)}, s.Defaults, s.Options)...)
 }
 
 // several makes keys of what a key function has returned, in any order and as often as it likes.
@@ -212,6 +235,9 @@ func severalKeys[R any](tmpl *keytmpl.Template, sources []Source[R]) func(R) (Ke
 type Keys struct {
 	First string
 	more  []string
+
+	claims  []core.Claim // of several rules, whose modes may differ; nil: the policy says how to claim
+	skipped bool         // the request runs without the rule
 }
 
 // All returns all keys.
@@ -237,6 +263,9 @@ func (r *Rule[R]) Spare(keys Keys, err error) (Keys, error) {
 // Missing reports whether there are no keys, and the request runs anyway.
 func (k Keys) Missing() bool { return k.First == "" }
 
+// Skipped reports whether the request runs without the rule.
+func (k Keys) Skipped() bool { return k.skipped }
+
 // Serialize runs fn while holding keys. It keeps the engine's error apart from fn's own.
 // refused says why fn did not run, or that the lease was lost while it ran. own is what fn
 // returned. The two must not be mixed up: fn may return an error about another lease. opts are
@@ -246,7 +275,10 @@ func (r *Rule[R]) Serialize(ctx context.Context, keys Keys, fn func(context.Cont
 		own = fn(ctx)
 		return nil
 	}
-	if len(opts) == 0 && len(keys.more) == 0 {
+	if keys.skipped {
+		return nil, fn(ctx)
+	}
+	if len(opts) == 0 && len(keys.more) == 0 && keys.claims == nil {
 		refused = r.engine.Do(ctx, keys.First, work, r.alone...)
 	} else {
 		refused = r.do(ctx, keys, work, opts)
@@ -257,9 +289,11 @@ func (r *Rule[R]) Serialize(ctx context.Context, keys Keys, fn func(context.Cont
 // do is Serialize for several keys, or with options. It is a function of its own, so that its
 // variables are not on the stack of every waiting caller.
 func (r *Rule[R]) do(ctx context.Context, keys Keys, work func(context.Context) error, opts []core.CallOption) error {
-	claims := make([]core.Claim, 0, 1+len(keys.more))
-	for _, key := range keys.All() {
-		claims = append(claims, core.Exclusive(key))
+	claims := keys.claims
+	if claims == nil {
+		for _, key := range keys.All() {
+			claims = append(claims, core.Exclusive(key))
+		}
 	}
 	return r.engine.DoAll(ctx, claims, work, r.with(opts)...)
 }
@@ -269,6 +303,13 @@ func (r *Rule[R]) do(ctx context.Context, keys Keys, work func(context.Context) 
 // of which nobody knows whether it is whole is not kept either: fn's context had ended when it
 // returned. A function that then gives up often returns what it has, without an error.
 func (r *Rule[R]) RunOnce(ctx context.Context, keys Keys, fn func(context.Context) ([]byte, error), opts ...core.CallOption) (out core.Outcome, refused, own error) {
+	if keys.skipped {
+		_, own = fn(ctx)
+		if own == core.ErrSkipResult {
+			own = nil
+		}
+		return out, nil, own
+	}
 	out, err := r.engine.Once(ctx, keys.First, func(ctx context.Context) ([]byte, error) {
 		var result []byte
 		switch result, own = fn(ctx); own {
@@ -296,7 +337,7 @@ func (r *Rule[R]) Raise(ctx context.Context, key string, version uint64) (newest
 
 // Skipped tells the engine's hooks that a request was dropped.
 func (r *Rule[R]) Skipped(ctx context.Context, why coverage.SkipReason) {
-	r.engine.Skipped(ctx, r.policy, why)
+	author.Skipped(ctx, r.engine, r.policy, why)
 }
 
 // failed marks fn's own error on its way through the engine.

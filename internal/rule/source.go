@@ -60,6 +60,21 @@ func FromJSON[R, T any](key func(T) string, data func(R) []byte) func(R) (string
 	}
 }
 
+// KeyFromJSON is FromJSON for a function that gets the context of the work and may fail.
+func KeyFromJSON[R, T any](key func(context.Context, T) (string, error), data func(R) (context.Context, []byte)) func(R) (string, error) {
+	if key == nil {
+		return nil
+	}
+	return func(req R) (string, error) {
+		ctx, text := data(req)
+		v, err := decode[T](text)
+		if err != nil {
+			return "", err
+		}
+		return key(ctx, v)
+	}
+}
+
 // KeysFromJSON is FromJSON for a function that gets the context of the work, and returns all keys. nil
 // stays nil.
 func KeysFromJSON[R, T any](keys func(context.Context, T) ([]string, error), data func(R) (context.Context, []byte)) func(R) ([]string, error) {

@@ -6,6 +6,13 @@
 //
 // It has a connection of its own, outside of the pool, and a module of its own, because it needs
 // pgx. The program's other connections may use any driver.
+//
+// A store that is opened by its URL gets a listener if the program imports this package, unless the
+// URL says waker=off:
+//
+//	import _ "github.com/keyturn/keyturn/pgx/pgwake"
+//	...
+//	store, err := storeurl.Open(ctx, "postgres://user@localhost/db")
 package pgwake
 
 import (
@@ -20,7 +27,16 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/keyturn/keyturn/store/sqlstore"
 )
+
+func init() {
+	sqlstore.RegisterClient(sqlstore.Client{
+		Listen: func(dsn string) (sqlstore.Waker, error) { return listen(dsn) },
+		Open:   open, Warned: warned, Sees: sees,
+	})
+}
 
 // Listener listens to a channel that nobody else uses. Make one with [Dial]. It is safe for
 // concurrent use.
@@ -29,12 +45,13 @@ type Listener struct {
 	channel  string
 	messages chan string
 	server   atomic.Pointer[state]
+	life     context.Context
 	cancel   context.CancelFunc
 	done     chan struct{}
 	once     sync.Once
 }
 
-// state is which server the connection leads to, or why there is none.
+// state is which server the connection leads to, or why there is none. The zero value: there was none yet.
 type state struct {
 	server string
 	err    error
@@ -48,6 +65,8 @@ const (
 	// dialTimeout bounds an attempt to connect anew, and maxPause the pause between two.
 	dialTimeout = 10 * time.Second
 	maxPause    = 5 * time.Second
+	// poolerPause is longer, because a pooler does not go away.
+	poolerPause = time.Minute
 	// hearTimeout is how long a message may take.
 	hearTimeout = 2 * time.Second
 )
@@ -58,6 +77,30 @@ const (
 //
 // If the connection breaks later, the listener connects anew, for as long as it takes.
 func Dial(ctx context.Context, dsn string) (*Listener, error) {
+	l, err := newListener(dsn)
+	if err != nil {
+		return nil, err
+	}
+	conn, err := l.connect(ctx)
+	if err != nil {
+		l.cancel()
+		return nil, fmt.Errorf("pgwake: %w", err)
+	}
+	go l.run(conn)
+	return l, nil
+}
+
+// listen does so without waiting for the server.
+func listen(dsn string) (*Listener, error) {
+	l, err := newListener(dsn)
+	if err != nil {
+		return nil, err
+	}
+	go l.run(nil)
+	return l, nil
+}
+
+func newListener(dsn string) (*Listener, error) {
 	config, err := pgx.ParseConfig(dsn)
 	if err != nil {
 		return nil, err
@@ -70,13 +113,8 @@ func Dial(ctx context.Context, dsn string) (*Listener, error) {
 	l := &Listener{
 		config: config, channel: "keyturn_" + hex.EncodeToString(name[:]), messages: make(chan string, 64), done: make(chan struct{}),
 	}
-	conn, err := l.connect(ctx)
-	if err != nil {
-		return nil, err
-	}
-	life, cancel := context.WithCancel(context.Background())
-	l.cancel = cancel
-	go l.run(life, conn)
+	l.server.Store(&state{})
+	l.life, l.cancel = context.WithCancel(context.Background())
 	return l, nil
 }
 
@@ -88,7 +126,7 @@ func (l *Listener) Channel() string { return l.channel }
 func (l *Listener) Messages() <-chan string { return l.messages }
 
 // Server names the server that the connection leads to: its address, its port, and when it was
-// started. The error says why there is no connection.
+// started; "" before the first connection. The error says why there is no connection.
 func (l *Listener) Server() (string, error) {
 	s := l.server.Load()
 	return s.server, s.err
@@ -118,7 +156,7 @@ func (l *Listener) connect(ctx context.Context) (*pgx.Conn, error) {
 	}
 	if err != nil {
 		closeConn(conn)
-		return nil, fmt.Errorf("pgwake: %w", err)
+		return nil, err
 	}
 	l.server.Store(&state{server: server})
 	return conn, nil
@@ -146,63 +184,83 @@ func (l *Listener) hear(ctx context.Context, conn *pgx.Conn) error {
 	return nil
 }
 
-// run passes messages on, and connects anew when the connection breaks, until life ends.
-func (l *Listener) run(life context.Context, conn *pgx.Conn) {
+// run passes messages on, and connects anew when the connection breaks, until life ends. conn may be
+// nil: it connects first.
+func (l *Listener) run(conn *pgx.Conn) {
 	defer close(l.done)
 	defer close(l.messages)
-	for conn != nil {
-		err := l.deliver(life, conn)
-		l.server.Store(&state{err: fmt.Errorf("pgwake: %w", err)})
-		closeConn(conn)
-		if !l.pass(life, "") {
-			return
+	for {
+		if conn == nil {
+			if conn = l.again(); conn == nil {
+				return
+			}
+			if !l.pass("") {
+				closeConn(conn)
+				return
+			}
 		}
-		if conn = l.again(life); conn != nil && !l.pass(life, "") {
-			closeConn(conn)
+		err := l.deliver(conn)
+		closeConn(conn)
+		conn = nil
+		if !l.fail(err) {
 			return
 		}
 	}
 }
 
 // deliver passes messages on, until the connection breaks or life ends.
-func (l *Listener) deliver(life context.Context, conn *pgx.Conn) error {
+func (l *Listener) deliver(conn *pgx.Conn) error {
 	for {
-		n, err := conn.WaitForNotification(life)
+		n, err := conn.WaitForNotification(l.life)
 		if err != nil {
 			return err
 		}
-		if !l.pass(life, n.Payload) {
-			return life.Err()
+		if !l.pass(n.Payload) {
+			return l.life.Err()
 		}
 	}
 }
 
-func (l *Listener) pass(life context.Context, message string) bool {
+// pass reports false if life has ended.
+func (l *Listener) pass(message string) bool {
 	select {
 	case l.messages <- message:
 		return true
-	case <-life.Done():
+	case <-l.life.Done():
 		return false
 	}
 }
 
+// fail notes why no messages arrive, and passes on that they don't. It reports false if life has ended.
+func (l *Listener) fail(err error) bool {
+	before := l.server.Swap(&state{err: fmt.Errorf("pgwake: %w", err)})
+	return l.life.Err() == nil && (before.err != nil || l.pass(""))
+}
+
 // again connects anew; nil: life has ended.
-func (l *Listener) again(life context.Context) *pgx.Conn {
-	for pause := 10 * time.Millisecond; life.Err() == nil; pause = min(2*pause, maxPause) {
-		ctx, cancel := context.WithTimeout(life, dialTimeout)
+func (l *Listener) again() *pgx.Conn {
+	for pause := 10 * time.Millisecond; ; pause = min(2*pause, maxPause) {
+		ctx, cancel := context.WithTimeout(l.life, dialTimeout)
 		conn, err := l.connect(ctx)
 		cancel()
 		if err == nil {
 			return conn
 		}
-		timer := time.NewTimer(pause)
+		if !l.fail(err) {
+			return nil
+		}
+		rest := pause
+		if errors.Is(err, ErrPooler) {
+			rest = poolerPause
+		}
+		timer := time.NewTimer(rest)
 		select {
 		case <-timer.C:
-		case <-life.Done():
+		case <-l.life.Done():
 			timer.Stop()
+			return nil
 		}
 	}
-	return nil
 }
 
 // closeConn closes a connection that may be silent.

@@ -2,6 +2,7 @@ package etcdstore_test
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -40,7 +41,7 @@ func TestPermissions(t *testing.T) {
 	if _, err := b.Raise(t.Context(), "k", 7, time.Hour); err != nil {
 		t.Errorf("Raise: %v", err)
 	}
-	if page, _, err := b.List(t.Context(), "", "", 10); err != nil || len(page) != 1 || page[0].Record == nil {
+	if page, _, err := b.List(t.Context(), driver.Listing{Limit: 10, Records: true}); err != nil || len(page) != 1 || page[0].Record == nil {
 		t.Errorf("List: %+v, %v", page, err)
 	}
 
@@ -48,6 +49,11 @@ func TestPermissions(t *testing.T) {
 	_, err := elsewhere.Acquire(t.Context(), request("o", "k", 10*time.Second))
 	if down := (*driver.UnavailableError)(nil); !errors.As(err, &down) || !down.Refused {
 		t.Errorf("a store with another prefix: %v", err)
+	}
+	for _, name := range []string{`"program"`, `"other/"`, "permission denied"} {
+		if !strings.Contains(err.Error(), name) {
+			t.Errorf("the error does not name %s: %v", name, err)
+		}
 	}
 }
 

@@ -17,6 +17,9 @@ import (
 func TestContract(t *testing.T) {
 	h := harness(t)
 	h.Apart = harness
+	if testing.Short() {
+		h.Elsewhere = "proof/dbtest"
+	}
 	drivertest.Run(t, h)
 }
 

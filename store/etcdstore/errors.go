@@ -24,12 +24,6 @@ func foreign(kv *mvccpb.KeyValue, err error) error {
 	return fmt.Errorf("%w: %.1000q: %w", errData, kv.Key, err)
 }
 
-// verdict is the end of a transaction that changes nothing, and is not to be repeated.
-type verdict struct{ error }
-
-// Unwrap returns the error that the caller gets.
-func (v verdict) Unwrap() error { return v.error }
-
 // codeOf returns the gRPC code of an error of etcd's client.
 func codeOf(err error) codes.Code {
 	var e rpctypes.EtcdError
@@ -59,15 +53,24 @@ func tooLarge(err error) bool {
 		!errors.Is(err, rpctypes.ErrNoSpace) && !errors.Is(err, rpctypes.ErrTooManyRequests)
 }
 
+// failure is the package's failure. It names whom etcd does not let do what: the server says no more than that.
+func (s *Store) failure(op, key string, err error) error {
+	if codeOf(err) == codes.PermissionDenied {
+		user := "the user of this client" // of a certificate
+		if name := s.client.Username; name != "" {
+			user = fmt.Sprintf("the user %q", name)
+		}
+		err = fmt.Errorf("%s may not read and write the keys that begin with %q: %w", user, s.cfg.prefix, err)
+	}
+	return failure(op, key, err)
+}
+
 // failure is the error for a request that was not carried out, or about which nobody knows.
 func failure(op, key string, err error) error {
-	var v verdict
 	var known *driver.UnavailableError
 	switch {
 	case err == nil:
 		return nil
-	case errors.As(err, &v):
-		return v.error
 	case errors.As(err, &known):
 		return err
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):

@@ -60,11 +60,11 @@ func TestForeignCursor(t *testing.T) {
 	hold(t, s, request("o", "a", time.Minute))
 	hold(t, s, request("o", "b", time.Minute))
 	hold(t, s, request("o", "secret", time.Minute))
-	_, cursor, err := s.List(t.Context(), "", "", 1)
+	_, cursor, err := s.List(t.Context(), driver.Listing{Limit: 1, Records: true})
 	if err != nil || cursor == "" {
 		t.Fatalf("the first page ends with %q, %v", cursor, err)
 	}
-	page, _, err := s.List(t.Context(), "secret", cursor, 10)
+	page, _, err := s.List(t.Context(), driver.Listing{Prefix: "secret", Cursor: cursor, Limit: 10, Records: true})
 	for _, info := range page {
 		if info.Key != "secret" {
 			t.Errorf("%s is in the list of what begins with secret", info.Key)

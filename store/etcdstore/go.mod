@@ -3,7 +3,7 @@ module github.com/keyturn/keyturn/store/etcdstore
 go 1.25.0
 
 require (
-	github.com/keyturn/keyturn v0.0.0
+	github.com/keyturn/keyturn v0.0.0-20261124014439-3f3f4d8a14b7
 	go.etcd.io/etcd/api/v3 v3.5.10
 	go.etcd.io/etcd/client/v3 v3.5.10
 	go.uber.org/goleak v1.3.0
@@ -24,7 +24,7 @@ require (
 	golang.org/x/text v0.32.0 // indirect
 	google.golang.org/genproto/googleapis/api v0.0.0-20251202230838-ff82c1b0f217 // indirect
 	google.golang.org/genproto/googleapis/rpc v0.0.0-20251202230838-ff82c1b0f217 // indirect
-	google.golang.org/protobuf v1.36.11 // indirect
+	google.golang.org/protobuf v1.36.10 // indirect
 )
 
 replace github.com/keyturn/keyturn => ../../

@@ -10,7 +10,8 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/casstore"
+	"github.com/keyturn/keyturn/internal/keystate"
 	"github.com/keyturn/keyturn/internal/waitloop"
 )
 
@@ -20,7 +21,7 @@ import (
 type inbox struct {
 	s      *Store
 	id     string
-	wanted atomic.Pointer[func(key, owner string)]
+	wanted casstore.Wanted
 	open   sync.Once
 	hears  atomic.Bool // messages arrive
 }
@@ -38,23 +39,16 @@ const (
 
 func newInbox(s *Store) *inbox { return &inbox{s: s, id: rand.Text()} }
 
-// onWanted is the OnWanted of the store's description.
-func (b *inbox) onWanted(f func(key, owner string)) { b.wanted.Store(&f) }
-
-// tell tells the engine that a lease is wanted, or that messages may have been missed.
-func (b *inbox) tell(key, owner string) {
-	if f := b.wanted.Load(); f != nil {
-		(*f)(key, owner)
-	}
-}
-
-// ready reports whether messages reach this process. The first call begins to listen.
-func (b *inbox) ready() bool {
-	if b.wanted.Load() == nil {
-		return false
+// address is where messages reach this process; "": nowhere. The first call begins to listen.
+func (b *inbox) address() string {
+	if !b.wanted.HasEngine() {
+		return ""
 	}
 	b.open.Do(func() { b.s.calls.Go(b.listen) })
-	return b.hears.Load()
+	if !b.hears.Load() {
+		return ""
+	}
+	return b.id
 }
 
 // listen passes messages on until the store closes.
@@ -62,9 +56,9 @@ func (b *inbox) listen() {
 	for stream := int64(-1); ; stream-- { // those of waiters count upwards
 		b.follow(stream)
 		if b.hears.Swap(false) {
-			b.tell("", "")
+			b.wanted.Tell("", "")
 		}
-		if !waitloop.Sleep(b.s.life, blind) {
+		if !waitloop.Sleep(b.s.life, watchPause) {
 			return
 		}
 	}
@@ -90,7 +84,7 @@ func (b *inbox) follow(stream int64) {
 			silence.Reset(inboxSilence)
 			b.hears.Store(true)
 			for _, e := range r.Events {
-				b.tell(string(e.Kv.Value), strings.TrimPrefix(string(e.Kv.Key), prefix))
+				b.wanted.Tell(string(e.Kv.Value), strings.TrimPrefix(string(e.Kv.Key), prefix))
 			}
 		case <-ping.C:
 			brief, done := context.WithTimeout(ctx, inboxPing/2)
@@ -104,42 +98,22 @@ func (b *inbox) follow(stream int64) {
 	}
 }
 
-// want is a message that a lease is in somebody's way.
-type want struct{ inbox, key, owner string }
+// messageKept is how long a message stays in etcd.
+const messageKept = time.Minute
 
-// lingers reports whether the engine of the lease may keep it, and wants to know who else wants it.
-func (m *member) lingers() bool { return m.Inbox != "" && m.Mode == driver.ModeExclusive }
-
-// want is the message to the holder of l, if its lease lingers.
-func (l *lock) want() []want {
-	for _, m := range l.members {
-		if !m.waits() && m.lingers() {
-			return []want{{m.Inbox, l.key, m.owner}}
-		}
-	}
-	return nil
-}
-
-// wantStays is how long a message stays in etcd.
-const wantStays = time.Minute
-
-// send sends messages, in the background. One that gets lost is repeated by a request that waits.
-func (s *Store) send(wants []want) {
-	if len(wants) == 0 {
-		return
-	}
+// send tells the engine of a lease that somebody else wants it, in the background. A message that gets lost
+// is repeated by a request that waits.
+func (s *Store) send(w keystate.Wanted) {
 	s.calls.Go(func() {
 		ctx, cancel := context.WithTimeout(s.life, s.cfg.waiterLease)
 		defer cancel()
-		for _, w := range wants {
-			lease, err := s.shelf.lease(ctx, wantStays)
-			if err != nil {
-				return
-			}
-			_, err = s.client.Put(ctx, s.cfg.prefix+inboxPart+w.inbox+"/"+w.owner, w.key, clientv3.WithLease(lease))
-			if isGone(err) {
-				s.shelf.forget()
-			}
+		lease, err := s.shared.lease(ctx, messageKept)
+		if err != nil {
+			return
+		}
+		_, err = s.client.Put(ctx, s.cfg.prefix+inboxPart+w.Inbox+"/"+w.Owner, w.Key, clientv3.WithLease(lease))
+		if isGone(err) {
+			s.shared.forget()
 		}
 	})
 }

@@ -64,7 +64,7 @@ func (p *pool) grant(ctx context.Context, ttl time.Duration) (*lease, error) {
 	return &lease{id: r.ID, ttl: time.Duration(r.TTL) * time.Second, since: since}, nil
 }
 
-// forget drops all idle leases, because one of them does not exist any more: see [shelf.forget].
+// forget drops all idle leases, because one of them does not exist any more: see [sharedLeases.forget].
 func (p *pool) forget() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

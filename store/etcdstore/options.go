@@ -41,11 +41,9 @@ func configure(opts []Option) (config, error) {
 // needs. Default [DefaultPrefix].
 func WithPrefix(prefix string) Option {
 	return func(c *config) error {
-		if prefix == "" || len(prefix) > maxPrefixBytes || strings.ContainsAny(prefix, "{}\x00") {
-			return &driver.OptionError{Option: "WithPrefix", Value: prefix, Want: "1 to 256 bytes without braces and zeros"}
-		}
+		ok := prefix != "" && len(prefix) <= maxPrefixBytes && !strings.ContainsAny(prefix, "{}\x00")
 		c.prefix = prefix
-		return nil
+		return driver.CheckOption(ok, "WithPrefix", prefix, "1 to 256 bytes without braces and zeros")
 	}
 }
 
@@ -55,11 +53,8 @@ func WithPrefix(prefix string) Option {
 // the server may round it up. Default [DefaultWaiterLease].
 func WithWaiterLease(d time.Duration) Option {
 	return func(c *config) error {
-		if d < minWaiterLease || d > maxWaiterLease || d%time.Second != 0 {
-			return &driver.OptionError{Option: "WithWaiterLease", Value: d, Want: "whole seconds, 1s to 10m"}
-		}
 		c.waiterLease = d
-		return nil
+		return driver.CheckOption(d >= minWaiterLease && d <= maxWaiterLease && d%time.Second == 0, "WithWaiterLease", d, "whole seconds, 1s to 10m")
 	}
 }
 
@@ -67,10 +62,7 @@ func WithWaiterLease(d time.Duration) Option {
 // Default slog.Default().
 func WithLogger(l *slog.Logger) Option {
 	return func(c *config) error {
-		if l == nil {
-			return &driver.OptionError{Option: "WithLogger", Value: nil, Want: "a logger"}
-		}
 		c.log = l
-		return nil
+		return driver.CheckOption(l != nil, "WithLogger", nil, "a logger")
 	}
 }

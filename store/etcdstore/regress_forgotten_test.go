@@ -40,8 +40,8 @@ func TestIdleLeasesForgotten(t *testing.T) {
 	release(t, s, hold(t, s, request("o", "k", time.Minute)))
 }
 
-// TestShelfForgotten: the same, of the leases that keep what is to stay for a while.
-func TestShelfForgotten(t *testing.T) {
+// TestSharedLeasesForgotten: the same, of the leases that many keys share.
+func TestSharedLeasesForgotten(t *testing.T) {
 	t.Parallel()
 	server := etcdtest.Start(t)
 	s := open(t, clienttest.New(t, server.Addr()))

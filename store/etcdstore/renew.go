@@ -9,6 +9,8 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/casstore"
+	"github.com/keyturn/keyturn/internal/keystate"
 )
 
 // Renew implements [driver.Store].
@@ -33,7 +35,9 @@ func (s *Store) Renew(ctx context.Context, grants []driver.Grant) []error {
 	}
 	s.renew(ctx, all)
 	for _, r := range all {
-		errs[r.i] = failure("renew", r.g.Claims[0].Key, r.err)
+		if errs[r.i] = r.err; r.err != nil && !casstore.IsAnswer(r.err) {
+			errs[r.i] = s.failure("renew", r.g.Claims[0].Key, r.err)
+		}
 	}
 	return errs
 }
@@ -42,30 +46,30 @@ func (s *Store) Renew(ctx context.Context, grants []driver.Grant) []error {
 type renewal struct {
 	i       int
 	g       driver.Grant
-	members []*member // of its claims, as of the last read
-	term    uint64    // of raft, in the last read
+	entries []*entry // of its claims, as of the last read
+	term    uint64   // of raft, in the last read
 	err     error
 }
 
 func (s *Store) renew(ctx context.Context, all []*renewal) {
-	s.read(ctx, all)
-	var plain []*renewal
+	s.readClaims(ctx, all)
+	var regular []*renewal
 	for _, r := range all {
 		switch {
 		case r.err != nil:
-		case r.isPlain():
-			plain = append(plain, r)
+		case r.isRegular():
+			regular = append(regular, r)
 		default:
-			r.err = s.renewApart(ctx, r)
+			r.err = s.reattach(ctx, r)
 		}
 	}
 	// Twice, because a leader may be elected in between.
 	for range 2 {
-		if plain = s.renewTogether(ctx, plain); len(plain) == 0 {
+		if regular = s.keepAlive(ctx, regular); len(regular) == 0 {
 			return
 		}
 	}
-	for _, r := range plain {
+	for _, r := range regular {
 		r.err = errElection
 	}
 }
@@ -73,10 +77,10 @@ func (s *Store) renew(ctx context.Context, all []*renewal) {
 // errElection says that a renewal could not be proved.
 var errElection = errors.New("etcd is electing a leader")
 
-// isPlain reports whether r needs nothing but keep-alives: its claims have leases of its TTL, which
+// isRegular reports whether r needs nothing but keep-alives: its claims have leases of its TTL, which
 // keep nothing else.
-func (r *renewal) isPlain() bool {
-	for _, m := range r.members {
+func (r *renewal) isRegular() bool {
+	for _, m := range r.entries {
 		if m.ttl() != r.g.TTL || m.term() != r.g.TTL || m.Set != len(r.g.Claims) {
 			return false
 		}
@@ -84,25 +88,25 @@ func (r *renewal) isPlain() bool {
 	return true
 }
 
-// renewTogether renews plain leases, and returns those that were answered by a leader that may have
+// keepAlive renews regular leases, and returns those that were answered by a leader that may have
 // been replaced.
-func (s *Store) renewTogether(ctx context.Context, all []*renewal) (again []*renewal) {
+func (s *Store) keepAlive(ctx context.Context, all []*renewal) (again []*renewal) {
 	if len(all) == 0 {
 		return nil
 	}
 	var ids []clientv3.LeaseID
 	for _, r := range all {
-		for _, m := range r.members {
+		for _, m := range r.entries {
 			ids = append(ids, m.lease)
 		}
 	}
 	slices.Sort(ids)
-	answers, silence := s.beats.beat(ctx, slices.Compact(ids))
-	before := make(map[*renewal][]*member, len(all))
+	answers, silence := s.keepAlives.extend(ctx, slices.Compact(ids))
+	before := make(map[*renewal][]*entry, len(all))
 	for _, r := range all {
-		before[r] = r.members
+		before[r] = r.entries
 	}
-	s.read(ctx, all)
+	s.readClaims(ctx, all)
 	for _, r := range all {
 		if r.err != nil {
 			continue
@@ -118,8 +122,8 @@ func (s *Store) renewTogether(ctx context.Context, all []*renewal) (again []*ren
 }
 
 // proved returns nil if the leases of r have been kept alive.
-func (s *Store) proved(r *renewal, before []*member, answers map[clientv3.LeaseID]pulse, silence error) error {
-	for i, m := range r.members {
+func (s *Store) proved(r *renewal, before []*entry, answers map[clientv3.LeaseID]keptAlive, silence error) error {
+	for i, m := range r.entries {
 		p, answered := answers[before[i].lease]
 		switch {
 		case !answered:
@@ -134,15 +138,15 @@ func (s *Store) proved(r *renewal, before []*member, answers map[clientv3.LeaseI
 // gets is how many keys are read at once.
 const gets = 100
 
-// read looks up the members of all claims, and finds out which of the grants are lost.
-func (s *Store) read(ctx context.Context, all []*renewal) {
+// readClaims looks up the members of all claims, and finds out which of the grants are lost.
+func (s *Store) readClaims(ctx context.Context, all []*renewal) {
 	type claim struct {
 		r *renewal
 		driver.Claim
 	}
 	var claims []claim
 	for _, r := range all {
-		r.members, r.err = nil, nil
+		r.entries, r.err = nil, nil
 		for _, c := range r.g.Claims {
 			claims = append(claims, claim{r, c})
 		}
@@ -158,7 +162,7 @@ func (s *Store) read(ctx context.Context, all []*renewal) {
 			case c.r.err != nil:
 			case err != nil:
 				c.r.err = err
-			case len(c.r.members) > 0 && c.r.term != answer.Header.RaftTerm:
+			case len(c.r.entries) > 0 && c.r.term != answer.Header.RaftTerm:
 				c.r.term = 0 // its claims were read in different terms, which proves nothing
 			default:
 				c.r.term = answer.Header.RaftTerm
@@ -166,21 +170,33 @@ func (s *Store) read(ctx context.Context, all []*renewal) {
 			if c.r.err != nil {
 				continue
 			}
-			var m *member
+			var e *entry
 			for _, kv := range answer.Responses[i].GetResponseRange().Kvs {
-				if m, err = readMember(kv, c.r.g.Owner); err != nil {
+				if e, err = readEntry(kv, c.r.g.Owner); err != nil {
 					c.r.err = err
 				}
 			}
-			if c.r.members = append(c.r.members, m); c.r.err == nil && !m.isOf(c.r.g, c.Claim) {
-				c.r.err = s.lost(ctx, c.Key, c.r.g)
+			if c.r.entries = append(c.r.entries, e); c.r.err == nil && !e.isOf(&c.r.g, c.Claim) {
+				c.r.err = s.lost(ctx, &c.r.g, c.Key)
 			}
 		}
 	}
 }
 
-// isOf reports whether m is what g's owner was granted for c, and has not released.
-func (m *member) isOf(g driver.Grant, c driver.Claim) bool {
-	return m != nil && !m.waits() && !m.Released && m.lease != clientv3.NoLease && g.Token != 0 && m.Token == g.Token && m.Mode == c.Mode &&
-		!(g.Borrowed && (g.TTL > m.ttl() || g.HandOffs > m.Reserved))
+// isOf reports whether e is what g's owner was granted for c, and has not released.
+func (e *entry) isOf(g *driver.Grant, c driver.Claim) bool {
+	if e == nil || e.lease == clientv3.NoLease {
+		return false
+	}
+	m := e.member()
+	return keystate.Renewable(&m, g, c)
+}
+
+// lost returns the error that says how g lost key, or that of the question.
+func (s *Store) lost(ctx context.Context, g *driver.Grant, key string) error {
+	loss := keystate.Lost(g, key)
+	if err := s.explain(ctx, g.Owner, loss); err != nil {
+		return err
+	}
+	return loss
 }

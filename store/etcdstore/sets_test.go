@@ -71,7 +71,7 @@ func TestGreatSetOfReaders(t *testing.T) {
 			if g, err := a.Acquire(ctx, req); err == nil {
 				_ = a.Release(context.WithoutCancel(ctx), g)
 			}
-			time.Sleep(5 * time.Millisecond) // the set needs a moment between two of its readers
+			time.Sleep(50 * time.Millisecond) // the set needs a moment between two of its readers, also on a busy machine
 		}
 	}()
 	defer func() { stop(); <-done }()

@@ -11,6 +11,8 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/casstore"
+	"github.com/keyturn/keyturn/internal/keystate"
 	"github.com/keyturn/keyturn/internal/lifetime"
 )
 
@@ -22,13 +24,14 @@ type Store struct {
 
 	answered atomic.Int64 // the same as soon as the server has said it
 
-	leases *pool
-	shelf  *shelf
-	beats  *beats
-	views  *views
-	inbox  *inbox
-	ahead  atomic.Bool  // it was logged that tokens are ahead of this clock
-	stream atomic.Int64 // the number of the stream that carries watches
+	ops        casstore.Store
+	leases     *pool
+	shared     *sharedLeases
+	keepAlives *keepAlives
+	views      *views
+	inbox      *inbox
+	ahead      atomic.Bool  // it was logged that tokens are ahead of this clock
+	stream     atomic.Int64 // the number of the stream that carries watches
 
 	life  context.Context // ends when Close begins, and ends all waits
 	end   context.CancelFunc
@@ -53,9 +56,10 @@ func New(ctx context.Context, client *clientv3.Client, opts ...Option) (*Store, 
 	}
 	s := &Store{client: client, cfg: cfg, views: newViews()}
 	s.life, s.end = context.WithCancel(context.Background())
-	s.leases, s.shelf, s.beats = newPool(client), newShelf(client), newBeats(s)
+	s.ops = casstore.Store{Backend: s.backend(), Calls: &s.calls, Life: s.life, Hard: s.life, Forces: forcedAtOnce}
+	s.leases, s.shared, s.keepAlives = newPool(client), newSharedLeases(client), newKeepAlives(s)
 	s.inbox = newInbox(s)
-	if err := s.calls.Open(ctx, s.life, s.look, s.refused); err != nil {
+	if err := s.calls.Open(ctx, s.life, s.askLeast, s.refused); err != nil {
 		s.end()
 		return nil, err
 	}
@@ -65,14 +69,14 @@ func New(ctx context.Context, client *clientv3.Client, opts ...Option) (*Store, 
 	return s, nil
 }
 
-// look asks for the shortest lease that the server grants.
-func (s *Store) look(ctx context.Context) error {
+// askLeast asks for the shortest lease that the server grants.
+func (s *Store) askLeast(ctx context.Context) error {
 	l, err := s.leases.grant(ctx, time.Second)
 	switch {
 	case errors.Is(err, rpctypes.ErrNoSpace):
 		return nil // an operator has to look at such a server, too, and programs that start wait for space
 	case err != nil:
-		return failure("open", "", err)
+		return s.failure("open", "", err)
 	}
 	s.answered.Store(int64(l.ttl))
 	s.leases.put(l)
@@ -93,7 +97,7 @@ func (s *Store) Describe() driver.Description {
 		Name:   "etcd",
 		Shared: true, Permits: true, Sets: true, Stays: true,
 		Ledger: true, Inspector: true,
-		OnWanted: s.inbox.onWanted, Examine: s.examine,
+		OnWanted: s.inbox.wanted.On, Examine: s.examine,
 		TTLs: driver.TTLs{Least: s.least, Step: time.Second},
 	}
 }
@@ -121,4 +125,35 @@ func (s *Store) check(owner string, claims []driver.Claim, ttl time.Duration) er
 		return &driver.OptionError{Option: "TTL", Value: ttl, Want: "whole seconds"}
 	}
 	return nil
+}
+
+// backend is the store as package casstore sees it.
+func (s *Store) backend() casstore.Backend {
+	return casstore.Backend{
+		Check: s.check, Acquire: s.acquire, Explain: s.explain, Show: s.inspect, Failure: s.failure, Run: direct,
+		Transact: func(ctx context.Context, a casstore.Aim, decide func(*keystate.State) error) (unsure bool, err error) {
+			t := s.tx(ctx, a)
+			t.recall()
+			return t.run(func(t *tx) error { return decide(&t.State) })
+		},
+	}
+}
+
+// direct is the Run of [casstore.Backend]: calls of etcd's client end with their context.
+func direct(ctx context.Context, _ []string, work func(context.Context) error, late func()) (err error, answered bool) {
+	if err = work(ctx); err == nil || ctx.Err() == nil || casstore.IsAnswer(err) {
+		return err, true
+	}
+	if late != nil {
+		late()
+	}
+	return context.Cause(ctx), false
+}
+
+// compareClocks logs once that tokens are far ahead of this process's clock.
+func (s *Store) compareClocks(key string, last uint64, now time.Time) {
+	ahead := time.UnixMicro(int64(last)).Sub(now)
+	if ahead > time.Minute && s.ahead.CompareAndSwap(false, true) {
+		s.cfg.log.Warn("etcdstore: this machine's clock is behind that of another one, or was set back; tokens follow the clock", "key", key, "by", ahead)
+	}
 }

@@ -4,137 +4,198 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
-	"slices"
 	"time"
 
-	clientv3 "go.etcd.io/etcd/client/v3"
-
+	"github.com/keyturn/keyturn/internal/casstore"
+	"github.com/keyturn/keyturn/internal/keystate"
 	"github.com/keyturn/keyturn/internal/waitloop"
 )
 
-// keysPerTxn is how many locks are decided about in one transaction of etcd, which takes 128
-// operations by default (max-txn-ops). A greater set takes several.
-const keysPerTxn = 16
+const (
+	// keysPerTxn is how many locks one transaction of etcd writes, which takes 128 operations by default
+	// (max-txn-ops). A greater set takes several.
+	keysPerTxn = 16
+	// keysPerRead is how many it reads, with two operations for each.
+	keysPerRead = mostTxnOps / 2
+	// mostLetIn is how many waiters one decision lets in, each with one operation.
+	mostLetIn = 56
+	// forcedAtOnce is how many leases one decision takes by force, each with two operations.
+	forcedAtOnce = 24
+)
 
-// tx is a decision about some locks. It reads who holds them and who waits, changes that in memory,
-// and writes what has changed in one transaction of etcd, on the condition that nobody else has
-// changed it meanwhile. Otherwise it begins again.
+// rules are what etcd adds to decisions: leases and places in queues end with the leases of etcd that keep
+// their keys.
+var rules = keystate.Rules{Untimed: true, Most: mostLetIn}
+
+// tx is a decision about some locks. It reads who holds them and who waits, has package keystate decide, and
+// writes what has changed, on the condition that nobody else has changed it meanwhile. Otherwise it begins
+// again.
 type tx struct {
+	keystate.State
 	s     *Store
 	ctx   context.Context
-	locks []*lock // in order of their keys
+	aim   casstore.Aim
+	views []*view // in order of their keys
+	locks []*lock // made of them, and changed by the decision
+
+	// leaseFor returns the lease of etcd that is to keep a member of the request: one that is new, or whose
+	// lease is to last for another term. nil: the one that keeps it.
+	leaseFor func(*tx, *keystate.Member, *entry) (*lease, error)
+	own      *lease // the usual answer to that
 
 	// fresh: the locks were read from etcd since the call began. Otherwise they are what this
 	// store remembers, which is only good for a decision that is then written.
 	fresh   bool
-	term    uint64 // of raft, when they were read
-	more    bool   // others enter with the next step
-	also    []clientv3.Op
-	names   []*lease // the leases that the changes name
+	term    uint64   // of raft, when they were read
 	crowded bool     // others have been quicker several times
-	ending  bool     // all that the caller wants is to end what it has
+	names   []*lease // the leases that the changes name
 }
-
-// errLook is what a decision returns that needs fresh locks.
-var errLook = errors.New("etcdstore: not known by heart")
 
 // tries is the number of conflicts after which a decision is repeated with pauses.
 const tries = 3
 
-// how says how a decision begins, and what to do if others are always quicker.
-type how uint8
+func (s *Store) tx(ctx context.Context, a casstore.Aim) *tx {
+	return &tx{s: s, ctx: ctx, aim: a, leaseFor: (*tx).newLease}
+}
 
-const (
-	byHeart how = 0      // begin with what the store remembers
-	look    how = 1 << 0 // read the locks first
-	ending  how = 1 << 1 // all that the caller wants is to end what it has
-)
-
-// transact runs decide on the locks of keys, which are in order, until its changes are written.
-//
-// After an error that refused reports, nothing was written. After any other error except a verdict,
-// nobody knows.
-func (s *Store) transact(ctx context.Context, keys []string, h how, decide func(*tx) error) error {
-	t := &tx{s: s, ctx: ctx, ending: h&ending != 0}
-	if h&look == 0 {
-		t.recall(keys)
+// recall begins with what the store remembers.
+func (t *tx) recall() {
+	for _, key := range t.aim.Keys {
+		t.views = append(t.views, t.s.views.get(key))
 	}
-	for n := 0; ; n++ {
-		if t.locks == nil {
-			if err := t.load(keys); err != nil {
-				return err
+}
+
+// load reads the locks.
+func (t *tx) load() (err error) {
+	t.views, t.term, err = t.s.read(t.ctx, t.aim.Keys)
+	t.fresh = true
+	t.s.views.saw(t.views)
+	return err
+}
+
+// reset forgets what was decided.
+func (t *tx) reset() {
+	t.State = keystate.State{Now: time.Now(), Rules: &rules, OnlyEnds: t.aim.Ends && t.crowded}
+	t.locks, t.names = nil, nil
+	for _, v := range t.views {
+		l := v.lock()
+		t.locks, t.Keys = append(t.locks, l), append(t.Keys, l.Key)
+	}
+}
+
+// run runs decide until its changes are written, on what the store remembers of the locks, or on what it
+// reads.
+//
+// After an error that refused reports, nothing was written. After any other error except an answer of
+// decide, nobody knows. unsure: a part of the locks was written, and then others were quicker.
+func (t *tx) run(decide func(*tx) error) (unsure bool, err error) {
+	defer t.giveBack()
+	for conflicts := 0; ; {
+		if t.views == nil {
+			if err := t.load(); err != nil {
+				return unsure, err
 			}
 		}
-		changed, err := t.decide(decide)
-		switch {
-		case !t.fresh && (err != nil || !changed):
-			t.locks = nil
-			continue
-		case err != nil || !changed:
-			return err
+		t.reset()
+		err := decide(t)
+		if err != nil && t.fresh {
+			return unsure, err
 		}
-		done, err := t.commit(keys)
-		switch {
-		case errors.Is(err, errGone) && len(t.names) == 0 && n < tries:
-			t.locks = nil // a lease of the shelf has gone, which has others by now
+		var all []*change
+		if err == nil && (t.fresh || !t.Refused) {
+			if all, err = t.changes(); err != nil {
+				return unsure, err
+			}
+		}
+		if len(all) == 0 && !t.fresh {
+			t.views = nil
 			continue
+		}
+		wrote, done, err := t.commit(all)
+		unsure = unsure || wrote && !done
+		switch {
+		case errors.Is(err, errGone) && len(t.names) == 0 && conflicts < tries:
+			t.views = nil // a lease for what is retained has gone; there are others by now
 		case err != nil:
-			s.views.forget(keys)
-			return err
+			t.s.views.forget(t.aim.Keys...)
+			return unsure, err
 		case done:
-			t.letIn(keys)
-			return nil
+			t.conclude(all)
+			return unsure, nil
 		}
-		t.crowded = n+1 >= tries
-		if n >= tries && !waitloop.Sleep(ctx, rand.N(time.Duration(min(n, 20))*time.Millisecond)) {
-			return ctx.Err()
+		conflicts++
+		t.crowded = conflicts >= tries
+		if conflicts > tries && !waitloop.Sleep(t.ctx, rand.N(time.Duration(min(conflicts, 20))*time.Millisecond)) {
+			return unsure, t.ctx.Err()
 		}
 	}
 }
 
-// letIn lets those in for whom a decision had no room. If it fails, they find out by themselves.
-func (t *tx) letIn(keys []string) {
-	t.ending = false
-	for conflicts := 0; t.more && conflicts < tries; {
-		if err := t.load(keys); err != nil {
+// conclude does what follows from a decision that was written.
+func (t *tx) conclude(all []*change) {
+	if t.Wanted != nil {
+		t.s.send(*t.Wanted)
+	}
+	t.recycle(all)
+	if t.More || t.OnlyEnds {
+		t.letIn()
+	}
+}
+
+// letIn lets those in for whom a decision had no place. If it fails, they find out by themselves.
+func (t *tx) letIn() {
+	t.aim, t.crowded = casstore.Aim{Keys: t.aim.Keys}, false
+	for conflicts := 0; conflicts < tries; {
+		if t.load() != nil {
 			return
 		}
-		changed, err := t.decide(func(*tx) error { return nil })
-		if err != nil || !changed {
+		t.reset()
+		if t.Settle() != nil {
 			return
 		}
-		done, err := t.commit(keys)
-		if err != nil {
+		all, err := t.changes()
+		if err != nil || len(all) == 0 {
 			return
 		}
-		if !done {
-			t.more = true
+		_, done, err := t.commit(all)
+		switch {
+		case err != nil:
+			return
+		case !done:
 			conflicts++
+		case !t.More:
+			return
 		}
 	}
 }
 
-// decide changes the locks in memory, and reports whether there is anything to write.
-func (t *tx) decide(decide func(*tx) error) (changed bool, err error) {
-	t.more, t.also, t.names = false, nil, nil
-	// A lease can be ended without a decision about the lock, as when it runs out. That has no
-	// conflicts with those who come and go all the time.
-	apart := t.ending && t.crowded
-	for _, l := range t.locks {
-		if !apart {
-			t.step(l) // a lease may have ended since the last look
+// newLease is leaseFor of a request that is about a grant: one new lease for all claims.
+func (t *tx) newLease(m *keystate.Member, _ *entry) (l *lease, err error) {
+	if t.own == nil {
+		t.own, err = t.s.leases.grant(t.ctx, m.TTL)
+	}
+	return t.own, err
+}
+
+// giveBack gives back a lease that was not used.
+func (t *tx) giveBack() {
+	if t.own != nil && !t.own.used {
+		t.s.leases.put(t.own)
+	}
+}
+
+// recycle puts the lease of a grant back whose claims were all released. It is worth it if the lease
+// was renewed lately, and safe if nothing else is attached to it.
+func (t *tx) recycle(all []*change) {
+	g := t.aim.Grant
+	if g == nil || g.Since.IsZero() || len(all) == 0 {
+		return
+	}
+	last := all[len(all)-1] // of a set that took several transactions, the others went before
+	for _, w := range last.writes {
+		e := w.was
+		if w.member == nil && e.owner == g.Owner && e.Set == len(g.Claims) && e.ttl() == g.TTL && e.term() == g.TTL {
+			t.s.leases.put(&lease{id: e.lease, ttl: g.TTL, since: g.Since})
 		}
 	}
-	if err := decide(t); err != nil {
-		return false, err
-	}
-	for _, l := range t.locks {
-		if apart {
-			l.freed, t.more = false, true
-		} else {
-			t.step(l)
-		}
-		changed = changed || l.decided || len(l.removed) > 0 || slices.ContainsFunc(l.members, func(m *member) bool { return m.changed })
-	}
-	return changed || len(t.also) > 0, nil
 }

@@ -9,11 +9,9 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc/metadata"
 
+	"github.com/keyturn/keyturn/internal/casstore"
 	"github.com/keyturn/keyturn/internal/waitloop"
 )
-
-// message wakes a request that waits. With a member it is the grant; otherwise it is time to ask.
-type message struct{ granted *member }
 
 // watch follows what happens to a waiter and to the one in front of it. So a release wakes one
 // waiter, however many there are. A waiter that is the first follows the ends of the holders.
@@ -29,8 +27,8 @@ type watch struct {
 	broken int // how many watches of the request have broken, one after the other
 }
 
-// look has the request watch its place in the queue of key, unless it does so already.
-func (a *acquisition) look(key string) {
+// follow has the request watch its place in the queue of key, unless it does so already.
+func (a *acquisition) follow(key string) {
 	broken := 0
 	if w := a.watch; w != nil && w.key == key {
 		select {
@@ -43,15 +41,14 @@ func (a *acquisition) look(key string) {
 	a.watch.stop()
 	stream := a.s.stream.Load()
 	ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(a.s.life))
-	w := &watch{s: a.s, key: key, owner: a.req.Owner, cancel: cancel, done: make(chan struct{}), broken: broken}
+	w := &watch{s: a.s, key: key, owner: a.Owner, cancel: cancel, done: make(chan struct{}), broken: broken}
 	a.watch = w
-	messages := a.messages
-	a.s.calls.Go(func() {
+	a.Calls.Go(func() {
 		defer close(w.done)
-		if broken > 0 && !waitloop.Sleep(ctx, blind<<min(broken-1, 5)) {
+		if broken > 0 && !waitloop.Sleep(ctx, watchPause<<min(broken-1, 5)) {
 			return
 		}
-		m, ok := w.follow(onStream(ctx, stream))
+		granted, ok := w.follow(onStream(ctx, stream))
 		if ctx.Err() != nil {
 			return
 		}
@@ -59,10 +56,10 @@ func (a *acquisition) look(key string) {
 			w.broken = broken + 1
 			a.s.stream.CompareAndSwap(stream, stream+1)
 		}
-		select {
-		case messages <- m:
-		default: // it is going to ask anyway
+		if granted != nil {
+			a.granted.Store(granted)
 		}
+		a.Wake.Ring()
 	})
 }
 
@@ -80,95 +77,101 @@ func (w *watch) stop() {
 	}
 }
 
-// follow returns when there is something to tell. ok is false if the watch has broken.
+// follow returns when there is something to tell: what the request was granted, or nil if it is time to ask.
+// ok is false if the watch has broken.
 //
 // The watches begin with the present revision, and then it reads. With an earlier revision, etcd
 // would pass the events on in a loop that runs ten times a second, and each turn would take 50 ms.
-func (w *watch) follow(ctx context.Context) (m message, ok bool) {
+func (w *watch) follow(ctx context.Context) (granted *entry, ok bool) {
 	name := w.s.base(w.key) + memberPart + w.owner
 	own := w.s.client.Watch(ctx, name)
 	front, ahead := "", w.ahead(ctx, "")
+	defer func() { ahead.stop() }()
 	for ctx.Err() == nil {
-		t := &tx{s: w.s, ctx: ctx}
-		if t.load([]string{w.key}) != nil {
-			waitloop.Sleep(ctx, blind)
-			continue
-		}
-		m, before, isFirst := w.place(t.locks[0])
+		p, err := w.place(ctx)
 		switch {
-		case m != nil:
-			return *m, true
-		case isFirst && front != "" || !isFirst && front != before:
-			front = before
+		case err != nil:
+			waitloop.Sleep(ctx, watchPause)
+			continue
+		case p.granted != nil || p.ask:
+			return p.granted, true
+		case p.front != front:
+			front = p.front
 			ahead.stop()
 			ahead = w.ahead(ctx, front)
 			continue // to read what has happened until it began
 		}
-		m, ok := w.next(own, ahead.events, name, front)
-		if m != nil || !ok {
-			ahead.stop()
-			if !ok {
-				return message{}, false
-			}
-			return *m, true
+		if granted, moved, ok := w.next(own, ahead.events, name, front); !moved {
+			return granted, ok
 		}
 	}
-	ahead.stop()
-	return message{}, true
+	return nil, true
 }
 
-// blind is how long a watch that could not read waits until it tries again.
-const blind = 100 * time.Millisecond
+// watchPause is how long a watch that could not read waits until it tries again.
+const watchPause = 100 * time.Millisecond
 
-// place says what to tell the waiter at once, or who is in front of it.
-func (w *watch) place(l *lock) (m *message, front string, isFirst bool) {
-	own := l.members.Find(w.owner)
+// place is where a waiter stands.
+type place struct {
+	granted *entry
+	ask     bool   // it has no place, or somebody's turn has come, and nobody has noticed
+	front   string // the one in front of it; "": it is the first
+}
+
+// place reads where the waiter stands.
+func (w *watch) place(ctx context.Context) (p place, err error) {
+	t := w.s.tx(ctx, casstore.Aim{Keys: []string{w.key}})
+	if err := t.load(); err != nil {
+		return p, err
+	}
+	t.reset()
+	k := t.Keys[0]
+	own := k.Find(w.owner)
 	switch {
 	case own == nil:
-		return new(message), "", false // its lease is gone, or there is a record to take
-	case !own.waits():
-		return &message{granted: own}, "", false
+		return place{ask: true}, nil // its lease is gone, or there is a record to take
+	case !own.Waits:
+		return place{granted: own.Ref.(*node).was}, nil
 	}
-	p := l.place()
-	if step := p.Step(1); len(step.Granted) > 0 || l.record != nil && own.Once {
-		return new(message), "", false // somebody's turn has come, and nobody has noticed
+	if err := t.Settle(); err != nil || len(t.Woken) > 0 {
+		return place{ask: true}, err
 	}
-	for _, o := range p.Waiters() {
-		if o.owner == w.owner {
+	for _, o := range k.Waiters() {
+		if o == own {
 			break
 		}
-		front = o.owner
+		p.front = o.Owner
 	}
-	return nil, front, front == ""
+	return p, nil
 }
 
-// next waits for the next event that matters. Nil: the place in the queue may be another one. ok is false
+// next waits for the next event that matters. moved: the place in the queue may be another one. ok is false
 // if a watch has broken.
-func (w *watch) next(own, ahead clientv3.WatchChan, name, front string) (m *message, ok bool) {
+func (w *watch) next(own, ahead clientv3.WatchChan, name, front string) (granted *entry, moved, ok bool) {
 	for {
 		select {
 		case r, ok := <-own:
 			if !ok || r.Err() != nil {
-				return nil, false
+				return nil, false, false
 			}
 			for _, e := range r.Events {
 				if e.Type == mvccpb.DELETE {
-					return new(message), true
+					return nil, false, true
 				}
-				if m, err := readMember(e.Kv, w.owner); err != nil || !m.waits() {
-					return &message{granted: m}, true
+				if granted, err := readEntry(e.Kv, w.owner); err != nil || !granted.waits() {
+					return granted, false, true
 				}
 			}
 		case r, ok := <-ahead:
 			if !ok || r.Err() != nil {
-				return nil, false
+				return nil, false, false
 			}
 			for _, e := range r.Events {
 				switch {
 				case front != "":
-					return nil, true // it has left, or has got the lock
+					return nil, true, true // it has left, or has got the lock
 				case string(e.Kv.Key) != name:
-					return new(message), true // a holder has gone
+					return nil, false, true // a holder has gone
 				}
 			}
 		}
@@ -189,18 +192,4 @@ func (w *watch) ahead(ctx context.Context, front string) channel {
 		return channel{w.s.client.Watch(ctx, base+memberPart+front), cancel}
 	}
 	return channel{w.s.client.Watch(ctx, base+memberPart, clientv3.WithRange(base+membersEnd), clientv3.WithFilterPut()), cancel}
-}
-
-// Accept implements [waitloop.Request]: a message that the request has its only claim is a grant.
-func (a *acquisition) Accept(m message) (answer, bool) {
-	g := m.granted
-	if g == nil || len(a.req.Claims) > 1 || !a.waitedFor(g) {
-		return answer{}, false
-	}
-	return answer{grant: a.single(g, a.wait, g.Others)}, true
-}
-
-// waitedFor reports whether m is what the request has waited for, and lasts for a while.
-func (a *acquisition) waitedFor(m *member) bool {
-	return a.wait != nil && m.lease == a.wait.id && time.Since(a.wait.since) < a.wait.ttl*2/3
 }

@@ -18,18 +18,14 @@ type note struct {
 
 // notes are the notes of a shard. The zero value has none.
 //
-// Owners learn of a forced release at their next renewal, within a third of their TTL. An owner
-// that has not asked in noteTerm is gone. At most maxNotes are kept: the oldest are dropped,
-// and their owners learn no reason.
+// They are kept for [keystate.ReasonKept]. At most maxNotes are kept: the oldest are dropped, and their owners
+// learn no reason.
 type notes struct {
 	byLease map[lease]note
 	order   []lease // in the order in which they came, so they end in this order, too
 }
 
-const (
-	noteTerm = time.Hour
-	maxNotes = 1024
-)
+const maxNotes = 1024
 
 func (n *notes) add(l lease, reason string, now time.Time) {
 	if len(n.order) >= maxNotes {
@@ -38,7 +34,7 @@ func (n *notes) add(l lease, reason string, now time.Time) {
 	if n.byLease == nil {
 		n.byLease = make(map[lease]note)
 	}
-	n.byLease[l] = note{reason: reason, until: now.Add(noteTerm)}
+	n.byLease[l] = note{reason: reason, until: now.Add(keystate.ReasonKept)}
 	n.order = append(n.order, l)
 }
 

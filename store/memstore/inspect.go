@@ -20,11 +20,12 @@ const defaultPage = 100
 
 // List implements [driver.Inspector]. Keys come in no particular order. If cursor is not one of
 // this store's, the error matches driver.ErrInvalidOption.
-func (s *Store) List(ctx context.Context, prefix, cursor string, limit int) ([]driver.LockInfo, string, error) {
-	at, after, err := parseCursor(cursor, len(s.mem.shards))
+func (s *Store) List(ctx context.Context, q driver.Listing) ([]driver.LockInfo, string, error) {
+	at, after, err := parseCursor(q.Cursor, len(s.mem.shards))
 	if err != nil {
 		return nil, "", err
 	}
+	limit := q.Limit
 	if limit < 1 {
 		limit = defaultPage
 	}
@@ -34,11 +35,11 @@ func (s *Store) List(ctx context.Context, prefix, cursor string, limit int) ([]d
 			return nil, "", err
 		}
 		shard := &s.mem.shards[at]
-		for _, key := range shard.keys(prefix, after) {
+		for _, key := range shard.keys(q, after) {
 			if len(page) >= limit {
 				return page, formatCursor(at, after), nil
 			}
-			if info := s.mem.inspect(key); !info.IsFree() {
+			if info := s.mem.inspect(key); q.Shows(info) {
 				page = append(page, info)
 			}
 			after = key
@@ -76,23 +77,24 @@ func (s *Store) ForceRelease(_ context.Context, key, reason string, only ...driv
 	return gone, err
 }
 
-// keys returns the keys in use that begin with prefix and come after the key after, in order.
-// It locks.
-func (s *shard) keys(prefix, after string) []string {
+// keys returns the keys in use that q may show and that come after the key after, in order. It locks.
+func (s *shard) keys(q driver.Listing, after string) []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var keys []string
 	add := func(key string) {
-		if key > after && strings.HasPrefix(key, prefix) {
+		if key > after && strings.HasPrefix(key, q.Prefix) {
 			keys = append(keys, key)
 		}
 	}
 	for key := range s.entries {
 		add(key)
 	}
-	for key := range s.records {
-		if s.entries[key] == nil {
-			add(key)
+	if q.Records {
+		for key := range s.records {
+			if s.entries[key] == nil {
+				add(key)
+			}
 		}
 	}
 	slices.Sort(keys)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/keystate"
 )
 
 // TestInspect shows everything there is to show of a key.
@@ -82,7 +83,7 @@ func list(t *testing.T, s *Store, prefix string, limit int, between func(page in
 	times := map[string]int{}
 	cursor := ""
 	for page := 0; ; page++ {
-		infos, next, err := s.List(bg, prefix, cursor, limit)
+		infos, next, err := s.List(bg, driver.Listing{Prefix: prefix, Cursor: cursor, Limit: limit, Records: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -151,15 +152,15 @@ func TestList(t *testing.T) {
 func TestListRefuses(t *testing.T) {
 	s := New()
 	for _, cursor := range []string{"x", "1", "64/a", "-1/a", "/a", "1a/"} {
-		_, _, err := s.List(bg, "", cursor, 10)
+		_, _, err := s.List(bg, driver.Listing{Cursor: cursor, Limit: 10, Records: true})
 		wantIs(t, cursor, err, driver.ErrInvalidOption)
 	}
-	if _, _, err := s.List(bg, "", "63/a/b", 10); err != nil {
+	if _, _, err := s.List(bg, driver.Listing{Cursor: "63/a/b", Limit: 10, Records: true}); err != nil {
 		t.Error(err)
 	}
 	ctx, cancel := context.WithCancel(bg)
 	cancel()
-	_, _, err := s.List(ctx, "", "", 10)
+	_, _, err := s.List(ctx, driver.Listing{Limit: 10, Records: true})
 	wantIs(t, "an ended context", err, context.Canceled)
 }
 
@@ -208,7 +209,7 @@ func TestForceRelease(t *testing.T) {
 		if !errors.As(s.Renew(bg, []driver.Grant{again})[0], &lost) || lost.Reason != driver.LossTaken {
 			t.Errorf("%+v", lost)
 		}
-		time.Sleep(noteTerm)
+		time.Sleep(keystate.ReasonKept)
 		if !errors.As(s.Renew(bg, grants[2:3])[0], &lost) || lost.Reason != driver.LossTaken {
 			t.Errorf("after an hour: %+v", lost)
 		}
@@ -254,45 +255,11 @@ func TestNotesAreBounded(t *testing.T) {
 				t.Errorf("note %d: %v", i, err)
 			}
 		}
-		time.Sleep(noteTerm)
+		time.Sleep(keystate.ReasonKept)
 		s.mem.sweepAll()
 		if kept := len(s.mem.shard("k").forced.byLease); kept != 0 {
 			t.Errorf("%d notes are left after an hour", kept)
 		}
-	})
-}
-
-// TestForget leaves the lease alone.
-func TestForget(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := New()
-		forget := func(want bool) {
-			t.Helper()
-			if got, err := s.Forget(bg, "k"); got != want || err != nil {
-				t.Errorf("%v, %v; want %v", got, err, want)
-			}
-		}
-		forget(false)
-		rec := driver.Record{Fingerprint: []byte("f"), Result: []byte("r"), Trace: "t"}
-		if err := s.Complete(bg, mustAcquire(t, s, request("k", 0, time.Minute)), rec, time.Second); err != nil {
-			t.Fatal(err)
-		}
-		_, found, err := s.Begin(bg, request("k", 1, time.Minute))
-		if err != nil || !reflect.DeepEqual(*found, rec) {
-			t.Errorf("%+v, %v", found, err)
-		}
-		held := mustAcquire(t, s, request("k", 2, time.Minute))
-		forget(true)
-		forget(false)
-		if err := s.Complete(bg, held, rec, time.Second); err != nil {
-			t.Errorf("the lease: %v", err)
-		}
-		time.Sleep(time.Second)
-		forget(false) // it had run out
-		if g, found, err := s.Begin(bg, request("k", 3, time.Minute)); found != nil || err != nil || s.Release(bg, g) != nil {
-			t.Errorf("%v, %v", found, err)
-		}
-		checkEmpty(t, s)
 	})
 }
 

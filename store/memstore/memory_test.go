@@ -10,6 +10,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/keystate"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -215,7 +216,7 @@ func TestMemoryOfModes(t *testing.T) {
 			if bound := 2*200 + sweepFloor*len(s.mem.shards); most > bound {
 				t.Errorf("%s: %d keys were in memory at a time, want at most %d", what, most, bound)
 			}
-			time.Sleep(noteTerm)
+			time.Sleep(keystate.ReasonKept)
 			s.mem.sweepAll()
 			checkEmpty(t, s)
 			for i := range s.mem.shards {

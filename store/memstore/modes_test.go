@@ -4,39 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
 )
-
-// TestChangeOfMode by one owner is refused.
-func TestChangeOfMode(t *testing.T) {
-	for from, to := range map[string]string{"r": "w", "r1": "p2", "p2": "r", "p3": "w", "w": "p2", "w1": "r"} {
-		s := New()
-		req := driver.Request{Owner: "o", Claims: []driver.Claim{claimOf(from)}, TTL: time.Hour}
-		g := mustAcquire(t, s, req)
-		for _, wait := range []bool{false, true} {
-			again := req
-			again.Claims, again.Wait = []driver.Claim{claimOf(to)}, wait
-			_, err := s.Acquire(bg, again)
-			var deadlock *driver.DeadlockError
-			if !errors.As(err, &deadlock) || deadlock.Held.Mode != claimOf(from).Mode || deadlock.Wanted != claimOf(to) {
-				t.Errorf("%s to %s: %v", from, to, err)
-			}
-			again.Claims = []driver.Claim{driver.Exclusive("a"), claimOf(to)}
-			if _, err = s.Acquire(bg, again); !errors.As(err, &deadlock) {
-				t.Errorf("%s to %s, in a set: %v", from, to, err)
-			}
-		}
-		if err := s.Release(bg, g); err != nil {
-			t.Error(err)
-		}
-		checkEmpty(t, s)
-	}
-}
 
 // TestBlockers: whom a refused request is told of, and when it may come again.
 func TestBlockers(t *testing.T) {
@@ -206,39 +179,6 @@ func TestExecutionIsNotShared(t *testing.T) {
 	}
 	if err := s.Release(bg, shared); err != nil {
 		t.Error(err)
-	}
-	checkEmpty(t, s)
-}
-
-// TestNotThisGrant: the token and the modes are those that were granted (N5).
-func TestNotThisGrant(t *testing.T) {
-	s := New()
-	g := mustAcquire(t, s, driver.Request{Owner: "o", Claims: []driver.Claim{driver.Shared("a"), driver.Permit("b", 2)}, TTL: time.Hour})
-	change := func(edit func(*driver.Grant)) driver.Grant {
-		other := g
-		other.Claims = slices.Clone(g.Claims)
-		edit(&other)
-		return other
-	}
-	part := change(func(o *driver.Grant) { o.Claims = o.Claims[1:] })
-	if err := s.Renew(bg, []driver.Grant{part})[0]; err != nil {
-		t.Errorf("a part of the claims: %v", err)
-	}
-	for what, other := range map[string]driver.Grant{
-		"an earlier token": change(func(o *driver.Grant) { o.Token-- }),
-		"no token":         change(func(o *driver.Grant) { o.Token = 0 }),
-		"another mode":     change(func(o *driver.Grant) { o.Claims[1] = driver.Shared("b") }),
-		"another owner":    change(func(o *driver.Grant) { o.Owner = "p" }),
-		"a claim more":     change(func(o *driver.Grant) { o.Claims = append(o.Claims, driver.Exclusive("c")) }),
-	} {
-		wantIs(t, what, s.Renew(bg, []driver.Grant{other})[0], driver.ErrLeaseLost)
-	}
-	if err := s.Renew(bg, []driver.Grant{g})[0]; err != nil {
-		t.Error(err)
-	}
-	wantIs(t, "a release with an earlier token", s.Release(bg, change(func(o *driver.Grant) { o.Token-- })), driver.ErrLeaseLost)
-	if err := s.Release(bg, change(func(o *driver.Grant) { o.Token = 0 })); err != nil {
-		t.Errorf("a release by an owner that was not told: %v", err)
 	}
 	checkEmpty(t, s)
 }

@@ -110,7 +110,7 @@ func inspectEverything(s *redisstore.Store) error {
 	for _, c := range []driver.Claim{driver.Exclusive("x"), driver.Shared("s")} {
 		_, err := s.Acquire(ctx, driver.Request{Owner: "o", Claims: []driver.Claim{c}, TTL: time.Minute})
 		_, err2 := s.Inspect(ctx, c.Key)
-		_, _, err3 := s.List(ctx, "", "", 10)
+		_, _, err3 := s.List(ctx, driver.Listing{Limit: 10, Records: true})
 		_, err4 := s.ForceRelease(ctx, c.Key, "why")
 		_, err5 := s.Forget(ctx, c.Key)
 		errs = append(errs, err, err2, err3, err4, err5)
@@ -154,7 +154,7 @@ func TestViewerACL(t *testing.T) {
 		s := open(t, as(t, server, append(rules, aclKeys)...))
 		n := 0
 		for cursor, first := "", true; first || cursor != ""; first = false {
-			page, next, err := s.List(ctx, "", cursor, 100)
+			page, next, err := s.List(ctx, driver.Listing{Cursor: cursor, Limit: 100, Records: true})
 			if err != nil {
 				return err
 			}

@@ -114,7 +114,13 @@ func (a *acquisition) Ask(ctx context.Context) (answer, *waitloop.State, error) 
 	if a.waiter == nil && a.req.Wait && a.s.inbox.Known() {
 		a.join()
 	}
-	ans, err := a.askAll(ctx, a.waiter != nil)
+	var ans answer
+	var err error
+	if len(a.groups) == 1 { // usually one script call grants the whole set or says what is in the way
+		ans, err = a.ask(ctx, 0, a.waiter != nil)
+	} else {
+		ans, err = a.askAll(ctx, a.waiter != nil)
+	}
 	if !ans.held {
 		return ans, nil, err
 	}

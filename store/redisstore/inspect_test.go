@@ -161,7 +161,7 @@ func listAll(t testing.TB, s *redisstore.Store, prefix string, limit int) (keys 
 	t.Helper()
 	keys = make(map[string]int)
 	for cursor := ""; ; {
-		page, next, err := s.List(within(t, 5*time.Second), prefix, cursor, limit)
+		page, next, err := s.List(within(t, 5*time.Second), driver.Listing{Prefix: prefix, Cursor: cursor, Limit: limit, Records: true})
 		if err != nil {
 			t.Fatalf("List: %v", err)
 		}
@@ -225,7 +225,7 @@ func TestList(t *testing.T) {
 				t.Errorf("%d keys in all", len(all))
 			}
 			for _, bad := range []string{"x", "a|x", "|", "|-1"} {
-				if _, _, err := s.List(ctx, "", bad, 1); !errors.Is(err, driver.ErrInvalidOption) {
+				if _, _, err := s.List(ctx, driver.Listing{Cursor: bad, Limit: 1, Records: true}); !errors.Is(err, driver.ErrInvalidOption) {
 					t.Errorf("cursor %q: %v", bad, err)
 				}
 			}
@@ -268,7 +268,7 @@ func TestInspectorInput(t *testing.T) {
 	short, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
 	defer cancel()
 	all := calls(short, "k")
-	_, _, all["List"] = s.List(short, "", "", 1)
+	_, _, all["List"] = s.List(short, driver.Listing{Limit: 1, Records: true})
 	for call, err := range all {
 		if !errors.Is(err, driver.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("%s: want ErrUnavailable, got %v", call, err)
@@ -277,7 +277,7 @@ func TestInspectorInput(t *testing.T) {
 	server.Resume()
 	server.Kill()
 	all = calls(ctx, "k")
-	_, _, all["List"] = s.List(ctx, "", "", 1)
+	_, _, all["List"] = s.List(ctx, driver.Listing{Limit: 1, Records: true})
 	for call, err := range all {
 		if !errors.Is(err, driver.ErrUnavailable) {
 			t.Errorf("%s: want ErrUnavailable, got %v", call, err)
@@ -285,7 +285,7 @@ func TestInspectorInput(t *testing.T) {
 	}
 	_ = s.Close()
 	all = calls(ctx, "k")
-	_, _, all["List"] = s.List(ctx, "", "", 1)
+	_, _, all["List"] = s.List(ctx, driver.Listing{Limit: 1, Records: true})
 	for call, err := range all {
 		if !errors.Is(err, driver.ErrClosed) {
 			t.Errorf("%s: want ErrClosed, got %v", call, err)

@@ -22,8 +22,8 @@ func (s *Store) Complete(ctx context.Context, g driver.Grant, rec driver.Record,
 	if err := errors.Join(driver.CheckLease(g.Owner, g.Claims, g.TTL), driver.CheckOnce(g.Claims)); err != nil {
 		return err
 	}
-	if retention < time.Millisecond {
-		return &driver.OptionError{Option: "retention", Value: retention, Want: "1ms or more"}
+	if err := driver.CheckRetention(retention); err != nil {
+		return err
 	}
 	if err := s.calls.Enter(); err != nil {
 		return err

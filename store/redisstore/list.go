@@ -29,11 +29,11 @@ const (
 // after the other, in the order of their addresses or names. A key that moves from one master
 // to another meanwhile may be missed. A key may come on several pages. A key that is no lock,
 // because it holds another type, is left out. A limit of 0 or less is 100.
-func (s *Store) List(ctx context.Context, prefix, cursor string, limit int) (page []driver.LockInfo, next string, err error) {
-	if limit <= 0 {
-		limit = listDefault
+func (s *Store) List(ctx context.Context, q driver.Listing) (page []driver.LockInfo, next string, err error) {
+	if q.Limit <= 0 {
+		q.Limit = listDefault
 	}
-	name, at, err := parseCursor(cursor)
+	name, at, err := parseCursor(q.Cursor)
 	if err != nil {
 		return nil, "", err
 	}
@@ -51,14 +51,14 @@ func (s *Store) List(ctx context.Context, prefix, cursor string, limit int) (pag
 	scanned := make(chan result, 1)
 	s.calls.Go(func() {
 		var r result
-		r.keys, r.next, r.err = s.scan(ctx, prefix, name, at, limit)
+		r.keys, r.next, r.err = s.scan(ctx, q, name, at)
 		scanned <- r
 	})
 	var keys []string
 	select {
 	case r := <-scanned:
 		if r.err != nil {
-			return nil, "", failure("list", prefix, r.err)
+			return nil, "", failure("list", q.Prefix, r.err)
 		}
 		keys, next = r.keys, r.next
 	case <-ctx.Done():
@@ -74,7 +74,7 @@ func (s *Store) List(ctx context.Context, prefix, cursor string, limit int) (pag
 			continue
 		case errs[i] != nil:
 			return nil, "", errs[i]
-		case !info.IsFree():
+		case q.Shows(info):
 			page = append(page, info)
 		}
 	}
@@ -123,8 +123,8 @@ func (s *Store) nodes(ctx context.Context) ([]node, error) {
 	return all, err
 }
 
-// scan collects about limit keys from where the cursor points.
-func (s *Store) scan(ctx context.Context, prefix, name string, at uint64, limit int) (keys []string, next string, err error) {
+// scan collects about as many keys as a page has, from where the cursor points.
+func (s *Store) scan(ctx context.Context, q driver.Listing, name string, at uint64) (keys []string, next string, err error) {
 	nodes, err := s.nodes(ctx)
 	if err != nil {
 		return nil, "", err
@@ -132,9 +132,9 @@ func (s *Store) scan(ctx context.Context, prefix, name string, at uint64, limit 
 	// If the node of the cursor is gone, the next one continues.
 	nodes = slices.DeleteFunc(nodes, func(n node) bool { return n.name < name })
 	// One pattern finds both plain keys and side keys, which begin with a brace.
-	pattern := "*" + glob(s.keys.Locks(prefix)) + "*"
+	pattern := "*" + glob(s.keys.Locks(q.Prefix)) + "*"
 	seen := make(map[string]bool)
-	count := min(limit, scanMost)
+	count := min(q.Limit, scanMost)
 	for range scansPerPage {
 		if len(nodes) == 0 {
 			return keys, "", nil
@@ -146,15 +146,16 @@ func (s *Store) scan(ctx context.Context, prefix, name string, at uint64, limit 
 		if err != nil {
 			return nil, "", err
 		}
-		if len(names) == 0 {
-			count = min(2*count, scanMost)
-		}
+		before := len(keys)
 		for _, n := range names {
-			key, ok := s.keys.KeyOf(n)
-			if ok && strings.HasPrefix(key, prefix) && !seen[key] {
+			key, ok := s.keys.KeyOf(n, q.Records)
+			if ok && strings.HasPrefix(key, q.Prefix) && !seen[key] {
 				seen[key] = true
 				keys = append(keys, key)
 			}
+		}
+		if len(keys) == before {
+			count = min(2*count, scanMost)
 		}
 		if at = to; at == 0 {
 			if nodes = nodes[1:]; len(nodes) == 0 {
@@ -162,7 +163,7 @@ func (s *Store) scan(ctx context.Context, prefix, name string, at uint64, limit 
 			}
 			name = nodes[0].name
 		}
-		if len(keys) >= limit {
+		if len(keys) >= q.Limit {
 			break
 		}
 	}

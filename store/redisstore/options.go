@@ -79,11 +79,8 @@ func WithPrefix(prefix string) Option {
 // it. 100 ms to 10 min. Default [DefaultWaiterLease].
 func WithWaiterLease(d time.Duration) Option {
 	return func(c *config) error {
-		if d < minWaiterLease || d > maxWaiterLease {
-			return &driver.OptionError{Option: "WithWaiterLease", Value: d, Want: "100ms to 10m"}
-		}
 		c.waiterLease = d.Truncate(time.Millisecond)
-		return nil
+		return driver.CheckOption(d >= minWaiterLease && d <= maxWaiterLease, "WithWaiterLease", d, "100ms to 10m")
 	}
 }
 
@@ -115,11 +112,8 @@ func WithReplicas(n int, timeout time.Duration) Option {
 // slog.Default().
 func WithLogger(l *slog.Logger) Option {
 	return func(c *config) error {
-		if l == nil {
-			return &driver.OptionError{Option: "WithLogger", Value: nil, Want: "a logger"}
-		}
 		c.log = l
-		return nil
+		return driver.CheckOption(l != nil, "WithLogger", nil, "a logger")
 	}
 }
 

@@ -40,7 +40,7 @@ func TestPrefix(t *testing.T) {
 			cli(t, server, "", "SET", prefix+key, uuid, "NX", "PX", "60000")
 			w, r := enqueue(t, s, "second", key, time.Minute), enqueueFor(t, s, "reader", driver.Shared(key))
 			only("while others wait,")
-			page, _, err := s.List(within(t, soon), "", "", 100)
+			page, _, err := s.List(within(t, soon), driver.Listing{Limit: 100, Records: true})
 			for _, info := range page {
 				if info.Key != key && info.Key != "order:8" {
 					t.Errorf("a list has %+v", info)

@@ -57,7 +57,7 @@ func TestClientThatReadsFromReplicas(t *testing.T) {
 			}
 			listed := 0
 			for page := ""; ; {
-				infos, next, err := a.List(context.Background(), name, page, 100)
+				infos, next, err := a.List(context.Background(), driver.Listing{Prefix: name, Cursor: page, Limit: 100, Records: true})
 				if err != nil {
 					t.Fatalf("List: %v", err)
 				}

@@ -35,7 +35,7 @@ func TestALongForeignValueIsShortened(t *testing.T) {
 			t.Errorf("%s: the conflict names another holder: %.300q", name, held.Holder)
 		}
 	}
-	if page, _, err := s.List(ctx, "", "", 100); err != nil || len(page) != 3 || len(page[0].Holders[0].Owner) > driver.MaxOwnerBytes {
+	if page, _, err := s.List(ctx, driver.Listing{Limit: 100, Records: true}); err != nil || len(page) != 3 || len(page[0].Holders[0].Owner) > driver.MaxOwnerBytes {
 		t.Errorf("%.300v, %v", page, err)
 	}
 

@@ -66,7 +66,7 @@ func TestResharding(t *testing.T) {
 						t.Errorf("k%d: %v", i, err)
 					}
 					done.Add(1)
-					time.Sleep(time.Millisecond)
+					time.Sleep(5 * time.Millisecond)
 				}
 			})
 		}

@@ -8,8 +8,7 @@ import (
 	"github.com/keyturn/keyturn/store/redisstore/internal/send"
 )
 
-// askAll asks for all groups. Usually there is one, and one script call grants the whole set or
-// says what is in the way.
+// askAll asks for several groups.
 //
 // A set whose claims are spread over a Cluster or Ring, or are too many for one script call, is
 // asked for group by group, in key order. (Within a group, the script goes claim by claim.)
@@ -26,9 +25,6 @@ func (a *acquisition) askAll(ctx context.Context, getInLine bool) (answer, error
 			}
 			if ans.held {
 				return a.stop(ctx, i, ans)
-			}
-			if len(a.groups) == 1 {
-				return ans, nil
 			}
 			tokens = append(tokens, ans.grant.Token)
 		}

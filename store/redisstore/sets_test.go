@@ -208,9 +208,8 @@ func TestLargestSet(t *testing.T) {
 		t.Errorf("%+v", e)
 	}
 	release(t, s, last)
-	if left := keysLeft(t, server); len(left) > 0 {
-		t.Errorf("%d keys left behind, such as %q", len(left), left[0])
-	}
+	// On a busy machine the refusal may come before the last steps have given back what it had.
+	eventually(t, 10*time.Second, "no keys are left behind", func() bool { return len(keysLeft(t, server)) == 0 })
 }
 
 // TestRefusedSetHoldsNothing, also when it is the line that is in its way, which

@@ -18,7 +18,7 @@ func TestNobodyIsLostBehindADeadReader(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	network := servertest.NewProxy(t, server.Addr())
-	patience := redisstore.WithWaiterLease(900 * time.Millisecond)
+	patience := redisstore.WithWaiterLease(3 * time.Second) // those who are let in have half of it to release
 	a, b := open(t, server.Client()), open(t, server.Client(), patience)
 	silent := open(t, throughProxy(server, network), patience)
 	g := lock(t, a, "holder", "k", time.Minute)

@@ -14,8 +14,8 @@ func (s *Store) Raise(ctx context.Context, key string, version uint64, retention
 	if err := driver.ValidateKey(key); err != nil {
 		return 0, err
 	}
-	if retention < time.Millisecond {
-		return 0, &driver.OptionError{Option: "retention", Value: retention, Want: "1ms or more"}
+	if err := driver.CheckRetention(retention); err != nil && version > 0 {
+		return 0, err
 	}
 	if err := s.calls.Enter(); err != nil {
 		return 0, err

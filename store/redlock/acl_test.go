@@ -56,7 +56,7 @@ func TestPermissions(t *testing.T) {
 	if errs := a.Renew(ctx, []driver.Grant{g}); errs[0] != nil {
 		t.Errorf("Renew: %v", errs[0])
 	}
-	if page, _, err := a.List(ctx, "k", "", 10); err != nil || len(page) != 1 {
+	if page, _, err := a.List(ctx, driver.Listing{Prefix: "k", Limit: 10, Records: true}); err != nil || len(page) != 1 {
 		t.Errorf("List: %+v, %v", page, err)
 	}
 	waiting, granted := make(chan struct{}), make(chan error, 1)

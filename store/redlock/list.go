@@ -22,11 +22,12 @@ const (
 // List implements [driver.Inspector], by SCAN on as many nodes as a lease in force can't avoid. Nodes
 // that can't be reached are left out while enough others are there. A key may come on several
 // pages. A limit of 0 or less is 100.
-func (s *Store) List(ctx context.Context, prefix, cursor string, limit int) ([]driver.LockInfo, string, error) {
+func (s *Store) List(ctx context.Context, q driver.Listing) ([]driver.LockInfo, string, error) {
+	limit := q.Limit
 	if limit <= 0 {
 		limit = listDefault
 	}
-	c, err := parseCursor(cursor)
+	c, err := parseCursor(q.Cursor)
 	if err != nil {
 		return nil, "", err
 	}
@@ -34,7 +35,7 @@ func (s *Store) List(ctx context.Context, prefix, cursor string, limit int) ([]d
 		return nil, "", err
 	}
 	defer s.calls.Leave()
-	keys, c, err := s.scan(ctx, prefix, c, limit)
+	keys, c, err := s.scan(ctx, q.Prefix, c, limit)
 	if err != nil {
 		return nil, "", err
 	}

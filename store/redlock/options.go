@@ -60,11 +60,8 @@ func WithPrefix(prefix string) Option {
 // survives one dead node and two wrong clocks. All processes need the same. Default: a majority.
 func WithQuorum(q int) Option {
 	return func(c *config) error {
-		if q < 1 {
-			return &driver.OptionError{Option: "WithQuorum", Value: q, Want: "a majority of the nodes at least"}
-		}
 		c.quorum = q
-		return nil
+		return driver.CheckOption(q >= 1, "WithQuorum", q, "a majority of the nodes at least")
 	}
 }
 
@@ -74,11 +71,8 @@ func WithQuorum(q int) Option {
 // milliseconds. Default 1 min.
 func WithMaxTTL(d time.Duration) Option {
 	return func(c *config) error {
-		if d < minMaxTTL || d > driver.MaxTTL {
-			return &driver.OptionError{Option: "WithMaxTTL", Value: d, Want: "1s to 24h"}
-		}
 		c.maxTTL = d.Truncate(time.Millisecond)
-		return nil
+		return driver.CheckOption(d >= minMaxTTL && d <= driver.MaxTTL, "WithMaxTTL", d, "1s to 24h")
 	}
 }
 
@@ -88,11 +82,8 @@ func WithMaxTTL(d time.Duration) Option {
 // the time of a round trip. 1 ms to 10 s. Default 50 ms.
 func WithNodeTimeout(d time.Duration) Option {
 	return func(c *config) error {
-		if d < time.Millisecond || d > maxNodeTimeout {
-			return &driver.OptionError{Option: "WithNodeTimeout", Value: d, Want: "1ms to 10s"}
-		}
 		c.nodeTimeout = d
-		return nil
+		return driver.CheckOption(d >= time.Millisecond && d <= maxNodeTimeout, "WithNodeTimeout", d, "1ms to 10s")
 	}
 }
 

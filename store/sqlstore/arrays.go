@@ -13,7 +13,7 @@ import (
 
 // The columns of the rows of acquisitions and of releases, and their types.
 var (
-	grantColumns   = []string{"lock_key bytea", "owner text", "inbox text", "wanted bigint", "ttl bigint", "rule bytea", "trace bytea"}
+	grantColumns   = []string{"lock_key bytea", "owner text", "inbox text", "reserved bigint", "ttl bigint", "rule bytea", "trace bytea"}
 	releaseColumns = []string{"lock_key bytea", "owner text", "token bigint"}
 )
 
@@ -35,9 +35,9 @@ func array(kind string) string {
 	return fmt.Sprintf("CAST((SELECT CAST(? AS text)) AS %s[])", kind)
 }
 
-// together is the statement for several plain requests, with one row in its answer for each that was
+// batch is the statement for several plain requests, with one row in its answer for each that was
 // carried out. free says which rows of the table lock may be taken, and update takes one that exists.
-func (d *dialect) together(lock, free, update string) string {
+func (d *dialect) batch(lock, free, update string) string {
 	if d != &postgres {
 		return ""
 	}
@@ -53,7 +53,7 @@ released AS (INSERT INTO %s AS l (lock_key, owner, token) SELECT r.lock_key, r.o
 	WHERE EXISTS (SELECT 1 FROM %s l WHERE l.lock_key = r.lock_key AND %s AND l.until > %s FOR UPDATE SKIP LOCKED)
 	ORDER BY r.lock_key ON CONFLICT (lock_key) DO UPDATE SET owner = '', until = 0, flags = 0 WHERE %s RETURNING lock_key),
 taken AS (INSERT INTO %s AS l (lock_key, last, owner, inbox, token, reserved, until, since, ttl, rule, trace)
-	SELECT g.lock_key, c.us + g.wanted, g.owner, g.inbox, c.us, g.wanted, c.us + g.ttl, c.us, g.ttl, g.rule, g.trace FROM g, (SELECT %s AS us) c
+	SELECT g.lock_key, c.us + g.reserved, g.owner, g.inbox, c.us, g.reserved, c.us + g.ttl, c.us, g.ttl, g.rule, g.trace FROM g, (SELECT %s AS us) c
 	WHERE EXISTS (SELECT 1 FROM %s l WHERE l.lock_key = g.lock_key AND %s FOR UPDATE SKIP LOCKED)
 		OR (SELECT count(*) FROM %s l WHERE l.lock_key = g.lock_key) = 0
 	ORDER BY g.lock_key %s RETURNING lock_key, token, reserved)
@@ -64,7 +64,7 @@ SELECT lock_key, token, reserved FROM taken UNION ALL SELECT lock_key, 0, 0 FROM
 }
 
 // arrays are the arguments of the statement for several requests.
-func arrays(reqs []*plainly) []any {
+func arrays(reqs []*batched) []any {
 	var grants, releases [][]any
 	for _, r := range reqs {
 		if r.release {

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	sqldriver "database/sql/driver"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"time"
 
@@ -15,13 +16,13 @@ import (
 // the connection of a statement whose context ends, and callers give up often.
 const opTimeout = 5 * time.Second
 
-// do runs op with a place in room, and again for up to opTimeout while somebody has locked a row of
-// keys. It reports that op was not answered also if ctx ended before there was a place. late, if it is
-// not nil, is called if op was not answered, when nothing is under way any more.
-func do[T any](ctx context.Context, s *Store, room *room, keys []string, op func(context.Context) (T, error), late func()) (value T, err error, answered bool) {
+// do runs op by one of the workers, and again for up to opTimeout while somebody has locked a row of
+// keys. It reports that op was not answered also if ctx ended before one was free, with an error that
+// says why. late, if it is not nil, is called if op was not answered, when nothing is under way any more.
+func do[T any](ctx context.Context, s *Store, by *workers, keys []string, op func(context.Context) (T, error), late func()) (value T, err error, answered bool) {
 	pause := firstLockedPause
 	for over := time.Now().Add(opTimeout); ; pause = min(2*pause, mostLockedPause) {
-		value, err, answered = try(ctx, s, room, keys, op, late)
+		value, err, answered = try(ctx, s, by, keys, op, late)
 		if !answered || !isLocked(err) || time.Now().After(over) {
 			return value, err, answered
 		}
@@ -29,32 +30,36 @@ func do[T any](ctx context.Context, s *Store, room *room, keys []string, op func
 			if late != nil {
 				late()
 			}
-			return value, nil, false
+			return value, s.silence(ctx, keys), false
 		}
 	}
 }
 
-// The pauses between two attempts at a row that is locked. They are outside of the room.
+// The pauses between two attempts at a row that is locked. The worker does something else meanwhile.
 const (
 	firstLockedPause = 5 * time.Millisecond
 	mostLockedPause  = 100 * time.Millisecond
 )
 
 // try is one attempt of do.
-func try[T any](ctx context.Context, s *Store, room *room, keys []string, op func(context.Context) (T, error), late func()) (value T, err error, answered bool) {
-	leave, ok := s.enter(ctx, room, keys)
+func try[T any](ctx context.Context, s *Store, by *workers, keys []string, op func(context.Context) (T, error), late func()) (value T, err error, answered bool) {
+	leave, ok := s.enter(ctx, by, keys)
 	if !ok {
 		if late != nil {
 			late()
 		}
-		return value, nil, false
+		return value, s.silence(ctx, keys), false
 	}
-	start := func(work func()) { room.run(s, work) }
-	return waitloop.Await(ctx, start, func() (T, error) {
+	start := func(work func()) { by.run(s, work) }
+	value, err, answered = waitloop.Await(ctx, start, func() (T, error) {
 		defer leave()
 		ctx, cancel := context.WithTimeout(s.hard, opTimeout)
 		defer cancel()
-		if err := s.looked.at(ctx); err != nil {
+		err := s.checked.at(ctx)
+		if err == nil {
+			err = s.file.check()
+		}
+		if err != nil {
 			var none T
 			return none, err
 		}
@@ -65,23 +70,27 @@ func try[T any](ctx context.Context, s *Store, room *room, keys []string, op fun
 		}
 		return value, err
 	}, late)
+	if !answered {
+		err = s.silence(ctx, keys)
+	}
+	return value, err, answered
 }
 
-// enter waits for a place in room, and for the turns of keys that are stuck.
-func (s *Store) enter(ctx context.Context, room *room, keys []string) (leave func(), ok bool) {
+// enter waits until one of the workers is free, and for the turns of keys that are stuck.
+func (s *Store) enter(ctx context.Context, by *workers, keys []string) (leave func(), ok bool) {
 	for {
 		taken, ok := s.stuck.enter(ctx, keys)
 		if !ok {
 			return nil, false
 		}
-		if !room.enter(ctx) {
+		if !by.enter(ctx) {
 			taken.leave()
 			return nil, false
 		}
 		if len(taken) > 0 || len(s.stuck.among(keys)) == 0 {
-			return func() { room.leave(); taken.leave() }, true
+			return func() { by.leave(); taken.leave() }, true
 		}
-		room.leave() // they have become stuck meanwhile
+		by.leave() // they have become stuck meanwhile
 	}
 }
 
@@ -129,7 +138,7 @@ func (s *Store) connect(ctx context.Context, writes bool) (conn *sql.Conn, back 
 	}
 	leave := func() {}
 	if writes {
-		leave = s.door.enter(ctx)
+		leave = s.gate.enter(ctx)
 	}
 	return conn, func(err error) {
 		defer leave()
@@ -171,7 +180,7 @@ func (s *Store) execResult(ctx context.Context, query string, args []any) (sql.R
 	}
 	query, args = s.d.bind(query, args)
 	res, err := conn.ExecContext(ctx, query, args...)
-	err = inTime(ctx, err)
+	err = s.certain(ctx, conn, err)
 	back(err)
 	return res, err
 }
@@ -196,21 +205,51 @@ func (s *Store) queryOnce(ctx context.Context, writes bool, query string, args [
 		return err
 	}
 	query, args = s.d.bind(query, args)
-	err = inTime(ctx, rowsOf(ctx, conn, query, args, scan))
+	err = s.certain(ctx, conn, rowsOf(ctx, conn, query, args, scan))
 	back(err)
 	return err
 }
 
-// errLate says that an answer came after its context had ended.
-var errLate = errors.New("sqlstore: the statement was given up before its answer came")
+var (
+	// errLate says that an answer came after its context had ended.
+	errLate = errors.New("sqlstore: the statement was given up before its answer came")
+	// errAlone says that the replica may lack what was committed.
+	errAlone = errors.New("sqlstore: somebody has cancelled the COMMIT's wait for the replica")
+)
 
-// inTime makes an error of a success that came after ctx had ended. The driver may have cancelled the
-// statement by then, and a PostgreSQL that waits for a replica reports success for it.
-func inTime(ctx context.Context, err error) error {
-	if err == nil && ctx.Err() != nil {
+// certain makes an error of a success that a failover may forget. A PostgreSQL that waits for a replica
+// reports success for a statement that is cancelled: by the driver, when ctx has ended, or by anybody else,
+// of which the server warns.
+func (s *Store) certain(ctx context.Context, conn *sql.Conn, err error) error {
+	switch {
+	case err != nil:
+		return s.denied(err)
+	case ctx.Err() != nil:
 		return errLate
+	case s.ofDriver(conn, func(c *Client) func(any) bool { return c.Warned }):
+		return errAlone
+	}
+	return nil
+}
+
+// denied names the user in the error for a permission that is missing.
+func (s *Store) denied(err error) error {
+	if hasCode(err, []string{deniedCode}) {
+		return fmt.Errorf("user %q: %w", s.user, err)
 	}
 	return err
+}
+
+// ofDriver asks the registered client about the driver's connection.
+func (s *Store) ofDriver(conn *sql.Conn, question func(*Client) func(any) bool) (yes bool) {
+	if s.client == nil {
+		return false
+	}
+	_ = conn.Raw(func(c any) error {
+		yes = question(s.client)(c)
+		return nil
+	})
+	return yes
 }
 
 // rowsOf calls scan for each row of a question.

@@ -21,6 +21,9 @@ var (
 	ErrNoDatabase = errors.New("sqlstore: there is no such database")
 	// ErrSettings: with a setting of the server or of the sessions, two owners could hold a key.
 	ErrSettings = errors.New("sqlstore: a setting is not as it must be")
+	// ErrReplaced: the file of a SQLite database was deleted or replaced while the store was open. Its leases
+	// are lost, and it stays of no use: open another one.
+	ErrReplaced = errors.New("sqlstore: the file was deleted or replaced")
 	// ErrReadOnly: the server is a replica, or was made read-only.
 	ErrReadOnly = errors.New("sqlstore: the database is read-only")
 )
@@ -64,7 +67,7 @@ func judge(err error) trouble {
 	switch {
 	case errors.As(err, &row):
 		return locked
-	case errors.Is(err, ErrSchema), errors.Is(err, ErrSettings), errors.Is(err, ErrNoDatabase):
+	case errors.Is(err, ErrSchema), errors.Is(err, ErrSettings), errors.Is(err, ErrNoDatabase), errors.Is(err, ErrReplaced):
 		return refused
 	}
 	var state interface{ SQLState() string } // PostgreSQL's drivers
@@ -142,14 +145,16 @@ func mysqlNumber(text string) (number string, ok bool) {
 
 // failure is the error for a request that was not carried out.
 func failure(op, key string, err error) error {
-	if out := (*driver.UnavailableError)(nil); errors.As(err, &out) { // of the look before the first request
+	if out := (*driver.UnavailableError)(nil); errors.As(err, &out) { // of the check before the first request
 		return &driver.UnavailableError{Op: op, Key: key, Err: out.Err, Refused: out.Refused}
 	}
-	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
-		return &driver.UnavailableError{Op: op, Key: key, Err: fmt.Errorf("no answer from the database: %w", err)}
-	}
 	t := judge(err)
-	switch {
+	switch silent := (*silentError)(nil); {
+	case t == locked:
+	case errors.As(err, &silent):
+		return &driver.UnavailableError{Op: op, Key: key, Err: err}
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return &driver.UnavailableError{Op: op, Key: key, Err: &silentError{err}}
 	case t == readOnly:
 		err = fmt.Errorf("%w: %w", ErrReadOnly, err)
 	case hasCode(err, poolerCodes):
@@ -159,15 +164,17 @@ func failure(op, key string, err error) error {
 	return &driver.UnavailableError{Op: op, Key: key, Err: err, Refused: t == refused || t == readOnly || t == locked}
 }
 
-// silence is the error for a request whose context ended before the answer came.
-func (s *Store) silence(ctx context.Context, op, key string) error {
-	if s.stuck.has(key) {
-		return &driver.UnavailableError{Op: op, Key: key, Err: &lockedError{[]string{key}, context.Cause(ctx)}, Refused: true}
+// silence says why a request has no answer although its context has ended.
+func (s *Store) silence(ctx context.Context, keys []string) error {
+	if len(s.stuck.among(keys)) > 0 {
+		return &lockedError{keys, context.Cause(ctx)}
 	}
-	return &driver.UnavailableError{Op: op, Key: key, Err: fmt.Errorf("no answer from the database: %w", context.Cause(ctx))}
+	return &silentError{context.Cause(ctx)}
 }
 
-// lost is the error for a lease that does not belong to its owner any more.
-func lost(key string, g driver.Grant) error {
-	return &driver.LeaseLostError{Key: key, Token: g.Token, Reason: driver.LossTaken}
-}
+// silentError is for a request whose context has ended, with that cause, before the answer came.
+type silentError struct{ cause error }
+
+func (e *silentError) Error() string { return fmt.Sprintf("no answer from the database: %v", e.cause) }
+
+func (e *silentError) Unwrap() error { return e.cause }

@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/waitloop"
 )
 
 // setting is one on which it depends whether the database keeps what was committed. It is right if it is
@@ -16,7 +18,7 @@ type setting struct{ ask, name, safe, wrong, risk, advice string }
 
 const forgets = "a crash of the server forgets grants, so two owners may hold a key"
 
-// settings are those of a server that may lose what was committed. look warns of them, and examine
+// settings are those of a server that may lose what was committed. check warns of them, and examine
 // shows them all.
 var settings = map[*dialect][]setting{
 	&postgres: {
@@ -28,7 +30,7 @@ var settings = map[*dialect][]setting{
 
 const overlaps = "two owners may hold a key"
 
-// required are settings of sessions without which two owners could hold a key. look refuses them, and
+// required are settings of sessions without which two owners could hold a key. check refuses them, and
 // examine shows them.
 var required = map[*dialect][]setting{
 	&postgres: {{
@@ -100,21 +102,60 @@ func (s *Store) value(ctx context.Context, ask string) (value string) {
 	return value
 }
 
+// listenTime is how long examineMessages waits for the first connection of a waker.
+const listenTime = 3 * time.Second
+
 // examineMessages says how waiters learn of their turn.
-func (s *Store) examineMessages() driver.Finding {
+func (s *Store) examineMessages(ctx context.Context) driver.Finding {
 	f := driver.Finding{About: "messages", Found: fmt.Sprintf("none: waiters look, every %v at last", s.cfg.poll)}
 	if s.cfg.waker == nil {
 		return f
 	}
+	ctx, cancel := context.WithTimeout(ctx, listenTime)
+	defer cancel()
 	server, err := s.cfg.waker.Server()
+	for server == "" && err == nil && waitloop.Sleep(ctx, 10*time.Millisecond) {
+		server, err = s.cfg.waker.Server()
+	}
+	if err == nil && server == "" {
+		err = ctx.Err()
+	}
 	f.Found = "from " + server
 	if err != nil {
-		f.Found, f.Risk, f.Advice = "none arrive", err.Error(), "see Messages of PostgreSQL in docs/operations-sql.md"
+		f.Found, f.Risk = "none arrive", err.Error()
+		f.Advice = "lead it to the server itself, or do without (waker=off in the URL): see Messages in docs/operations-sql.md"
 	}
 	return f
 }
 
-// examine implements [driver.Description].Examine. New has looked at the tables already.
+// examineWarnings says whether the store notices that a COMMIT did not wait for its replica. It matters only
+// if there is one to wait for.
+func (s *Store) examineWarnings(ctx context.Context) driver.Finding {
+	f := driver.Finding{About: "warnings", Found: "no replica is waited for"}
+	ask := "SELECT CASE WHEN current_setting('synchronous_standby_names') = '' THEN '' ELSE current_setting('client_min_messages') END"
+	level := s.value(ctx, ask)
+	if level == "" {
+		return f
+	}
+	seen := level != "error" && s.sees(ctx)
+	f.Found = "noticed"
+	if !seen {
+		f.Found, f.Risk = "not noticed", "if an administrator cancels a COMMIT that waits for the replica, two owners may hold a key after a failover"
+		f.Advice = "open the store by its URL with pgx/pgwake linked, or use pgwake.OnNotice in the pool"
+	}
+	return f
+}
+
+func (s *Store) sees(ctx context.Context) bool {
+	conn, back, err := s.connect(ctx, false)
+	if err != nil {
+		return false
+	}
+	defer back(nil)
+	return s.ofDriver(conn, func(c *Client) func(any) bool { return c.Sees })
+}
+
+// examine implements [driver.Description].Examine. New has checked the tables already.
 func (s *Store) examine(ctx context.Context) []driver.Finding {
 	if err := s.calls.Enter(); err != nil {
 		return []driver.Finding{{About: "database", Risk: err.Error(), Advice: "open the store again"}}
@@ -129,7 +170,7 @@ func (s *Store) examine(ctx context.Context) []driver.Finding {
 	}
 	var found []driver.Finding
 	if s.d == &postgres {
-		found = append(found, s.examineMessages())
+		found = append(found, s.examineMessages(ctx), s.examineWarnings(ctx))
 	}
 	for _, set := range all {
 		f := driver.Finding{About: set.name, Found: s.value(ctx, set.ask)}

@@ -2,37 +2,47 @@ package sqlstore
 
 import (
 	"fmt"
+	"log/slog"
 	"sync"
 )
 
-// health tells the engine when messages do not arrive, and when they do again.
+// health says when messages do not arrive, and when they do again: in the log, and to the engine.
 type health struct {
 	waker Waker
+	log   *slog.Logger
 
-	mu       sync.Mutex // held while the engine is told: it is told of one change at a time
-	tell     func(error)
-	impaired bool // as it was told
+	mu     sync.Mutex // held while the engine is told: it is told of one change at a time
+	tell   func(error)
+	reason error // why no messages arrive, as was said; nil: they do
 }
 
 // watch is the OnImpaired of the store's description.
 func (h *health) watch(f func(error)) {
 	h.mu.Lock()
-	h.tell, h.impaired = f, false
+	h.tell = f
+	if h.reason != nil {
+		f(h.reason)
+	}
 	h.mu.Unlock()
 	h.look()
 }
 
-// look tells the engine if something has changed.
+// look says what has changed.
 func (h *health) look() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	_, err := h.waker.Server()
-	if h.tell == nil || (err != nil) == h.impaired {
+	if (err != nil) == (h.reason != nil) {
 		return
 	}
-	h.impaired = err != nil
+	h.reason = nil
 	if err != nil {
-		err = fmt.Errorf("sqlstore: no messages arrive, waiters poll: %w", err)
+		h.reason = fmt.Errorf("sqlstore: no messages arrive, waiters poll: %w", err)
+		h.log.Warn("sqlstore: no messages of PostgreSQL arrive, so waiters look for their turn", "error", err)
+	} else {
+		h.log.Info("sqlstore: messages of PostgreSQL arrive again")
 	}
-	h.tell(err)
+	if h.tell != nil {
+		h.tell(h.reason)
+	}
 }

@@ -6,27 +6,15 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/keystate"
 )
 
 // Inspect implements [driver.Inspector].
 func (s *Store) Inspect(ctx context.Context, key string) (driver.LockInfo, error) {
-	info := driver.LockInfo{Key: key}
-	if err := driver.ValidateKey(key); err != nil {
-		return info, err
-	}
-	if err := s.calls.Enter(); err != nil {
-		return info, err
-	}
-	defer s.calls.Leave()
-	infos, err, answered := do(ctx, s, s.room, nil, func(ctx context.Context) ([]driver.LockInfo, error) {
-		return s.inspect(ctx, []string{key})
-	}, nil)
-	if err := s.conclude(ctx, "inspect", key, answered, false, err); err != nil {
-		return info, err
-	}
-	return infos[0], nil
+	return s.ops.Inspect(ctx, key)
 }
 
 // inspect shows keys as of one moment.
@@ -46,7 +34,7 @@ func (s *Store) inspect(ctx context.Context, keys []string) ([]driver.LockInfo, 
 	for i, key := range keys {
 		infos[i].Key = key
 		if found := byKey[key]; found != nil {
-			infos[i] = found.info(key)
+			infos[i] = found.info()
 		}
 	}
 	return infos, err
@@ -54,7 +42,7 @@ func (s *Store) inspect(ctx context.Context, keys []string) ([]driver.LockInfo, 
 
 // seen is what a question has shown of a key.
 type seen struct {
-	lock   *lock
+	*lock
 	now    micros
 	record *driver.RecordInfo
 }
@@ -64,49 +52,32 @@ func readSeen(rows *sql.Rows, byKey map[string]*seen) error {
 	var owner sql.NullString
 	var until, size, notKept sql.NullInt64
 	var trace []byte
-	key, r, m, now, err := readRow(rows, &owner, &until, &size, &notKept, &trace)
+	key, was, m, now, err := readRow(rows, &owner, &until, &size, &notKept, &trace)
 	if err != nil {
 		return err
 	}
 	found := byKey[key]
 	if found == nil {
-		found = &seen{now: now, lock: &lock{key: key}}
+		found = &seen{now: now, lock: &lock{Key: &keystate.Key{Name: key}, was: was}}
 		byKey[key] = found
-		found.lock.Phase.Mode = r.mode
-		if h := r.holder; h.owner != "" && h.until > now {
-			found.lock.Members = append(found.lock.Members, &h)
-		}
-		if until.Int64 > now && r.recordUntil > now {
+		if until.Int64 > now && was.recordUntil > now {
 			found.record = &driver.RecordInfo{
-				Owner: owner.String, Size: int(size.Int64), ResultNotKept: notKept.Int64 != 0, Trace: string(trace), Left: fromMicros(until.Int64 - now),
+				Owner: keystate.Shown(owner.String), Size: int(size.Int64), ResultNotKept: notKept.Int64 != 0, Trace: keystate.Note(string(trace)), Left: fromMicros(until.Int64 - now),
 			}
 		}
 	}
-	if m.owner != "" && m.until > now {
-		found.lock.Members = append(found.lock.Members, &m)
+	if m.owner != "" {
+		found.all = append(found.all, &stored{row: m})
 	}
 	return nil
 }
 
-// info is what was seen, for the caller of Inspect.
-func (s *seen) info(key string) driver.LockInfo {
-	s.lock.Sort()
-	info := driver.LockInfo{Key: key, Mode: s.lock.Phase.Mode, Record: s.record, Holders: s.lock.show(s.now)}
-	for _, w := range s.lock.Waiters() {
-		info.Waiters = append(info.Waiters, driver.Waiter{
-			Owner: w.owner, Mode: w.mode, Permits: w.permits, Rule: w.rule, Trace: w.trace, Waited: fromMicros(s.now - w.since),
-		})
-	}
+// info is what was seen, for the caller of Inspect. Of the record, the question has not read everything.
+func (s *seen) info() driver.LockInfo {
+	s.fill(s.now)
+	s.Record = nil
+	st := keystate.State{Now: time.UnixMicro(s.now)}
+	info := st.Show(s.Key)
+	info.Record = s.record
 	return info
-}
-
-// show lists the holders.
-func (l *lock) show(now micros) []driver.Holder {
-	var holders []driver.Holder
-	for _, h := range l.Holders() {
-		holders = append(holders, driver.Holder{
-			Owner: h.owner, Token: h.token, Rule: h.rule, Trace: h.trace, HeldFor: fromMicros(now - h.since), Left: fromMicros(h.until - now), Lingers: h.lingers(),
-		})
-	}
-	return holders
 }

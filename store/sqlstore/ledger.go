@@ -7,118 +7,67 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/casstore"
+	"github.com/keyturn/keyturn/internal/keystate"
 )
 
 // Begin implements [driver.Ledger]. An execution has one exclusive claim; anything else gets an
 // error that matches [errors.ErrUnsupported].
 func (s *Store) Begin(ctx context.Context, req driver.Request) (driver.Grant, *driver.Record, error) {
-	if err := driver.CheckOnce(req.Claims); err != nil {
-		return driver.Grant{}, nil, err
-	}
-	a, err := s.acquire(ctx, req, true)
-	return a.grant, a.record, err
+	return s.ops.Begin(ctx, req)
 }
 
-// record returns the record in force of a key, or nil.
-func (t *tx) record(l *lock) (rec *driver.Record, err error) {
-	if l.recordUntil <= t.now {
-		return nil, nil
-	}
-	query := fmt.Sprintf("SELECT fingerprint, result, not_kept, trace FROM %s WHERE lock_key = ? AND until > ?", t.s.q.recordTable)
-	err = t.query(query, []any{[]byte(l.key), t.now}, func(rows *sql.Rows) error {
-		rec = new(driver.Record)
+// loadRecord reads the record of a lock, which seems to have one.
+func (t *tx) loadRecord(l *lock) error {
+	l.Record = nil
+	query := fmt.Sprintf("SELECT owner, until, fingerprint, result, not_kept, trace FROM %s WHERE lock_key = ? AND until > ?", t.s.q.recordTable)
+	err := t.query(query, []any{[]byte(l.Name), t.now}, func(rows *sql.Rows) error {
+		r := new(keystate.Record)
+		var until micros
 		var notKept int
 		var trace []byte
-		err := rows.Scan(&rec.Fingerprint, &rec.Result, &notKept, &trace)
-		rec.ResultNotKept, rec.Trace = notKept != 0, string(trace)
+		err := rows.Scan(&r.Owner, &until, &r.Fingerprint, &r.Result, &notKept, &trace)
+		r.Until, r.ResultNotKept, r.Trace = time.UnixMicro(until), notKept != 0, string(trace)
+		l.Record = r
 		return err
 	})
-	return rec, err
+	l.record = l.Record
+	return err
 }
 
 // Complete implements [driver.Ledger].
 func (s *Store) Complete(ctx context.Context, g driver.Grant, rec driver.Record, retention time.Duration) error {
-	if err := driver.CheckOnce(g.Claims); err != nil {
-		return err
-	}
-	if retention < time.Millisecond {
-		return &driver.OptionError{Option: "retention", Value: retention, Want: "1ms or more"}
-	}
-	return s.about(ctx, "complete", g, s.room, func(t *tx) error { return t.complete(g, rec, retention) })
-}
-
-// complete stores rec and releases the lease.
-func (t *tx) complete(g driver.Grant, rec driver.Record, retention time.Duration) error {
-	l := t.locks[0]
-	m := l.Holding(g.Owner, g.Token)
-	if m == nil || m.mode != driver.ModeExclusive {
-		if again, err := t.completed(l, g.Owner); again || err != nil {
-			return err
-		}
-		return t.lost(l.key, g)
-	}
-	l.recordUntil = t.now + toMicros(retention)
-	notKept := int64(0)
-	if rec.ResultNotKept {
-		notKept = 1
-	}
-	upsert := t.s.d.upsertInto(t.s.prefix, tableNamed("record"))
-	err := t.exec(upsert.of(1), []byte(l.key), g.Owner, l.recordUntil, rec.Fingerprint, rec.Result, notKept, []byte(rec.Trace))
-	if err != nil {
-		return err
-	}
-	l.Remove(m)
-	for _, w := range l.Waiters() { // they get the record (L2)
-		if w.is(once) {
-			l.Remove(w)
-			t.woken = append(t.woken, *w)
-		}
-	}
-	return nil
-}
-
-// completed reports whether owner's record is in force: the call is a repetition (L5).
-func (t *tx) completed(l *lock, owner string) (yes bool, err error) {
-	if l.recordUntil <= t.now {
-		return false, nil
-	}
-	query := fmt.Sprintf("SELECT 1 FROM %s WHERE lock_key = ? AND owner = ? AND until > ?", t.s.q.recordTable)
-	err = t.query(query, []any{[]byte(l.key), owner, t.now}, func(rows *sql.Rows) error {
-		yes = true
-		return nil
-	})
-	return yes, err
+	return s.ops.Complete(ctx, g, rec, retention, nil)
 }
 
 // Forget implements [driver.Inspector].
 func (s *Store) Forget(ctx context.Context, key string) (bool, error) {
-	if err := driver.ValidateKey(key); err != nil {
-		return false, err
-	}
-	if err := s.calls.Enter(); err != nil {
-		return false, err
-	}
-	defer s.calls.Leave()
-	had, err, answered := do(ctx, s, s.room, []string{key}, func(ctx context.Context) (had bool, err error) {
-		_, err = s.transact(ctx, []string{key}, existing, func(t *tx) error {
-			l := t.locks[0]
-			had = l.recordUntil > t.now
-			l.recordUntil = 0
-			for _, table := range []string{s.q.recordTable, s.q.versionTable} {
-				err := t.query(fmt.Sprintf("SELECT 1 FROM %s WHERE lock_key = ? AND until > ?", table), []any{[]byte(key), t.now}, func(*sql.Rows) error {
-					had = true
-					return nil
-				})
-				if err != nil {
-					return err
-				}
-				if err := t.exec(fmt.Sprintf("DELETE FROM %s WHERE lock_key = ?", table), []byte(key)); err != nil {
-					return err
-				}
-			}
-			return nil
+	return s.ops.Forget(ctx, key, func(ctx context.Context) (had bool, err error) {
+		_, err = s.transact(ctx, casstore.Aim{Keys: []string{key}}, existing, func(t *tx) (err error) {
+			had, err = t.forget(t.locks[0])
+			return err
 		})
 		return had, err
-	}, nil)
-	return had, s.conclude(ctx, "forget", key, answered, false, err)
+	})
+}
+
+// forget deletes the record and the version of a lock, and reports whether there was either.
+func (t *tx) forget(l *lock) (had bool, err error) {
+	if err := t.Settle(); err != nil {
+		return false, err
+	}
+	had, l.Record = l.Record != nil, nil
+	for _, table := range []string{t.s.q.recordTable, t.s.q.versionTable} {
+		err := t.query(fmt.Sprintf("SELECT 1 FROM %s WHERE lock_key = ? AND until > ?", table), []any{[]byte(l.Name), t.now}, func(*sql.Rows) error {
+			had = true
+			return nil
+		})
+		if err != nil {
+			return false, err
+		}
+		if err := t.exec(fmt.Sprintf("DELETE FROM %s WHERE lock_key = ?", table), []byte(l.Name)); err != nil {
+			return false, err
+		}
+	}
+	return had, nil
 }

@@ -9,55 +9,39 @@ import (
 	"github.com/keyturn/keyturn/core/driver"
 )
 
-// defaultPage is how many keys List looks for if limit is below 1.
-const defaultPage = 100
-
 // List implements [driver.Inspector]. Keys come in order. If cursor is not one of this store's,
 // the error matches driver.ErrInvalidOption.
-func (s *Store) List(ctx context.Context, prefix, cursor string, limit int) ([]driver.LockInfo, string, error) {
-	after, err := hex.DecodeString(cursor)
+func (s *Store) List(ctx context.Context, q driver.Listing) ([]driver.LockInfo, string, error) {
+	after, err := hex.DecodeString(q.Cursor)
 	if err != nil {
-		return nil, "", &driver.OptionError{Option: "List", Value: cursor, Want: "a cursor that List returned"}
+		return nil, "", &driver.OptionError{Option: "List", Value: q.Cursor, Want: "a cursor that List returned"}
 	}
-	if limit < 1 {
-		limit = defaultPage
-	}
-	limit = min(limit, keysPerQuery)
-	if err := s.calls.Enter(); err != nil {
-		return nil, "", err
-	}
-	defer s.calls.Leave()
-	type page struct {
-		infos []driver.LockInfo
-		next  string
-	}
-	p, err, answered := do(ctx, s, s.room, nil, func(ctx context.Context) (p page, err error) {
-		keys, next, err := s.used(ctx, prefix, after, limit)
-		p.next = hex.EncodeToString(next)
-		if err != nil || len(keys) == 0 {
-			return p, err
+	return s.ops.List(ctx, q, keysPerQuery, func(ctx context.Context, q driver.Listing) (infos []driver.LockInfo, next string, err error) {
+		keys, last, err := s.used(ctx, q, after)
+		if err == nil && len(keys) > 0 {
+			infos, err = s.inspect(ctx, keys)
 		}
-		p.infos, err = s.inspect(ctx, keys)
-		p.infos = slices.DeleteFunc(p.infos, driver.LockInfo.IsFree)
-		return p, err
-	}, nil)
-	return p.infos, p.next, s.conclude(ctx, "list", "", answered, false, err)
+		return infos, hex.EncodeToString(last), err
+	})
 }
 
-// used returns the first keys after the key after that begin with prefix and seem to be in use, of a page
-// of the table, and the key after which the next page begins.
-func (s *Store) used(ctx context.Context, prefix string, after []byte, limit int) (keys []string, next []byte, err error) {
+// used returns the first keys after the key after that q seems to show, of a page of the table, and the key
+// after which the next page begins.
+func (s *Store) used(ctx context.Context, q driver.Listing, after []byte) (keys []string, next []byte, err error) {
 	condition, args := "lock_key > ?", []any{after}
-	if prefix != "" {
+	if q.Prefix != "" {
 		condition += " AND lock_key >= ?"
-		args = append(args, []byte(prefix))
-		if behind := behindAll([]byte(prefix)); behind != nil {
+		args = append(args, []byte(q.Prefix))
+		if behind := behindAll([]byte(q.Prefix)); behind != nil {
 			condition += " AND lock_key < ?"
 			args = append(args, behind)
 		}
 	}
-	inUse := fmt.Sprintf("members > 0 OR record_until > %s OR owner <> '' AND until > %s", s.d.clock, s.d.clock)
-	return s.page(ctx, s.q.lockTable, condition, args, inUse, limit)
+	inUse := fmt.Sprintf("members > 0 OR owner <> '' AND until > %s", s.d.clock)
+	if q.Records {
+		inUse += " OR record_until > " + s.d.clock
+	}
+	return s.page(ctx, s.q.lockTable, condition, args, inUse, q.Limit)
 }
 
 // behindAll returns the first text after all that begin with prefix; nil: there is none.

@@ -1,10 +1,12 @@
 package sqlstore
 
 import (
+	"cmp"
+	"slices"
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
-	"github.com/keyturn/keyturn/internal/phasefair"
+	"github.com/keyturn/keyturn/internal/keystate"
 )
 
 // micros is a time by the database's clock, or a duration, in microseconds.
@@ -13,7 +15,10 @@ type micros = int64
 func toMicros(d time.Duration) micros   { return int64((d + time.Microsecond - 1) / time.Microsecond) }
 func fromMicros(m micros) time.Duration { return time.Duration(m) * time.Microsecond }
 
-// The flags of a member.
+// endOf is a moment at which something ends. It must not end earlier than was promised.
+func endOf(t time.Time) micros { return t.Add(time.Microsecond - 1).UnixMicro() }
+
+// The flags of a row.
 const (
 	partial  = 1 << iota // a part of a set that waits for the rest
 	released             // by its owner; it stays for a while (R6)
@@ -21,8 +26,8 @@ const (
 	lingerer             // a waiter whose lease may linger
 )
 
-// member is an owner that holds a key or waits for it.
-type member struct {
+// row is what the database has of a holder or a waiter.
+type row struct {
 	owner   string
 	waits   bool
 	mode    driver.Mode
@@ -40,34 +45,56 @@ type member struct {
 	trace    string
 }
 
-// Standing implements [phasefair.Member].
-func (m *member) Standing() phasefair.Standing {
-	return phasefair.Standing{Owner: m.owner, Waits: m.waits, Mode: m.mode, Permits: m.permits, Token: m.token, Arrived: m.nr}
+func (r *row) is(flag int) bool { return r.flags&flag != 0 }
+
+func (r *row) set(flag int, is bool) {
+	if is {
+		r.flags |= flag
+	}
 }
 
-func (m *member) is(flag int) bool { return m.flags&flag != 0 }
+// fill makes m the member that the row stands for.
+func (r *row) fill(m *keystate.Member) {
+	*m = keystate.Member{
+		Owner: r.owner, Waits: r.waits, Mode: r.mode, Permits: r.permits, Arrived: r.nr, Token: r.token, Reserved: r.reserved,
+		Since: time.UnixMicro(r.since), Until: time.UnixMicro(r.until), TTL: fromMicros(r.ttl),
+		Partial: r.is(partial), Released: r.is(released), Once: r.is(once), Inbox: r.inbox, Rule: r.rule, Trace: r.trace,
+	}
+	m.Linger = r.inbox != ""
+	if r.waits {
+		m.Linger = r.is(lingerer)
+	}
+}
 
-// lingers reports whether the engine of a holder may keep the lease after its release. The engine is
-// told when somebody else wants the key.
-func (m *member) lingers() bool { return !m.waits && m.inbox != "" }
+// rowOf is the row of a member as it should be.
+func rowOf(m *keystate.Member) row {
+	r := row{
+		owner: m.Owner, waits: m.Waits, mode: m.Mode, permits: m.Permits, nr: m.Arrived, token: m.Token, reserved: m.Reserved,
+		since: m.Since.UnixMicro(), until: endOf(m.Until), ttl: toMicros(m.TTL), rule: m.Rule, trace: m.Trace,
+	}
+	if m.Waits || m.Lingers() {
+		r.inbox = m.Inbox
+	}
+	r.set(partial, m.Partial)
+	r.set(released, m.Released)
+	r.set(once, m.Once)
+	r.set(lingerer, m.Waits && m.Linger)
+	return r
+}
 
-// lock is a key, with everybody who holds it or waits for it. Its rows are locked, so nobody else
-// changes them.
+// lock is a key with its rows, as they were read.
 type lock struct {
-	phasefair.Lock[*member]
-	key         string
-	last        uint64 // the greatest token given or reserved
-	arrived     uint64
-	recordUntil micros
-
-	exists bool // it has a row
-	stored stored
+	*keystate.Key
+	exists bool // it has a row of its own
+	was    lockRow
+	all    []*stored        // in the table of members
+	record *keystate.Record // nil: none was in force. Only its end is known, unless the transaction reads records
 }
 
-// stored is what the database has of a lock.
+// stored is a row of the table of members, and the Ref of its member.
 type stored struct {
-	row     lockRow
-	members map[string]member // in the table of members
+	row
+	kept bool // its member has not gone
 }
 
 // lockRow is a lock's own row. An exclusive holder stands in it, so that one statement can take
@@ -79,84 +106,62 @@ type lockRow struct {
 	through, arrived uint64
 	members          int
 	recordUntil      micros
-	holder           member
+	holder           row
+}
+
+// fill gives the key what its rows say.
+func (l *lock) fill(now micros) {
+	r := &l.was
+	l.Last, l.Mode, l.Through, l.Arrived = r.last, r.mode, r.through, r.arrived
+	if r.recordUntil > now {
+		l.Record = &keystate.Record{Until: time.UnixMicro(r.recordUntil)}
+		l.record = l.Record
+	}
+	members := make([]keystate.Member, len(l.all)+1)
+	if h := r.holder; h.owner != "" {
+		h.mode = r.mode
+		h.fill(&members[0])
+		l.Add(&members[0])
+	}
+	// In the order of the queue, where each one is added at the end.
+	slices.SortFunc(l.all, func(a, b *stored) int { return cmp.Or(cmp.Compare(a.nr, b.nr), cmp.Compare(a.token, b.token)) })
+	for i, s := range l.all {
+		m := &members[i+1]
+		s.fill(m)
+		m.Ref = s
+		l.Add(m)
+	}
 }
 
 // row is the lock's own row as it should be.
 func (l *lock) row() lockRow {
-	r := lockRow{last: l.last, mode: l.Phase.Mode, through: l.Phase.Through, arrived: l.arrived, recordUntil: l.recordUntil, members: len(l.Members)}
+	r := lockRow{
+		last: l.Last, mode: l.Mode, through: l.Through, arrived: l.Arrived, recordUntil: l.was.recordUntil, members: len(l.Holders()) + l.Waiting(),
+	}
+	if l.Record != l.record {
+		r.recordUntil = 0
+		if l.Record != nil {
+			r.recordUntil = endOf(l.Record.Until)
+		}
+	}
 	if h := l.single(); h != nil {
-		r.holder = *h
+		r.holder = rowOf(h)
 		r.holder.mode, r.holder.permits, r.holder.nr, r.holder.waits = 0, 0, 0, false
 		r.members--
 		return r
 	}
 	for _, h := range l.Holders() {
-		if r.holder.until == 0 || h.until < r.holder.until {
-			r.holder.until = h.until
+		if until := endOf(h.Until); r.holder.until == 0 || until < r.holder.until {
+			r.holder.until = until
 		}
 	}
 	return r
 }
 
 // single is the exclusive holder, or nil.
-func (l *lock) single() *member {
-	if l.Phase.Mode != driver.ModeExclusive {
-		return nil
-	}
-	for _, m := range l.Members {
-		if !m.waits {
-			return m
-		}
+func (l *lock) single() *keystate.Member {
+	if holders := l.Holders(); l.Mode == driver.ModeExclusive && len(holders) > 0 {
+		return holders[0]
 	}
 	return nil
-}
-
-// step lets those in whose turn it is.
-func (t *tx) step(l *lock) {
-	for {
-		step := l.Step(phasefair.MostPerStep)
-		l.Phase = step.Phase
-		for _, m := range step.Granted {
-			t.woken = append(t.woken, *m)
-			t.enter(l, m, min(m.ttl, toMicros(t.s.cfg.claimTime())))
-		}
-		if !step.More {
-			return
-		}
-	}
-}
-
-// enter makes m a holder for a while, under a token of its own.
-func (t *tx) enter(l *lock, m *member, term micros) {
-	m.waits, m.since, m.until = false, t.now, t.now+term
-	m.token, m.reserved = driver.NextTokens(l.last, t.clock(), m.reserved)
-	l.last = m.token + m.reserved
-	m.nr = 0
-	if !m.is(lingerer) {
-		m.inbox = ""
-	}
-	m.flags &^= once | lingerer
-	l.Sort()
-}
-
-// extend gives m another term, which its owner asked for.
-func (t *tx) extend(m *member, ttl time.Duration) {
-	m.ttl = toMicros(ttl)
-	m.until = t.now + m.ttl
-}
-
-// held is the error that says who is in the way of a request that is behind ahead others.
-func (t *tx) held(l *lock, ahead int) *driver.HeldError {
-	e := &driver.HeldError{Key: l.key, Ahead: ahead}
-	holders := l.Holders()
-	if len(holders) == 0 {
-		return e
-	}
-	last, room := phasefair.InTheWay(l.Phase.Mode, holders, func(h *member) time.Duration { return fromMicros(h.until - t.now) })
-	e.Holder, e.Trace, e.RetryAfter = last.owner, last.trace, room
-	if !last.lingers() {
-		e.HeldFor = fromMicros(t.now - last.since)
-	}
-	return e
 }

@@ -17,6 +17,9 @@ var (
 	poolerCodes = []string{"26000", "42P05"}
 )
 
+// deniedCode is for a permission that is missing. PostgreSQL names the table and not the user, MariaDB both.
+const deniedCode = "42501"
+
 // sqliteCantOpen is for a file that isn't there; sqliteError for a table that isn't, and for much else.
 const (
 	sqliteError    = 1

@@ -62,11 +62,8 @@ func (c *config) claimTime() time.Duration { return c.waiterLease / 2 }
 // [DefaultPrefix].
 func WithPrefix(prefix string) Option {
 	return func(c *config) error {
-		if !prefixes.MatchString(prefix) {
-			return &driver.OptionError{Option: "WithPrefix", Value: prefix, Want: "1 to 31 letters, digits and underscores, not a digit first"}
-		}
 		c.prefix = prefix
-		return nil
+		return driver.CheckOption(prefixes.MatchString(prefix), "WithPrefix", prefix, "1 to 31 letters, digits and underscores, not a digit first")
 	}
 }
 
@@ -76,11 +73,8 @@ func WithPrefix(prefix string) Option {
 // noticed. 300 ms to 10 min. Default [DefaultWaiterLease].
 func WithWaiterLease(d time.Duration) Option {
 	return func(c *config) error {
-		if d < minWaiterLease || d > maxWaiterLease {
-			return &driver.OptionError{Option: "WithWaiterLease", Value: d, Want: "300ms to 10m"}
-		}
 		c.waiterLease = d
-		return nil
+		return driver.CheckOption(d >= minWaiterLease && d <= maxWaiterLease, "WithWaiterLease", d, "300ms to 10m")
 	}
 }
 
@@ -90,11 +84,8 @@ func WithWaiterLease(d time.Duration) Option {
 // pause is five times as long. 10 ms to 1 min. Default [DefaultPoll].
 func WithPoll(d time.Duration) Option {
 	return func(c *config) error {
-		if d < minPoll || d > maxPoll {
-			return &driver.OptionError{Option: "WithPoll", Value: d, Want: "10ms to 1m"}
-		}
 		c.poll = d
-		return nil
+		return driver.CheckOption(d >= minPoll && d <= maxPoll, "WithPoll", d, "10ms to 1m")
 	}
 }
 
@@ -104,11 +95,8 @@ func WithPoll(d time.Duration) Option {
 // writer at a time. Default [DefaultMaxConns].
 func WithMaxConns(n int) Option {
 	return func(c *config) error {
-		if n < 1 {
-			return &driver.OptionError{Option: "WithMaxConns", Value: n, Want: "1 or more"}
-		}
 		c.conns = n
-		return nil
+		return driver.CheckOption(n >= 1, "WithMaxConns", n, "1 or more")
 	}
 }
 
@@ -117,11 +105,8 @@ func WithMaxConns(n int) Option {
 // looking, see [WithPoll].
 func WithWaker(w Waker) Option {
 	return func(c *config) error {
-		if w == nil {
-			return &driver.OptionError{Option: "WithWaker", Value: nil, Want: "a Waker"}
-		}
 		c.waker = w
-		return nil
+		return driver.CheckOption(w != nil, "WithWaker", nil, "a Waker")
 	}
 }
 
@@ -129,10 +114,7 @@ func WithWaker(w Waker) Option {
 // leases (docs/operations.md). Default slog.Default().
 func WithLogger(l *slog.Logger) Option {
 	return func(c *config) error {
-		if l == nil {
-			return &driver.OptionError{Option: "WithLogger", Value: nil, Want: "a logger"}
-		}
 		c.log = l
-		return nil
+		return driver.CheckOption(l != nil, "WithLogger", nil, "a logger")
 	}
 }

@@ -2,85 +2,53 @@ package sqlstore
 
 import (
 	"context"
+	"database/sql"
+	"fmt"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/keystate"
 )
+
+// Acquire implements [driver.Store]. A claim on a key that the owner holds in another mode gets
+// a [*driver.DeadlockError].
+func (s *Store) Acquire(ctx context.Context, req driver.Request) (driver.Grant, error) {
+	return s.ops.Acquire(ctx, req)
+}
 
 // Release implements [driver.Store].
 func (s *Store) Release(ctx context.Context, g driver.Grant) error {
-	if err := driver.CheckLease(g.Owner, g.Claims, g.TTL); err != nil {
+	if !isShort(g) {
+		return s.ops.Release(ctx, g, nil)
+	}
+	if s.batcher.enter() {
+		defer s.batcher.leave()
+		return s.ops.Release(ctx, g, func(ctx context.Context) (done, unsure bool, err error) { return s.shortRelease(ctx, g) })
+	}
+	done, unsure, err := s.releaseBatched(ctx, g)
+	if done || err != nil {
 		return err
 	}
-	if err := s.calls.Enter(); err != nil {
-		return err
-	}
-	defer s.calls.Leave()
-	short, before := isShort(g), false
-	if short {
-		if s.together.enter() {
-			defer s.together.leave()
-		} else {
-			done, unsure, answered := s.releaseTogether(ctx, g)
-			if !answered {
-				return s.silence(ctx, "release", g.Claims[0].Key)
-			}
-			if done {
-				return nil
-			}
-			short, before = false, unsure
-		}
-	}
-	type result struct {
-		unsure bool
-		loss   error // of one of the claims; the others are released (R5)
-	}
-	res, err, answered := do(ctx, s, s.room, driver.Keys(g.Claims), func(ctx context.Context) (r result, err error) {
-		if short {
-			done, unsure, err := s.shortRelease(ctx, g)
-			if done || isLocked(err) || err != nil && !passing(ctx, err) {
-				r.unsure = before
-				return r, err
-			}
-			before = before || unsure
-		}
-		unsure, err := s.transact(ctx, driver.Keys(g.Claims), existing, func(t *tx) error {
-			r.loss = nil
-			for _, c := range g.Claims {
-				err := t.release(g, c.Key)
-				if err != nil && !isVerdict(err, &err) {
-					return err
-				}
-				if r.loss == nil {
-					r.loss = err
-				}
-			}
-			return nil
-		})
-		before = before || unsure
-		r.unsure = before
-		return r, err
-	}, nil)
-	if err := s.conclude(ctx, "release", g.Claims[0].Key, answered, res.unsure, err); err != nil {
-		return err
-	}
-	if res.unsure {
-		return driver.Repeated(g, res.loss)
-	}
-	return res.loss
+	return s.ops.Release(ctx, g, func(context.Context) (done, before bool, err error) { return false, unsure, nil })
 }
 
-// release ends g's lease on key, or lets it stay.
-func (t *tx) release(g driver.Grant, key string) error {
-	l := t.lock(key)
-	m := l.Holding(g.Owner, g.Token)
-	switch {
-	case m == nil:
-		return t.lost(key, g)
-	case g.Stay > 0:
-		m.flags |= released
-		t.extend(m, g.Stay)
-	default:
-		l.Remove(m)
-	}
-	return nil
+// Downgrade implements [driver.Store].
+func (s *Store) Downgrade(ctx context.Context, g driver.Grant) error { return s.ops.Downgrade(ctx, g) }
+
+// ForceRelease implements [driver.Inspector]. Owners can learn the reason for an hour.
+func (s *Store) ForceRelease(ctx context.Context, key, reason string, only ...driver.Holder) ([]driver.Holder, error) {
+	return s.ops.ForceRelease(ctx, key, reason, only...)
+}
+
+// explain finds out whether owner has lost a lease by force.
+func (s *Store) explain(ctx context.Context, owner string, loss *driver.LeaseLostError) error {
+	query := fmt.Sprintf("SELECT token, reason FROM %s WHERE lock_key = ? AND owner = ? AND until > %s", s.q.forcedTable, s.d.clock)
+	return s.query(ctx, query, []any{[]byte(loss.Key), owner}, nil, func(rows *sql.Rows) error {
+		var token uint64
+		var reason []byte
+		err := rows.Scan(&token, &reason)
+		if err == nil {
+			keystate.Explain(loss, token, string(reason))
+		}
+		return err
+	})
 }

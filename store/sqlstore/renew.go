@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/casstore"
+	"github.com/keyturn/keyturn/internal/keystate"
 )
 
 // claimsPerRenewal is how many claims are renewed in one transaction, or by one statement.
@@ -32,7 +34,7 @@ func (s *Store) Renew(ctx context.Context, grants []driver.Grant) []error {
 	}
 	for _, same := range plain {
 		for batch := range slices.Chunk(same, claimsPerRenewal) {
-			s.renewTogether(ctx, grants, batch, errs)
+			s.renewPlain(ctx, grants, batch, errs)
 		}
 	}
 	var batch []int
@@ -50,14 +52,14 @@ func (s *Store) Renew(ctx context.Context, grants []driver.Grant) []error {
 	return errs
 }
 
-// renewTogether renews a batch of plain leases with one statement. What it leaves undone, transactions
+// renewPlain renews a batch of plain leases with one statement. What it leaves undone, transactions
 // decide.
-func (s *Store) renewTogether(ctx context.Context, grants []driver.Grant, batch []int, errs []error) {
+func (s *Store) renewPlain(ctx context.Context, grants []driver.Grant, batch []int, errs []error) {
 	these := make([]driver.Grant, len(batch))
 	for n, i := range batch {
 		these[n] = grants[i]
 	}
-	renewed, err, answered := do(ctx, s, s.renewals, nil, func(ctx context.Context) ([]bool, error) { return s.renewPlainly(ctx, these) }, nil)
+	renewed, err, answered := do(ctx, s, s.renewals, nil, func(ctx context.Context) ([]bool, error) { return s.renewStatement(ctx, these) }, nil)
 	var rest []int
 	for n, i := range batch {
 		if err != nil || !answered || !renewed[n] {
@@ -88,113 +90,52 @@ func (s *Store) renewIn(ctx context.Context, mode rowMode, grants []driver.Grant
 	}
 	slices.Sort(keys)
 	keys = slices.Compact(keys)
-	room, waitsFor := s.renewals, []string(nil)
+	by, waitsFor := s.renewals, []string(nil)
 	if mode == existing {
-		room, waitsFor = s.room, keys
+		by, waitsFor = s.workers, keys
 	}
-	verdicts, err, answered := try(ctx, s, room, waitsFor, func(ctx context.Context) ([]error, error) {
+	verdicts, err, answered := try(ctx, s, by, waitsFor, func(ctx context.Context) ([]error, error) {
 		verdicts := make([]error, len(batch))
-		_, err := s.transact(ctx, keys, mode, func(t *tx) error {
+		_, err := s.transact(ctx, casstore.Aim{Keys: keys}, mode, func(t *tx) error {
 			for n, i := range batch {
-				err := t.renew(grants[i])
-				if verdicts[n] = err; err != nil && !isVerdict(err, &verdicts[n]) {
-					return err
-				}
+				verdicts[n] = t.renew(&grants[i])
 			}
 			return nil
 		})
-		return verdicts, err
+		return verdicts, s.explainAll(ctx, grants, batch, verdicts, err)
 	}, nil)
 	for n, i := range batch {
 		switch {
-		case !answered:
-			errs[i] = s.silence(ctx, "renew", grants[i].Claims[0].Key)
-		case err != nil:
-			errs[i] = failure("renew", grants[i].Claims[0].Key, err)
-		default:
+		case answered && err == nil:
 			errs[i] = verdicts[n]
+		case errors.Is(err, ErrReplaced):
+			errs[i] = &driver.LeaseLostError{Key: grants[i].Claims[0].Key, Token: grants[i].Token, Reason: driver.LossTaken}
+		default:
+			errs[i] = failure("renew", grants[i].Claims[0].Key, err)
 		}
 	}
 }
 
-// isVerdict reports whether err is for the caller, and sets to to it.
-func isVerdict(err error, to *error) bool {
-	var v verdict
-	if errors.As(err, &v) {
-		*to = v.error
-		return true
-	}
-	return false
-}
-
-// renew extends all claims of g, or none.
-func (t *tx) renew(g driver.Grant) error {
-	if t.skips(g.Claims) {
-		return verdict{errSkipped}
-	}
-	members, err := t.mine(g, func(_ *lock, m *member, c driver.Claim) bool {
-		return !m.is(released) && g.Token != 0 && m.mode == c.Mode &&
-			!(g.Borrowed && (toMicros(g.TTL) > m.ttl || g.HandOffs > m.reserved))
-	})
-	if err != nil {
-		return err
-	}
-	for _, m := range members {
-		if g.Borrowed {
-			m.until = max(m.until, t.now+toMicros(g.TTL))
-		} else {
-			t.extend(m, g.TTL)
+// explainAll finds out which of the leases of a batch were lost by force.
+func (s *Store) explainAll(ctx context.Context, grants []driver.Grant, batch []int, verdicts []error, err error) error {
+	for n, i := range batch {
+		if loss := (*driver.LeaseLostError)(nil); err == nil && errors.As(verdicts[n], &loss) {
+			err = s.explain(ctx, grants[i].Owner, loss)
 		}
 	}
-	return nil
+	return err
 }
 
-// Downgrade implements [driver.Store].
-func (s *Store) Downgrade(ctx context.Context, g driver.Grant) error {
-	return s.about(ctx, "downgrade", g, s.renewals, func(t *tx) error {
-		isDowngrade := func(m *member, c driver.Claim) bool {
-			return m.mode == driver.ModeExclusive && c.Mode == driver.ModeShared
+// renew renews one grant of a batch. The batch may have several on the same keys.
+func (t *tx) renew(g *driver.Grant) error {
+	st := keystate.State{Now: t.Now, Rules: t.Rules}
+	for _, c := range g.Claims {
+		if t.skipped[c.Key] {
+			return errSkipped
 		}
-		members, err := t.mine(g, func(_ *lock, m *member, c driver.Claim) bool {
-			return !m.is(released) && g.Token != 0 && (m.mode == c.Mode || isDowngrade(m, c))
-		})
-		if err != nil {
-			return err
-		}
-		for i, m := range members {
-			t.extend(m, g.TTL)
-			if c := g.Claims[i]; isDowngrade(m, c) {
-				l := t.lock(c.Key)
-				m.mode, l.Phase = c.Mode, l.Downgraded()
-				m.inbox = "" // a shared lease does not linger
-			}
-		}
-		return nil
-	})
-}
-
-// about runs decide in a transaction on the keys of a grant.
-func (s *Store) about(ctx context.Context, op string, g driver.Grant, room *room, decide func(*tx) error) error {
-	if err := driver.CheckLease(g.Owner, g.Claims, g.TTL); err != nil {
-		return err
+		st.Keys = append(st.Keys, t.lock(c.Key).Key)
 	}
-	if err := s.calls.Enter(); err != nil {
-		return err
-	}
-	defer s.calls.Leave()
-	unsure, err, answered := do(ctx, s, room, driver.Keys(g.Claims), func(ctx context.Context) (bool, error) {
-		return s.transact(ctx, driver.Keys(g.Claims), existing, decide)
-	}, nil)
-	return s.conclude(ctx, op, g.Claims[0].Key, answered, unsure, err)
-}
-
-// conclude makes the caller's error of what came of a transaction.
-func (s *Store) conclude(ctx context.Context, op, key string, answered, _ bool, err error) error {
-	switch {
-	case !answered:
-		return s.silence(ctx, op, key)
-	case err == nil, errors.Is(err, driver.ErrLeaseLost), errors.Is(err, driver.ErrHeld), errors.Is(err, driver.ErrResultNotKept):
-		return err
-	}
-	return failure(op, key, err)
+	err := st.Renew(g)
+	t.Woken = append(t.Woken, st.Woken...)
+	return err
 }

@@ -9,9 +9,9 @@ import (
 	"github.com/keyturn/keyturn/core/driver"
 )
 
-// renewPlainly renews leases on one exclusive claim each, with one statement for all of them, and says
+// renewStatement renews leases on one exclusive claim each, with one statement for all of them, and says
 // which of them it has renewed. It waits for no row that another transaction has locked.
-func (s *Store) renewPlainly(ctx context.Context, grants []driver.Grant) (renewed []bool, err error) {
+func (s *Store) renewStatement(ctx context.Context, grants []driver.Grant) (renewed []bool, err error) {
 	renewed = make([]bool, len(grants))
 	if s.d == &mysql {
 		if !s.mariaDB {
@@ -54,7 +54,7 @@ func (s *Store) renewPlainly(ctx context.Context, grants []driver.Grant) (renewe
 func (d *dialect) renewing(lock string) (all string, each func(n int) string) {
 	set := fmt.Sprintf("SET until = %s + ?, ttl = ?", d.clock)
 	inForce := fmt.Sprintf("l.until > %s AND l.flags = 0 AND l.mode = 0%s", d.clock, d.commits)
-	// The keys are named apart, because no index serves three columns at once. Every row is looked up by
+	// The keys are named separately, because no index serves three columns at once. Every row is looked up by
 	// its key: a join would read all of a table that is small, or that is not much larger than the batch.
 	named := func(n int, values string) string {
 		return fmt.Sprintf("WHERE l.lock_key IN (%s) AND (l.lock_key, l.owner, l.token) IN (%s%s) AND %s",

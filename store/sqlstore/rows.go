@@ -7,6 +7,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
+
+	"github.com/keyturn/keyturn/internal/keystate"
 )
 
 const (
@@ -48,7 +51,7 @@ func (s *Store) insert(ctx context.Context, keys []string) error {
 func (t *tx) open(keys []string) error {
 	d := t.s.d
 	switch {
-	case d == &postgres && len(keys) <= keysPerQuery && !t.apart && t.mode != skipping:
+	case d == &postgres && len(keys) <= keysPerQuery && !t.separate && t.mode != skipping:
 		return t.openAtOnce(keys)
 	case t.s.mariaDB && len(keys) <= keysPerQuery:
 		in, args := list(keys)
@@ -110,7 +113,7 @@ func (t *tx) openAtOnce(keys []string) error {
 	lock := t.s.q.lockRows + "(" + strings.Join(literals, ", ") + ")" + t.s.q.lockRowsAfter
 	res, err := t.conn.ExecContext(t.ctx, strings.Join(t.s.d.begin, "; ")+"; "+lock)
 	if err != nil {
-		return err
+		return t.s.denied(err)
 	}
 	n, err := res.RowsAffected()
 	t.locked = int(n)
@@ -120,7 +123,7 @@ func (t *tx) openAtOnce(keys []string) error {
 // load reads the rows of keys, which are in order.
 func (t *tx) load(keys []string) error {
 	for _, key := range keys {
-		t.locks = append(t.locks, &lock{key: key})
+		t.locks = append(t.locks, &lock{Key: &keystate.Key{Name: key}})
 	}
 	for chunk := range slices.Chunk(keys, keysPerQuery) {
 		in, args := list(chunk)
@@ -134,7 +137,7 @@ func (t *tx) load(keys []string) error {
 	var none []string
 	for _, l := range t.locks {
 		if !l.exists {
-			none = append(none, l.key)
+			none = append(none, l.Name)
 		}
 	}
 	switch {
@@ -143,9 +146,15 @@ func (t *tx) load(keys []string) error {
 	case t.mode == creating && len(none) > 0:
 		return missing{none}
 	}
+	t.State = keystate.State{Now: time.UnixMicro(t.now), Rules: &t.s.rules}
 	for _, l := range t.locks {
-		l.Members = slices.DeleteFunc(l.Members, func(m *member) bool { return m.until <= t.now })
-		l.Sort()
+		l.fill(t.now)
+		t.Keys = append(t.Keys, l.Key)
+		if t.records && l.Record != nil {
+			if err := t.loadRecord(l); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
 }
@@ -154,9 +163,9 @@ func (t *tx) load(keys []string) error {
 func (t *tx) leaveOut() {
 	t.skipped = make(map[string]bool)
 	t.locks = slices.DeleteFunc(t.locks, func(l *lock) bool {
-		skip := l.exists && !t.own[l.key]
+		skip := l.exists && !t.own[l.Name]
 		if skip {
-			t.skipped[l.key] = true
+			t.skipped[l.Name] = true
 		}
 		return skip
 	})
@@ -164,7 +173,7 @@ func (t *tx) leaveOut() {
 
 // scan reads a row of [statements.load]: a lock with one of its members, if it has any.
 func (t *tx) scan(rows *sql.Rows) error {
-	key, r, m, now, err := readRow(rows)
+	key, was, m, now, err := readRow(rows)
 	if err != nil {
 		return err
 	}
@@ -173,29 +182,15 @@ func (t *tx) scan(rows *sql.Rows) error {
 		return nil // none of the keys has a row
 	}
 	l := t.lock(key)
-	if !l.exists {
-		l.exists, l.stored.row = true, r
-		l.last, l.arrived, l.recordUntil = r.last, r.arrived, r.recordUntil
-		l.Phase.Mode, l.Phase.Through = r.mode, r.through
-		if r.holder.owner != "" {
-			h := r.holder
-			h.mode = r.mode
-			l.Members = append(l.Members, &h)
-		}
+	l.exists, l.was = true, was
+	if m.owner != "" {
+		l.all = append(l.all, &stored{row: m})
 	}
-	if m.owner == "" {
-		return nil
-	}
-	if l.stored.members == nil {
-		l.stored.members = make(map[string]member)
-	}
-	l.stored.members[m.owner] = m
-	l.Members = append(l.Members, &m)
 	return nil
 }
 
 // readRow reads the clock, a lock and a member. more are the destinations of further columns.
-func readRow(rows *sql.Rows, more ...any) (key string, r lockRow, m member, now micros, err error) {
+func readRow(rows *sql.Rows, more ...any) (key string, r lockRow, m row, now micros, err error) {
 	var name, rule, trace, memberKey, memberRule, memberTrace []byte
 	var waits int
 	h := &r.holder

@@ -15,22 +15,22 @@ import (
 // enough for these: its WHERE says what has to be true, and the row's lock makes it atomic. If it
 // changes nothing, the request goes on as a transaction, which can tell why.
 
-// shortly are the statements for such requests.
-type shortly struct {
+// shortStatements are the statements for such requests.
+type shortStatements struct {
 	grant, grantOnce string // a key that is free; grantOnce: and has no record
 	confirm          string // asked again by the owner
 	release          string
-	together         string // several of them; "": one by one
+	batch            string // several of them; "": one by one
 }
 
 // maxLead is as many tokens as may be reserved ahead of the clock.
 var maxLead = toMicros(driver.MaxLead)
 
-func (d *dialect) shortly(prefix string) shortly {
+func (d *dialect) shortStatements(prefix string) shortStatements {
 	lock := prefix + "lock"
 	free := fmt.Sprintf("l.members = 0 AND (l.owner = '' OR l.until <= %s)", d.clock)
 	noRecord := fmt.Sprintf(" AND l.record_until <= %s", d.clock)
-	s := shortly{
+	s := shortStatements{
 		confirm: fmt.Sprintf("UPDATE %s SET until = %s + ?, ttl = ?%s WHERE lock_key = ? AND owner = ? AND until > %s AND mode = 0 AND flags = 0",
 			lock, d.clock, d.bound, d.clock),
 		release: fmt.Sprintf("%sUPDATE %s SET owner = '', until = 0, flags = 0%s WHERE lock_key = ? AND owner = ? AND token = ? AND until > %s AND members = 0%s",
@@ -59,7 +59,7 @@ func (d *dialect) shortly(prefix string) shortly {
 		"until = %s + excluded.ttl, since = %s, ttl = excluded.ttl, flags = 0, rule = excluded.rule, trace = excluded.trace WHERE ",
 		token, reserved, token, reserved, d.clock, d.clock)
 	// With a record in force, a transaction decides: it is the same statement for all.
-	s.together = d.together(lock, free+noRecord, update+free+noRecord)
+	s.batch = d.batch(lock, free+noRecord, update+free+noRecord)
 	insert += update
 	s.grant = insert + free + " RETURNING token, reserved"
 	s.grantOnce = insert + free + noRecord + " RETURNING token, reserved"
@@ -85,13 +85,13 @@ func isPlain(claims []driver.Claim) bool {
 // to decide.
 func (a *acquisition) short(ctx context.Context) (g driver.Grant, ok bool, err error) {
 	s, sent := a.s, time.Now()
-	g = driver.Grant{Owner: a.req.Owner, Claims: a.req.Claims, TTL: a.req.TTL, Since: sent}
-	key, ttl := []byte(a.req.Claims[0].Key), toMicros(a.req.TTL)
+	g = driver.Grant{Owner: a.Owner, Claims: a.Claims, TTL: a.TTL, Since: sent}
+	key, ttl := []byte(a.Claims[0].Key), toMicros(a.TTL)
 	if a.asked { // in the queue, or after an attempt without an answer
 		if !s.d.returning {
 			return g, false, nil
 		}
-		err = s.queryOnce(ctx, true, s.q.confirm, []any{ttl, ttl, key, a.req.Owner}, func(rows *sql.Rows) error {
+		err = s.queryOnce(ctx, true, s.q.confirm, []any{ttl, ttl, key, a.Owner}, func(rows *sql.Rows) error {
 			ok = true
 			var members, lingers int
 			err := rows.Scan(&g.Token, &g.HandOffs, &members, &lingers)
@@ -101,13 +101,13 @@ func (a *acquisition) short(ctx context.Context) (g driver.Grant, ok bool, err e
 		return g, ok, err
 	}
 	statement := s.q.grant
-	if a.once {
+	if a.Once {
 		statement = s.q.grantOnce
 	}
-	wanted := a.wanted()
+	reserve := a.reserve()
 	if !s.d.returning {
 		res, err := s.execResult(ctx, statement, []any{
-			a.req.Owner, wanted, ttl, ttl, []byte(a.req.Rule), []byte(a.req.Trace), wanted, wanted, key,
+			a.Owner, reserve, ttl, ttl, []byte(a.Rule), []byte(a.Trace), reserve, reserve, key,
 		})
 		if err != nil {
 			return g, false, err
@@ -119,10 +119,10 @@ func (a *acquisition) short(ctx context.Context) (g driver.Grant, ok bool, err e
 		g.Token, g.HandOffs = uint64(id)/packed, uint64(id)%packed
 		return g, err == nil, err
 	}
-	inbox := a.ownInbox()
+	inbox := a.lingerInbox()
 	g.Lingers = inbox != ""
 	err = s.queryOnce(ctx, true, statement, []any{
-		key, wanted, a.req.Owner, inbox, wanted, ttl, ttl, []byte(a.req.Rule), []byte(a.req.Trace),
+		key, reserve, a.Owner, inbox, reserve, ttl, ttl, []byte(a.Rule), []byte(a.Trace),
 	}, func(rows *sql.Rows) error {
 		ok = true
 		return rows.Scan(&g.Token, &g.HandOffs)
@@ -130,31 +130,32 @@ func (a *acquisition) short(ctx context.Context) (g driver.Grant, ok bool, err e
 	return g, ok, err
 }
 
-// wanted is how many tokens a request wants to have reserved.
-func (a *acquisition) wanted() int64 { return min(int64(min(a.req.HandOffs, packed)), maxLead) }
+// reserve is how many tokens a request wants to have reserved.
+func (a *acquisition) reserve() int64 { return min(int64(min(a.HandOffs, packed)), maxLead) }
 
-// ownInbox is where messages will reach this process while the lease lingers; "": it does not.
-func (a *acquisition) ownInbox() string {
-	if a.mayLinger() {
-		return a.s.inbox()
+// lingerInbox is where messages will reach this process while the lease lingers; "": it does not.
+func (a *acquisition) lingerInbox() string {
+	if a.Linger {
+		return a.Inbox
 	}
 	return ""
 }
 
-// askTogether asks together with others. It reports false if a transaction has to decide.
-func (a *acquisition) askTogether(ctx context.Context) (g driver.Grant, ok bool, err error) {
-	inbox := a.ownInbox()
-	g = driver.Grant{Owner: a.req.Owner, Claims: a.req.Claims, TTL: a.req.TTL, Since: time.Now(), Lingers: inbox != ""}
-	key, ttl := a.req.Claims[0].Key, toMicros(a.req.TTL)
-	r := &plainly{
-		key: key, late: a.late,
-		row: []any{[]byte(key), a.req.Owner, inbox, a.wanted(), ttl, []byte(a.req.Rule), []byte(a.req.Trace)},
+// askBatched asks in a batch. It reports false if a transaction has to decide.
+func (a *acquisition) askBatched(ctx context.Context) (g driver.Grant, ok bool, err error) {
+	inbox := a.lingerInbox()
+	g = driver.Grant{Owner: a.Owner, Claims: a.Claims, TTL: a.TTL, Since: time.Now(), Lingers: inbox != ""}
+	key, ttl := a.Claims[0].Key, toMicros(a.TTL)
+	r := &batched{
+		key: key, late: a.takeBack,
+		row: []any{[]byte(key), a.Owner, inbox, a.reserve(), ttl, []byte(a.Rule), []byte(a.Trace)},
 	}
-	a.sent = true
-	if !a.s.together.ask(ctx, r) {
-		return g, false, &waitloop.Unanswered{Err: a.s.silence(ctx, "acquire", key)}
+	a.sent.Store(true)
+	if !a.s.batcher.ask(ctx, r) {
+		return g, false, &waitloop.Unanswered{Err: failure("acquire", key, a.s.silence(ctx, []string{key}))}
 	}
-	a.asked, a.tried, a.sent = true, true, r.unsure
+	a.asked, a.tried = true, true
+	a.sent.Store(r.unsure)
 	a.lost.Store(r.unsure)
 	g.Token, g.HandOffs = r.token, r.reserved
 	return g, r.done, nil
@@ -163,22 +164,36 @@ func (a *acquisition) askTogether(ctx context.Context) (g driver.Grant, ok bool,
 // isShort reports whether one statement may do a release.
 func isShort(g driver.Grant) bool { return isPlain(g.Claims) && g.Token != 0 && g.Stay == 0 }
 
-// shortRelease releases a key that nobody waits for with one statement. If it returns false, a
-// transaction has to decide; unsure says that the key may be released nevertheless.
+// shortRelease releases a key that nobody waits for with one statement. If it returns false without an
+// error, a transaction has to decide; unsure says that the key may be released nevertheless.
 func (s *Store) shortRelease(ctx context.Context, g driver.Grant) (done, unsure bool, err error) {
 	res, err := s.execResult(ctx, s.q.release, []any{[]byte(g.Claims[0].Key), g.Owner, int64(g.Token)})
-	if err != nil {
-		return false, judge(err) == broken, err
+	if err == nil {
+		n, _ := res.RowsAffected()
+		return n == 1, false, nil
 	}
-	n, err := res.RowsAffected()
-	return n == 1, false, err
+	unsure = judge(err) == broken
+	if !isLocked(err) && passing(ctx, err) {
+		err = nil
+	}
+	return false, unsure, err
 }
 
-// releaseTogether does so together with others. It reports that it was not answered if ctx ends first.
-func (s *Store) releaseTogether(ctx context.Context, g driver.Grant) (done, unsure, answered bool) {
-	r := &plainly{key: g.Claims[0].Key, release: true, row: []any{[]byte(g.Claims[0].Key), g.Owner, int64(g.Token)}}
-	answered = s.together.ask(ctx, r)
-	return answered && r.done, answered && r.unsure, answered
+// releaseBatched does so in a batch.
+func (s *Store) releaseBatched(ctx context.Context, g driver.Grant) (done, unsure bool, err error) {
+	if err := driver.CheckLease(g.Owner, g.Claims, g.TTL); err != nil {
+		return false, false, err
+	}
+	if err := s.calls.Enter(); err != nil {
+		return false, false, err
+	}
+	defer s.calls.Leave()
+	key := g.Claims[0].Key
+	r := &batched{key: key, release: true, row: []any{[]byte(key), g.Owner, int64(g.Token)}}
+	if !s.batcher.ask(ctx, r) {
+		return false, false, failure("release", key, s.silence(ctx, []string{key}))
+	}
+	return r.done, r.unsure, nil
 }
 
 // passing reports whether a transaction may succeed where one statement has failed with err.

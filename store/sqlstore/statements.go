@@ -12,7 +12,9 @@ type statements struct {
 	load                     string // with the list of keys in its middle
 	insert, deleteMember     string
 	upsertLock, upsertMember upsert
-	shortly
+	upsertRecord             upsert
+	upsertForced             upsert
+	shortStatements
 	renew    string           // of any number of leases; "": the statement depends on the number
 	renewAll func(int) string // of so many leases
 
@@ -49,10 +51,11 @@ func tableNamed(name string) table {
 func (d *dialect) statements(prefix string) statements {
 	q := statements{
 		lockTable: prefix + "lock", memberTable: prefix + "member", recordTable: prefix + "record",
-		forcedTable: prefix + "forced", versionTable: prefix + "version", shortly: d.shortly(prefix),
+		forcedTable: prefix + "forced", versionTable: prefix + "version", shortStatements: d.shortStatements(prefix),
 	}
 	lock, member := tableNamed("lock"), tableNamed("member")
 	q.upsertLock, q.upsertMember = d.upsertInto(prefix, lock), d.upsertInto(prefix, member)
+	q.upsertRecord, q.upsertForced = d.upsertInto(prefix, tableNamed("record")), d.upsertInto(prefix, tableNamed("forced"))
 	q.lockRows = "SELECT lock_key FROM " + q.lockTable + " WHERE lock_key IN "
 	q.lockRowsAfter = " ORDER BY lock_key FOR UPDATE"
 	q.load = "SELECT c.us, " + strings.Join(slices.Concat(lock.fields("l"), member.fields("m")), ", ") + " FROM (SELECT " + d.clock +

@@ -4,33 +4,39 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"sync/atomic"
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/casstore"
+	"github.com/keyturn/keyturn/internal/keystate"
 	"github.com/keyturn/keyturn/internal/lifetime"
 )
 
 // Store implements [driver.Store] with every optional part. Make one with [New]. It is safe for
 // concurrent use.
 type Store struct {
+	ops     casstore.Store
+	rules   keystate.Rules
 	db      *sql.DB
 	d       *dialect
 	cfg     config
-	looked  looked // before that, no request is sent; what follows is known afterwards
+	client  *Client // of PostgreSQL; nil: none is linked
+	checked checked // before that, no request is sent; what follows is known afterwards
 	q       statements
 	prefix  string // of the tables' names, with their schema
+	user    string // of PostgreSQL
 	mariaDB bool   // not MySQL itself
 
-	room     *room // for everything except renewals
-	renewals *room
+	workers  *workers // for everything except renewals
+	renewals *workers
 	stuck    *stuck
-	places   *places
-	together *together
-	door     *door // of a SQLite file; nil: none
+	waiters  *waiters
+	batcher  *batcher
+	file     *file      // of SQLite; nil: none
+	gate     *writeGate // of that file; nil: none
 
-	wanted atomic.Pointer[func(key, owner string)] // the engine's; nil: leases don't linger
-	health health                                  // of the messages
+	wanted casstore.Wanted
+	health health // of the messages
 
 	life   context.Context // ends when Close begins, and ends all waits
 	end    context.CancelFunc
@@ -61,25 +67,48 @@ func New(ctx context.Context, db *sql.DB, d Dialect, opts ...Option) (*Store, er
 	}
 	s := &Store{
 		db: db, d: d.dialect, cfg: cfg,
-		room: newRoom(d.most(cfg.conns)), renewals: newRoom(1), stuck: newStuck(),
+		workers: newWorkers(d.most(cfg.conns)), renewals: newWorkers(1), stuck: newStuck(),
 	}
-	s.looked.s, s.looked.now = s, make(chan struct{}, 1)
+	if s.d == &postgres {
+		s.client = client()
+	}
+	s.checked.s, s.checked.now = s, make(chan struct{}, 1)
 	s.name(cfg.prefix)
 	s.life, s.end = context.WithCancel(context.Background())
 	s.hard, s.cancel = context.WithCancel(context.Background())
-	s.places, s.together = newPlaces(s), newTogether(s)
-	s.health.waker = cfg.waker
+	s.ops = casstore.Store{Backend: s.backend(), Calls: &s.calls, Life: s.life, Hard: s.hard, Left: cfg.waiterLease}
+	s.rules = keystate.Rules{Term: cfg.claimTime(), Place: cfg.waiterLease}
+	s.waiters, s.batcher = newWaiters(s), newBatcher(s)
+	s.health.waker, s.health.log = cfg.waker, cfg.log
 	later := func(err error) { cfg.log.Error("sqlstore: the database answers now, and cannot be used", "error", err) }
-	if err := s.calls.Open(ctx, s.life, s.looked.at, later); err != nil {
+	if err := s.calls.Open(ctx, s.life, s.checked.at, later); err != nil {
 		_ = s.Close()
 		return nil, err
 	}
 	if s.d == &sqlite {
-		s.door = newDoor(ctx, s)
+		s.file = fileOf(ctx, s)
+		s.gate = newWriteGate(s.file)
 	}
 	s.calls.Go(s.sweep)
-	s.listen()
+	if cfg.waker != nil {
+		s.calls.Go(s.listen)
+	}
 	return s, nil
+}
+
+// backend is the store as package casstore sees it.
+func (s *Store) backend() casstore.Backend {
+	return casstore.Backend{
+		Check: driver.CheckLease, Acquire: s.acquire, Explain: s.explain, Show: s.inspect, Failure: failure,
+		// A key without a row has nothing that such a decision could change.
+		Transact: func(ctx context.Context, a casstore.Aim, decide func(*keystate.State) error) (unsure bool, err error) {
+			return s.transact(ctx, a, existing, func(t *tx) error { return decide(&t.State) })
+		},
+		Run: func(ctx context.Context, keys []string, work func(context.Context) error, late func()) (err error, answered bool) {
+			_, err, answered = do(ctx, s, s.workers, keys, func(ctx context.Context) (struct{}, error) { return struct{}{}, work(ctx) }, late)
+			return err, answered
+		},
+	}
 }
 
 // Describe implements [driver.Store]. The name is "postgres", "mysql" or "sqlite". With a [Waker],
@@ -94,7 +123,7 @@ func (s *Store) Describe() driver.Description {
 		TTLs: driver.TTLs{Least: 100 * time.Millisecond},
 	}
 	if s.cfg.waker != nil {
-		d.OnWanted, d.OnImpaired, d.Identity = s.onWanted, s.health.watch, s.identity
+		d.OnWanted, d.OnImpaired, d.Identity = s.wanted.On, s.health.watch, s.identity
 	}
 	return d
 }
@@ -106,7 +135,7 @@ func (s *Store) Close() error {
 	return s.calls.Close(func() error {
 		s.end()
 		err := s.calls.Drain("sqlstore", func() {
-			s.door.close()
+			s.gate.close()
 			s.closePool()
 		})
 		s.cancel()

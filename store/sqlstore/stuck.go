@@ -7,10 +7,10 @@ import (
 )
 
 // stuck knows the keys whose rows another transaction keeps locked: an administrator's, or that of a
-// process that was stopped. Requests for such a key take turns, and all such keys share one place, so
-// they leave the connections of the room to the other keys.
+// process that was stopped. Requests for such a key take turns, and all such keys share one slot, so
+// they leave the connections to the other keys.
 type stuck struct {
-	place chan struct{}
+	slot chan struct{}
 
 	mu    sync.Mutex
 	byKey map[string]*stuckKey
@@ -27,7 +27,7 @@ type stuckKey struct {
 const forgetStuck = time.Minute
 
 func newStuck() *stuck {
-	return &stuck{place: make(chan struct{}, 1), byKey: make(map[string]*stuckKey)}
+	return &stuck{slot: make(chan struct{}, 1), byKey: make(map[string]*stuckKey)}
 }
 
 // turns are those of stuck keys that a request has taken.
@@ -57,7 +57,7 @@ func (s *stuck) enter(ctx context.Context, keys []string) (taken turns, ok bool)
 			return nil, false
 		}
 	}
-	if len(taken) > 0 && !take(s.place, nil) {
+	if len(taken) > 0 && !take(s.slot, nil) {
 		taken.leave()
 		return nil, false
 	}
@@ -78,9 +78,6 @@ func (s *stuck) among(keys []string) (some []*stuckKey) {
 	}
 	return some
 }
-
-// has reports whether key is stuck.
-func (s *stuck) has(key string) bool { return len(s.among([]string{key})) > 0 }
 
 // learn notes what came of an attempt at keys. Which of several is stuck, nobody says.
 func (s *stuck) learn(keys []string, err error) {

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"time"
+
+	"github.com/keyturn/keyturn/internal/casstore"
 )
 
 const (
@@ -41,11 +43,14 @@ func (s *Store) Sweep(ctx context.Context, olderThan time.Duration) error {
 		return err
 	}
 	defer s.calls.Leave()
-	err := s.looked.at(ctx)
+	err := s.checked.at(ctx)
 	if err == nil {
 		err = s.sweepOver(ctx, fmt.Sprintf("%s - %d", s.d.clock, max(0, toMicros(olderThan))))
 	}
-	return s.conclude(ctx, "sweep", "", ctx.Err() == nil, false, err)
+	if err == nil {
+		return nil
+	}
+	return failure("sweep", "", err)
 }
 
 // sweepOver deletes what has ended before the moment that the expression over stands for.
@@ -53,7 +58,7 @@ func (s *Store) sweepOver(ctx context.Context, over string) error {
 	ended := "until < " + over
 	// Members count in the row of their lock, so they go with it locked.
 	err := s.sweepTable(ctx, s.q.memberTable, ended, func(ctx context.Context, keys []string) error {
-		_, err := s.transact(ctx, keys, creating, func(*tx) error { return nil })
+		_, err := s.transact(ctx, casstore.Aim{Keys: keys}, creating, func(t *tx) error { return t.Settle() })
 		return err
 	})
 	for _, t := range []struct{ table, condition string }{
@@ -77,7 +82,7 @@ func (s *Store) sweepOver(ctx context.Context, over string) error {
 // sweepTable calls remove for those keys of a table whose rows fit condition, a few at a time.
 func (s *Store) sweepTable(ctx context.Context, table, condition string, remove func(context.Context, []string) error) error {
 	for after := []byte{}; after != nil; {
-		next, err, answered := do(ctx, s, s.room, nil, func(ctx context.Context) ([]byte, error) {
+		next, err, _ := do(ctx, s, s.workers, nil, func(ctx context.Context) ([]byte, error) {
 			keys, next, err := s.page(ctx, table, "lock_key > ?", []any{after}, condition, sweepRows)
 			if len(keys) > 0 && err == nil {
 				err = remove(ctx, keys)
@@ -87,7 +92,7 @@ func (s *Store) sweepTable(ctx context.Context, table, condition string, remove 
 		if isLocked(err) {
 			err = nil // whoever has the row uses it
 		}
-		if err != nil || !answered {
+		if err != nil {
 			return err
 		}
 		after = next

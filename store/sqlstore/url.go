@@ -36,34 +36,52 @@ func init() {
 
 // open makes a store that closes its pool.
 func (d database) open(ctx context.Context, u *storeurl.URL) (driver.Store, error) {
-	db, opts, err := d.pool(u, false)
+	at, err := d.read(u, false)
 	if err != nil {
 		return nil, err
 	}
-	s, err := New(ctx, db, d.dialect, append(opts, ownsPool())...)
+	db, err := d.pool(at)
 	if err != nil {
-		_ = db.Close() // a store closes it after its last statement; after an invalid option there is none
 		return nil, err
+	}
+	opts := append(at.opts, ownsPool())
+	if at.wakes {
+		waker, err := client().Listen(at.source)
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("%w: %w", storeurl.ErrInvalidURL, err), db.Close())
+		}
+		opts = append(opts, WithWaker(waker))
+	}
+	s, err := New(ctx, db, d.dialect, opts...) // the options are valid, so it closes what is its own
+	if err != nil {
+		return nil, err
+	}
+	if d.dialect == Postgres && client() == nil {
+		s.cfg.log.Info("sqlstore: no messages: waiters look for their turn. Import "+pgwake+" to have messages wake them", "every", s.cfg.poll)
 	}
 	return s, nil
 }
 
 // prepare makes the tables.
 func (d database) prepare(ctx context.Context, u *storeurl.URL) error {
-	db, opts, err := d.pool(u, true)
+	at, err := d.read(u, true)
 	if err != nil {
 		return err
 	}
-	return errors.Join(Migrate(ctx, db, d.dialect, opts...), db.Close())
+	db, err := d.pool(at)
+	if err != nil {
+		return err
+	}
+	return errors.Join(Migrate(ctx, db, d.dialect, at.opts...), db.Close())
 }
 
 // script returns the statements that prepare would send. It needs no driver.
 func (d database) script(u *storeurl.URL) (string, error) {
-	opts, _, err := d.read(u, true)
+	at, err := d.read(u, true)
 	if err != nil {
 		return "", err
 	}
-	return Schema(d.dialect, opts...)
+	return Schema(d.dialect, at.opts...)
 }
 
 // ownsPool has Close close the pool, too.
@@ -74,45 +92,59 @@ func ownsPool() Option {
 	}
 }
 
+// target is what a URL says.
+type target struct {
+	opts   []Option
+	conns  int
+	source string // the data source name
+	wakes  bool   // messages wake the store's waiters
+}
+
 // read reads the whole URL, without any I/O.
-func (d database) read(u *storeurl.URL, prepare bool) (opts []Option, source string, err error) {
+func (d database) read(u *storeurl.URL, prepare bool) (at target, err error) {
 	p := u.Params()
 	if prefix, ok := p.String("prefix"); ok {
-		opts = append(opts, WithPrefix(prefix))
+		at.opts = append(at.opts, WithPrefix(prefix))
 	}
 	if wait, ok := p.Duration("waiter_lease"); ok {
-		opts = append(opts, WithWaiterLease(wait))
+		at.opts = append(at.opts, WithWaiterLease(wait))
 	}
 	if poll, ok := p.Duration("poll"); ok {
-		opts = append(opts, WithPoll(poll))
+		at.opts = append(at.opts, WithPoll(poll))
 	}
 	if n, ok := p.Int("max_conns"); ok {
-		opts = append(opts, WithMaxConns(n))
+		at.opts = append(at.opts, WithMaxConns(n))
 	}
-	source, err = d.source(u, p, prepare)
-	return opts, source, errors.Join(err, p.Err())
+	if d.dialect == Postgres {
+		at.wakes, err = wakes(p)
+	}
+	source, wrong := d.source(u, p, prepare)
+	if err := errors.Join(err, wrong, p.Err()); err != nil {
+		return target{}, err
+	}
+	cfg, err := configure(d.dialect, at.opts)
+	at.source, at.conns = source, cfg.conns
+	return at, err
 }
 
 // pool opens a pool, which connects when it is first used.
-func (d database) pool(u *storeurl.URL, prepare bool) (*sql.DB, []Option, error) {
-	opts, source, err := d.read(u, prepare)
-	if err != nil {
-		return nil, nil, err
+func (d database) pool(at target) (*sql.DB, error) {
+	connect := func(source string) (*sql.DB, error) {
+		name, err := d.driver(sql.Drivers())
+		if err != nil {
+			return nil, err
+		}
+		return sql.Open(name, source)
 	}
-	cfg, err := configure(d.dialect, opts)
-	if err != nil {
-		return nil, nil, err
+	if c := client(); c != nil && d.dialect == Postgres {
+		connect = c.Open
 	}
-	name, err := d.driver(sql.Drivers())
+	db, err := connect(at.source)
 	if err != nil {
-		return nil, nil, err
+		return nil, fmt.Errorf("%w: %w", storeurl.ErrInvalidURL, err)
 	}
-	db, err := sql.Open(name, source)
-	if err != nil {
-		return nil, nil, fmt.Errorf("%w: %w", storeurl.ErrInvalidURL, err)
-	}
-	db.SetMaxIdleConns(cfg.conns + 1) // as many as the store uses at once
-	return db, opts, nil
+	db.SetMaxIdleConns(at.conns + 1) // as many as the store uses at once
+	return db, nil
 }
 
 // driver chooses among the registered drivers. They are not imported here: which one a program
@@ -123,8 +155,8 @@ func (d database) driver(registered []string) (string, error) {
 			return name, nil
 		}
 	}
-	return "", fmt.Errorf("%w: the program imports no driver of database/sql for %s that is called %s, such as %s",
-		storeurl.ErrInvalidURL, d.dialect, strings.Join(d.drivers, " or "), d.example)
+	return "", fmt.Errorf("the program imports no driver of database/sql for %s that is called %s, such as %s",
+		d.dialect, strings.Join(d.drivers, " or "), d.example)
 }
 
 // postgresSource makes the form of key = 'value', which takes several hosts, unlike a URL.

@@ -49,9 +49,23 @@ func TestSources(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		d := map[string]database{"postgres": {source: postgresSource}, "mysql": {source: mysqlSource}, "sqlite": {source: sqliteSource}}[u.Scheme]
-		if _, got, err := d.read(u, false); err != nil || got != want {
-			t.Errorf("%s: %v\n%s, want\n%s", text, err, got, want)
+		d := map[string]database{"postgres": {dialect: Postgres, source: postgresSource}, "mysql": {dialect: MySQL, source: mysqlSource}, "sqlite": {dialect: SQLite, source: sqliteSource}}[u.Scheme]
+		if got, err := d.read(u, false); err != nil || got.source != want {
+			t.Errorf("%s: %v\n%s, want\n%s", text, err, got.source, want)
+		}
+	}
+}
+
+// Messages are wanted, and the program does not import what receives them.
+func TestURLWakerOfNobody(t *testing.T) {
+	for text, want := range map[string]string{
+		"postgres://h/db?waker=on":    "imports github.com/keyturn/keyturn/pgx/pgwake",
+		"postgres://h/db?waker=maybe": "one of on, off",
+		"mysql://h/db?waker=off":      `there is no parameter "waker"`,
+	} {
+		_, err := storeurl.Open(t.Context(), text)
+		if !errors.Is(err, storeurl.ErrInvalidURL) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", text, err)
 		}
 	}
 }

@@ -5,8 +5,6 @@ import (
 	"database/sql"
 	"fmt"
 	"time"
-
-	"github.com/keyturn/keyturn/core/driver"
 )
 
 // Columns have no room for the upper half of uint64. So they keep version 0 as the smallest
@@ -18,25 +16,14 @@ const signBit = 1 << 63
 
 // Raise implements [driver.Ledger].
 func (s *Store) Raise(ctx context.Context, key string, version uint64, retention time.Duration) (uint64, error) {
-	if err := driver.ValidateKey(key); err != nil {
-		return 0, err
-	}
-	if retention < time.Millisecond && version > 0 {
-		return 0, &driver.OptionError{Option: "retention", Value: retention, Want: "1ms or more"}
-	}
-	if err := s.calls.Enter(); err != nil {
-		return 0, err
-	}
-	defer s.calls.Leave()
-	newest, err, answered := do(ctx, s, s.room, []string{key}, func(ctx context.Context) (uint64, error) {
+	return s.ops.Raise(ctx, key, version, retention, func(ctx context.Context) (uint64, error) {
 		if version > 0 {
 			if err := s.raise(ctx, key, version, retention); err != nil {
 				return 0, err
 			}
 		}
 		return s.newest(ctx, key, version)
-	}, nil)
-	return newest, s.conclude(ctx, "raise", key, answered, false, err)
+	})
 }
 
 // raise keeps the greater of version and the present one.

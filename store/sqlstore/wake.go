@@ -1,5 +1,7 @@
 package sqlstore
 
+import "github.com/keyturn/keyturn/internal/keystate"
+
 // Waker carries messages of PostgreSQL to this process, on a connection of its own. Package
 // pgwake has one. It is safe for concurrent use.
 type Waker interface {
@@ -8,11 +10,12 @@ type Waker interface {
 	// Messages delivers what was sent to the channel. An empty message says that others may
 	// have been lost: the connection broke, or was made anew.
 	Messages() <-chan string
-	// Server names the server that sends the messages, by a name that it has since it was started.
-	// The error says why no messages arrive at present. It does no I/O. When the error comes or
-	// goes, an empty message follows.
+	// Server names the server that sends the messages, by a name that it has since it was started;
+	// "" while the first connection is being made. The error says why no messages arrive at present.
+	// It does no I/O. When the name or the error comes or goes, an empty message follows.
 	Server() (string, error)
-	// Close ends the connection, and closes the channel that Messages returns.
+	// Close ends the connection, and closes the channel that Messages returns, from which the store
+	// reads no more by then.
 	Close() error
 }
 
@@ -29,29 +32,36 @@ func (s *Store) hears() bool {
 	if s.cfg.waker == nil {
 		return false
 	}
-	_, err := s.cfg.waker.Server()
-	return err == nil
+	server, err := s.cfg.waker.Server()
+	return server != "" && err == nil
 }
 
-// listen passes the messages of the waker on, until Close ends it.
+// listen passes the messages of the waker on, until Close begins.
 func (s *Store) listen() {
-	if s.cfg.waker == nil {
-		return
-	}
 	messages := s.cfg.waker.Messages()
-	go func() {
-		for message := range messages {
-			if message == "" {
-				s.places.tellAll()
-				s.tellWanted("", "")
-				s.health.look()
-			} else if w, ok := parseWant(message); ok {
-				s.tellWanted(w.key, w.owner)
-			} else {
-				s.places.tell(message)
+	for {
+		select {
+		case message, more := <-messages:
+			if !more {
+				return
 			}
+			s.hear(message)
+		case <-s.life.Done():
+			return
 		}
-	}()
+	}
+}
+
+func (s *Store) hear(message string) {
+	if message == "" {
+		s.waiters.tellAll()
+		s.wanted.Tell("", "")
+		s.health.look()
+	} else if key, owner, ok := parseWanted(message); ok {
+		s.wanted.Tell(key, owner)
+	} else {
+		s.waiters.tell(message)
+	}
 }
 
 // messages is the part of a statement that sends messages to other processes: to those of the
@@ -72,18 +82,21 @@ func (t *tx) messages() statement {
 		m.text += "pg_notify(CAST(? AS text), CAST(? AS text))"
 		m.args = append(m.args, inbox, message)
 	}
-	for _, w := range t.woken {
-		send(w.inbox, w.owner)
+	for _, w := range t.Woken {
+		send(w.Inbox, w.Owner)
 	}
-	for _, w := range t.wanted {
-		send(w.inbox, w.payload())
+	if w := t.Wanted; w != nil {
+		send(w.Inbox, wantedMessage(w.Key, w.Owner))
 	}
 	return m
 }
 
-// wake tells those waiters of this process whose turn it is.
-func (s *Store) wake(woken []member) {
-	for _, m := range woken {
-		s.places.tell(m.owner)
+// tell tells this process of its own waiters and leases. The others got messages with the transaction.
+func (s *Store) tell(st *keystate.State) {
+	for _, w := range st.Woken {
+		s.waiters.tell(w.Owner)
+	}
+	if w := st.Wanted; w != nil && w.Inbox == s.inbox() {
+		s.wanted.Tell(w.Key, w.Owner)
 	}
 }

@@ -5,52 +5,42 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/keyturn/keyturn/internal/keystate"
 )
 
-func (m *member) values() []any {
+func (r *row) values() []any {
 	return []any{
-		m.owner, m.inbox, int64(m.token), int64(m.reserved), m.until, m.since, m.ttl, int64(m.flags), []byte(m.rule), []byte(m.trace),
+		r.owner, r.inbox, int64(r.token), int64(r.reserved), r.until, r.since, r.ttl, int64(r.flags), []byte(r.rule), []byte(r.trace),
 	}
 }
 
 // changes returns the statements that write what has changed.
 func (t *tx) changes() []statement {
-	var changed, gone, members [][]any // the values of rows
+	var gone, members, locks, records, forced [][]any // the values of rows
 	for _, l := range t.locks {
-		single := l.single()
-		now := make(map[string]bool, len(l.Members))
-		for _, m := range l.Members {
-			if m == single {
-				continue
-			}
-			now[m.owner] = true
-			if before, ok := l.stored.members[m.owner]; ok && before == *m {
-				continue
-			}
-			waits := int64(0)
-			if m.waits {
-				waits = 1
-			}
-			members = append(members, append([]any{
-				[]byte(l.key), waits, int64(m.mode), int64(m.permits), int64(m.nr),
-			}, m.values()...))
-		}
-		for owner := range l.stored.members {
-			if !now[owner] {
-				gone = append(gone, []any{[]byte(l.key), owner})
-			}
-		}
-		if r := l.row(); r != l.stored.row {
-			changed = append(changed, append([]any{
-				[]byte(l.key), int64(r.last), int64(r.mode), int64(r.through), int64(r.arrived), int64(r.members), r.recordUntil,
+		left, new := l.changes()
+		gone, members = append(gone, left...), append(members, new...)
+		if r := l.row(); r != l.was {
+			locks = append(locks, append([]any{
+				[]byte(l.Name), int64(r.last), int64(r.mode), int64(r.through), int64(r.arrived), int64(r.members), r.recordUntil,
 			}, r.holder.values()...))
 		}
+		if r := l.Record; r != nil && r != l.record {
+			records = append(records, []any{
+				[]byte(l.Name), r.Owner, endOf(r.Until), r.Fingerprint, r.Result, number(r.ResultNotKept), []byte(r.Trace),
+			})
+		}
 	}
+	for _, f := range t.Forced {
+		forced = append(forced, []any{[]byte(f.Key), f.Owner, int64(f.Token), t.now + toMicros(keystate.ReasonKept), []byte(f.Reason)})
+	}
+	q := &t.s.q
 	var all []statement
 	for _, w := range []struct {
 		of   func(int) string
 		rows [][]any
-	}{{t.s.q.deleteOf, gone}, {t.s.q.upsertMember.of, members}, {t.s.q.upsertLock.of, changed}} {
+	}{{q.deleteOf, gone}, {q.upsertMember.of, members}, {q.upsertLock.of, locks}, {q.upsertRecord.of, records}, {q.upsertForced.of, forced}} {
 		for chunk := range slices.Chunk(w.rows, rowsPerWrite) {
 			all = append(all, statement{w.of(len(chunk)), slices.Concat(chunk...)})
 		}
@@ -58,11 +48,53 @@ func (t *tx) changes() []statement {
 	return all
 }
 
+// changes compares the members of a lock with the rows in the table of members. It returns those that have
+// left it, and the values of those that are new or have changed.
+func (l *lock) changes() (gone, members [][]any) {
+	single := l.single()
+	for _, s := range l.all {
+		s.kept = false
+	}
+	for _, m := range slices.Concat(l.Holders(), l.Waiters()) {
+		if m == single {
+			continue
+		}
+		r := rowOf(m)
+		if s, ok := m.Ref.(*stored); ok {
+			if s.kept = true; s.row == r {
+				continue
+			}
+		}
+		members = append(members, append([]any{
+			[]byte(l.Name), number(r.waits), int64(r.mode), int64(r.permits), int64(r.nr),
+		}, r.values()...))
+	}
+	for _, s := range l.all {
+		if !s.kept {
+			if m := l.Find(s.owner); m == nil || m == single {
+				gone = append(gone, []any{[]byte(l.Name), s.owner})
+			}
+		}
+	}
+	return gone, members
+}
+
+// number is a truth value as a column has it.
+func number(is bool) int64 {
+	if is {
+		return 1
+	}
+	return 0
+}
+
+// mostAtOnce is how many statements leave in one request: each kind once, so they write different rows.
+const mostAtOnce = 5
+
 // write writes what has changed, and sends messages.
 func (t *tx) write() error {
 	all, messages := t.changes(), t.messages()
-	if t.s.d == &postgres && len(all)+len(messages.args) > 1 && len(all) <= 3 {
-		return t.together(all, messages)
+	if t.s.d == &postgres && len(all)+len(messages.args) > 1 && len(all) <= mostAtOnce {
+		return t.writeAtOnce(all, messages)
 	}
 	for _, one := range all {
 		if err := t.exec(one.text, one.args...); err != nil {
@@ -81,8 +113,8 @@ type statement struct {
 	args []any
 }
 
-// together runs statements about different rows, and the sending of messages, in one round trip.
-func (t *tx) together(all []statement, messages statement) error {
+// writeAtOnce runs statements about different rows, and the sending of messages, in one round trip.
+func (t *tx) writeAtOnce(all []statement, messages statement) error {
 	var parts []string
 	var args []any
 	for i, one := range all {

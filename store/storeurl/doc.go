@@ -23,6 +23,7 @@
 //	redlock://a,b,c      store/redlock       independent servers
 //	etcd://a,b,c         store/etcdstore     etcds:// with TLS
 //	zk://a,b,c/PATH      store/zkstore       PATH is the root of the store's nodes; zks:// with TLS
+//	nats://a,b,c/BUCKET  store/natsstore     natss:// with TLS
 //	postgres://HOST/DB   store/sqlstore      also needs a driver of database/sql
 //	mysql://HOST/DB      store/sqlstore      the same
 //	sqlite:FILE          store/sqlstore      the same

@@ -72,7 +72,7 @@ var packages = map[string]string{
 	"redis+sentinel": "redisstore", "rediss+sentinel": "redisstore",
 	"redis+cluster": "redisstore", "rediss+cluster": "redisstore",
 	"redlock": "redlock", "redlocks": "redlock",
-	"etcd": "etcdstore", "etcds": "etcdstore", "zk": "zkstore", "zks": "zkstore",
+	"etcd": "etcdstore", "etcds": "etcdstore", "zk": "zkstore", "zks": "zkstore", "nats": "natsstore", "natss": "natsstore",
 	"postgres": "sqlstore", "mysql": "sqlstore", "sqlite": "sqlstore",
 	"mem": "memstore",
 }

@@ -151,7 +151,7 @@ func (*grantAll) Inspect(_ context.Context, key string) (driver.LockInfo, error)
 	return driver.LockInfo{Key: key}, nil
 }
 
-func (*grantAll) List(context.Context, string, string, int) ([]driver.LockInfo, string, error) {
+func (*grantAll) List(context.Context, driver.Listing) ([]driver.LockInfo, string, error) {
 	return nil, "", nil
 }
 

@@ -13,6 +13,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/author"
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/core/observe"
 	"github.com/keyturn/keyturn/store/memstore"
@@ -165,7 +166,7 @@ func TestStandInCanDoNoMoreThanTheStore(t *testing.T) {
 		"all":  {memstore.New(), [5]bool{true, true, true, true, true}},
 	} {
 		eng, _ := open(t, "1", tc.store)
-		can := eng.Describe()
+		can := author.Describe(eng)
 		if got := [5]bool{can.Shared, can.Permits, can.Sets, can.Ledger, can.Inspector}; got != tc.want {
 			t.Errorf("%s: it can do %v, want %v", name, got, tc.want)
 		}

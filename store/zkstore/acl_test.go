@@ -35,7 +35,7 @@ func TestOnlyLooks(t *testing.T) {
 		return len(info.Holders) == 0
 	})
 	_ = short
-	if page, _, err := looker.List(t.Context(), "", "", 10); err != nil || len(page) != 1 {
+	if page, _, err := looker.List(t.Context(), driver.Listing{Limit: 10, Records: true}); err != nil || len(page) != 1 {
 		t.Errorf("List: %+v, %v", page, err)
 	}
 	_, err = looker.ForceRelease(t.Context(), "k", "for the test")

@@ -10,13 +10,6 @@ import (
 	"github.com/keyturn/keyturn/internal/waitloop"
 )
 
-// Acquire implements [driver.Store]. A claim on a key that the owner holds in another mode gets
-// a [*driver.DeadlockError].
-func (s *Store) Acquire(ctx context.Context, req driver.Request) (driver.Grant, error) {
-	ans, err := s.acquire(ctx, req, false)
-	return ans.Grant, err
-}
-
 // acquisition is one call of Acquire or Begin.
 type acquisition struct {
 	casstore.Acquisition
@@ -27,28 +20,24 @@ type acquisition struct {
 	waited bool // it has had a place in the queue
 }
 
-func (s *Store) acquire(ctx context.Context, req driver.Request, once bool) (casstore.Answer, error) {
-	if err := s.check(req.Owner, req.Claims, req.TTL); err != nil {
-		return casstore.Answer{}, err
-	}
-	if err := s.calls.Enter(); err != nil {
-		return casstore.Answer{}, err
-	}
-	defer s.calls.Leave()
-	a := &acquisition{s: s, id: nodeID(req.Owner), began: time.Now()}
-	a.Store, a.Question = &s.ops, a.ask
-	a.Request = keystate.Request{Request: req, Once: once}
-	if req.Linger && !once {
+func (s *Store) acquire(ctx context.Context, r keystate.Request) (casstore.Answer, error) {
+	a := &acquisition{s: s, id: nodeID(r.Owner), began: time.Now()}
+	// Renewals tell nobody, and one may have brought the end of the lease nearer: so requests ask often.
+	a.Acquisition = casstore.Acquisition{Store: &s.ops, Request: r, Within: s.cfg.session / 3, Notice: s.firstTerm(r.TTL), Question: a.ask}
+	if r.Linger && !r.Once {
 		a.Inbox = s.inbox.address()
 	}
 	a.Linger = a.Inbox != ""
-	if req.Wait {
+	if r.Wait {
 		a.Wake = waitloop.NewBell()
-		s.places.join(a.Wake)
-		defer s.places.leave(a.Wake)
+		s.watchers.join(a.Wake)
+		defer s.watchers.leave(a.Wake)
 	}
 	return a.Run(ctx)
 }
+
+// firstTerm is how long a lease lasts that is given to a waiter, until the waiter has noticed.
+func (s *Store) firstTerm(ttl time.Duration) time.Duration { return min(ttl, s.cfg.claimTime()) }
 
 // ask asks once. A request that waits asks again after it has joined the queue: what it read before
 // may have changed by then, without anybody who knew of it. And it asks again if something has
@@ -89,63 +78,25 @@ func (a *acquisition) ask(ctx context.Context) (casstore.Answer, error) {
 }
 
 // decide grants the claims, or says how they are held.
-func (a *acquisition) decide(t *tx) (casstore.Answer, *view, error) {
-	ans, err := t.Acquire(&a.Request)
-	switch {
-	case err != nil:
-		return casstore.Answer{}, nil, err
-	case ans.Record != nil:
-		return casstore.Answer{Record: &ans.Record.Record}, nil, nil
-	case ans.Held == nil:
-		return casstore.Answer{Grant: a.granted(ans, t.sent)}, nil, nil
+func (a *acquisition) decide(t *tx) (ans casstore.Answer, seen *view, err error) {
+	got, err := t.Acquire(&a.Request)
+	if err != nil {
+		return ans, nil, err
 	}
-	held := casstore.Answer{Held: a.state(t, ans)}
-	if ans.Member == nil || nodeOf(ans.Member) == nil {
-		return held, nil, nil
+	if got.Held != nil && got.Member != nil && nodeOf(got.Member) != nil {
+		seen = new(view)
+		t.after = func() { *seen = viewOf(t.locks[got.At], got.Member) }
 	}
-	seen := new(view)
-	t.after = func() { *seen = viewOf(t.locks[ans.At], ans.Member) }
-	return held, seen, nil
+	return a.Answer(got, t.sent), seen, nil
 }
-
-func (a *acquisition) granted(ans keystate.Answer, since time.Time) driver.Grant {
-	return driver.Grant{
-		Owner: a.Owner, Claims: a.Claims, TTL: a.TTL, Token: ans.Token, HandOffs: ans.Reserved, Since: since, Contended: ans.Contended,
-		Lingers: a.isTold(ans.Member),
-	}
-}
-
-// isTold reports whether the engine is told if somebody wants the lease.
-func (a *acquisition) isTold(m *keystate.Member) bool {
-	return len(a.Claims) == 1 && m.Lingers() && m.Inbox == a.s.inbox.address()
-}
-
-// state says when to ask again even if no message comes.
-func (a *acquisition) state(t *tx, ans keystate.Answer) *waitloop.State {
-	// Renewals tell nobody, and one may have brought the end of the lease nearer.
-	state := &waitloop.State{Held: *ans.Held, At: time.Now(), Within: a.s.cfg.session / 3, Changes: [2]time.Duration{-1, -1}}
-	if len(a.Claims) > 1 {
-		state.Within = max(min(state.Within, a.TTL/3), time.Millisecond) // it keeps what the set holds already
-	}
-	if len(t.Keys[ans.At].Holders()) > 0 {
-		state.Changes[0] = state.Held.RetryAfter
-		if ans.Held.Ahead > 0 {
-			// The first in line is to notice the end of a lease. If it is dead, others have to.
-			state.Changes[0] += a.firstTerm()
-		}
-	}
-	return state
-}
-
-// firstTerm is how long a lease lasts that is given to a waiter, until the waiter has noticed.
-func (a *acquisition) firstTerm() time.Duration { return min(a.TTL, a.s.cfg.claimTime()) }
 
 // taken returns the lease that another process's decision has given to this waiter, with a short first
 // term, if the wait was short. Two reads at the same time are enough to see it, and the engine renews it
 // soon. The lease counts from the beginning of the request, which is before the grant in any case.
 // After a longer wait too little of the term would be left, so the waiter asks, which renews it.
 func (a *acquisition) taken(ctx context.Context) (g driver.Grant, ok bool) {
-	if !a.waited || len(a.Claims) != 1 || time.Since(a.began) > a.firstTerm()/2 {
+	term := a.s.firstTerm(a.TTL)
+	if !a.waited || len(a.Claims) != 1 || time.Since(a.began) > term/2 {
 		return g, false
 	}
 	p, err := a.s.link.get(ctx, a.s.patience(a.Wait))
@@ -156,7 +107,7 @@ func (a *acquisition) taken(ctx context.Context) (g driver.Grant, ok bool) {
 	path := a.s.lockPath(c.Key)
 	var n *node
 	var names []string
-	err = together(2, func(i int) (err error) {
+	err = casstore.Parallel(2, func(i int) (err error) {
 		if i == 0 {
 			n, err = holder(p, path, holderNode+a.id)
 			return err
@@ -164,12 +115,12 @@ func (a *acquisition) taken(ctx context.Context) (g driver.Grant, ok bool) {
 		names, _, err = p.Children(path)
 		return err
 	})
-	if err != nil || n.data.Mode != c.Mode || n.data.Released || n.data.Token == 0 || n.data.Term < toMicros(a.firstTerm()) {
+	if err != nil || n.data.Mode != c.Mode || n.data.Released || n.data.Token == 0 || n.data.Term < toMicros(term) {
 		return g, false
 	}
-	g = a.granted(keystate.Answer{
+	g = a.Grant(keystate.Answer{
 		Token: n.data.Token, Reserved: n.data.Reserved, Contended: len(parseChildren(names).waiters) > 0, Member: n.member(new(keystate.Member), moment{}),
 	}, a.began)
-	g.Term = a.firstTerm()
+	g.Term = term
 	return g, true
 }

@@ -54,7 +54,6 @@ type recordHead struct {
 	Owner       string `json:"owner"`
 	Keep        micros `json:"keep"` // after the last change of the node
 	NotKept     bool   `json:"notKept,omitempty"`
-	NoRoom      bool   `json:"noRoom,omitempty"` // the result was too large for this store
 	Fingerprint int    `json:"fingerprint,omitempty"`
 	Trace       int    `json:"trace,omitempty"`
 }
@@ -64,7 +63,7 @@ var errData = errors.New("zkstore: a node was not written by this store")
 
 func decode(path string, data []byte, to any) error {
 	if err := json.Unmarshal(data, to); err != nil {
-		return fmt.Errorf("%w: %s: %w", errData, path, err)
+		return fmt.Errorf("%w: %.1000q: %w", errData, path, err)
 	}
 	return nil
 }
@@ -78,7 +77,7 @@ func encode(v any) []byte {
 // encodeRecord is what the node of a record holds.
 func encodeRecord(rec *keystate.Record, keep micros) []byte {
 	h := recordHead{
-		Owner: rec.Owner, Keep: keep, NotKept: rec.ResultNotKept, NoRoom: rec.NoRoom,
+		Owner: rec.Owner, Keep: keep, NotKept: rec.ResultNotKept,
 		Fingerprint: len(rec.Fingerprint), Trace: len(rec.Trace),
 	}
 	b := append(encode(h), '\n')
@@ -95,10 +94,10 @@ func decodeRecord(path string, data []byte) (rec *keystate.Record, keep micros, 
 		return nil, 0, err
 	}
 	if !ok || h.Fingerprint < 0 || h.Trace < 0 || h.Fingerprint+h.Trace > len(rest) {
-		return nil, 0, fmt.Errorf("%w: %s", errData, path)
+		return nil, 0, fmt.Errorf("%w: %.1000q", errData, path)
 	}
 	fingerprint, rest := rest[:h.Fingerprint], rest[h.Fingerprint:]
-	return &keystate.Record{Owner: h.Owner, NoRoom: h.NoRoom, Record: driver.Record{
+	return &keystate.Record{Owner: h.Owner, Record: driver.Record{
 		Fingerprint: fingerprint, ResultNotKept: h.NotKept, Trace: string(rest[:h.Trace]), Result: rest[h.Trace:],
 	}}, h.Keep, nil
 }

@@ -26,6 +26,9 @@ func TestContract(t *testing.T) {
 	t.Parallel()
 	h := harness(t)
 	h.Apart = harness
+	if testing.Short() {
+		h.Elsewhere = "proof/dbtest"
+	}
 	drivertest.Run(t, h)
 }
 

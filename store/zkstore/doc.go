@@ -54,6 +54,26 @@
 // for it for half the session's timeout ([WithSession]), 5 s by default, or for its TTL if that is
 // shorter.
 //
+// # What it costs
+//
+// A process that waits for nothing sends only the renewals of its leases and the client's pings. Reads
+// are counted one after the other; a write waits for the disks of a majority.
+//
+//	                                                                            reads  writes
+//	acquire a free exclusive lock that this process released in the last 10 s      0      1
+//	acquire another free lock                                                      1      1
+//	release an exclusive lease that was granted while nobody waited                0      1
+//	another release                                                                2      1
+//	renew up to 100 exclusive leases that were granted while nobody waited         0      1
+//	renew up to 100 others (100 reads at a time)                                   1      1
+//	join the queue                                                                 5      1
+//	hand over to another process: the releaser; the waiter                      2; 1      1; 1 soon after
+//	end a dead holder's lease                                                      2      2
+//	wait, each third of the session                                                3
+//	meet a lease that lingers (core.WithLinger); be told of it                  1; 2   1; 1
+//
+// A waiting process has up to three watches for each key, and a decision wakes two of them at most.
+//
 // # What can go wrong
 //
 // The servers do not answer: every call returns when its context ends, with an error that matches

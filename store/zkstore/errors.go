@@ -42,10 +42,23 @@ func isRefusal(err error) bool {
 // has ended, or a server was about to end.
 func isBroken(err error) bool { return err != nil && !isConflict(err) && !isRefusal(err) }
 
+// failure is the error for a request of this store. One whose time was too short is no outage while the servers
+// carry out others of this process. It must not have anybody run unlocked.
+func (s *Store) failure(op, key string, err error) error {
+	if op == "acquire" && isBroken(err) && !errors.Is(err, errNoSession) && s.link.answers() {
+		err = fmt.Errorf("the servers answer other requests of this process, and not this one in time: %w", err)
+		return &driver.UnavailableError{Op: op, Key: key, Err: err, Refused: true}
+	}
+	return failure(op, key, err)
+}
+
 // failure is the error for a request that was not carried out.
 func failure(op, key string, err error) error {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		err = fmt.Errorf("no answer from ZooKeeper: %w", err)
+	}
+	if errors.Is(err, zk.ErrNoAuth) { // the server says no more than that
+		err = fmt.Errorf("the ACL of the store's nodes does not let this session do that (WithAuth, WithACL): %w", err)
 	}
 	return &driver.UnavailableError{Op: op, Key: key, Err: err, Refused: isRefusal(err)}
 }

@@ -126,7 +126,7 @@ func describeACL(acl []zk.ACL) string {
 // examineServers asks each server what it is.
 func (s *Store) examineServers(ctx context.Context) []driver.Finding {
 	all := make([]driver.Finding, len(s.cfg.servers))
-	_ = together(len(all), func(i int) error {
+	_ = casstore.Parallel(len(all), func(i int) error {
 		f := driver.Finding{About: "server " + s.cfg.servers[i]}
 		if said, err := s.ask(ctx, s.cfg.servers[i]); err != nil {
 			f.Risk, f.Advice = err.Error(), "bring it back, or leave it out of the store's addresses"

@@ -23,7 +23,7 @@ import (
 // its owner empties it.
 type inbox struct {
 	s      *Store
-	wanted atomic.Pointer[func(key, owner string)]
+	wanted casstore.Wanted
 	open   sync.Once
 	id     atomic.Pointer[string] // of its node; nil: messages don't arrive now
 }
@@ -38,20 +38,10 @@ const deaf = 100 * time.Millisecond
 
 func newInbox(s *Store) *inbox { return &inbox{s: s} }
 
-// onWanted is the OnWanted of the store's description.
-func (b *inbox) onWanted(f func(key, owner string)) { b.wanted.Store(&f) }
-
-// tell tells the engine that a lease is wanted, or that messages may have been missed.
-func (b *inbox) tell(key, owner string) {
-	if f := b.wanted.Load(); f != nil {
-		(*f)(key, owner)
-	}
-}
-
 // address is the node to which messages can be sent now; "": they don't arrive. The first call begins to
 // listen.
 func (b *inbox) address() string {
-	if b.wanted.Load() == nil {
+	if !b.wanted.HasEngine() {
 		return ""
 	}
 	b.open.Do(func() { b.s.calls.Go(b.listen) })
@@ -66,7 +56,7 @@ func (b *inbox) listen() {
 	for {
 		b.follow()
 		if b.id.Swap(nil) != nil {
-			b.tell("", "")
+			b.wanted.Tell("", "")
 		}
 		if !waitloop.Sleep(b.s.life, deaf) {
 			return
@@ -93,8 +83,8 @@ func (b *inbox) follow() {
 		if len(data) > 0 {
 			// An error says that there is more, or that the connection has broken, which GetW says, too.
 			if _, err := p.Set(path, nil, stat.Version); err == nil {
-				for _, w := range decodeWants(data) {
-					b.tell(w.Key, w.Owner)
+				for _, w := range decodeRevocations(data) {
+					b.wanted.Tell(w.Key, w.Owner)
 				}
 			}
 			continue
@@ -125,16 +115,16 @@ func (s *Store) makeInbox(p *peer, path string) error {
 	return err
 }
 
-// want is a message that a lease is in somebody's way.
-type want struct {
+// revocation is a request to give a lease back that lingers: it is in somebody's way.
+type revocation struct {
 	Key   string `json:"key"`
 	Owner string `json:"owner"`
 }
 
-// decodeWants reads the data of an inbox: a line for each message.
-func decodeWants(data []byte) (all []want) {
+// decodeRevocations reads the data of an inbox: a line for each message.
+func decodeRevocations(data []byte) (all []revocation) {
 	for line := range bytes.Lines(data) {
-		var w want
+		var w revocation
 		if json.Unmarshal(line, &w) == nil {
 			all = append(all, w)
 		}
@@ -161,6 +151,6 @@ func (s *Store) post(p *peer, w keystate.Wanted) error {
 	if err != nil {
 		return err
 	}
-	_, err = p.Set(path, append(append(data, encode(want{w.Key, w.Owner})...), '\n'), stat.Version)
+	_, err = p.Set(path, append(append(data, encode(revocation{w.Key, w.Owner})...), '\n'), stat.Version)
 	return err
 }

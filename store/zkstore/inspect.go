@@ -9,17 +9,21 @@ import (
 
 // Inspect implements [driver.Inspector].
 func (s *Store) Inspect(ctx context.Context, key string) (driver.LockInfo, error) {
-	info := driver.LockInfo{Key: key}
-	if err := driver.ValidateKey(key); err != nil {
-		return info, err
-	}
-	found, err := casstore.Call(ctx, &s.ops, "inspect", key, func(ctx context.Context) (driver.LockInfo, error) {
-		return retry(ctx, s, func(p *peer) (driver.LockInfo, error) { return s.inspect(p, key, true) })
+	return s.ops.Inspect(ctx, key)
+}
+
+// show shows keys as they are after everything that was answered before.
+func (s *Store) show(ctx context.Context, keys []string) ([]driver.LockInfo, error) {
+	return retry(ctx, s, func(p *peer) ([]driver.LockInfo, error) { return s.inspectAll(p, keys, true) })
+}
+
+func (s *Store) inspectAll(p *peer, keys []string, sync bool) ([]driver.LockInfo, error) {
+	infos := make([]driver.LockInfo, len(keys))
+	err := casstore.Parallel(len(keys), func(i int) (err error) {
+		infos[i], err = s.inspect(p, keys[i], sync)
+		return err
 	})
-	if err != nil {
-		return info, err
-	}
-	return found, nil
+	return infos, err
 }
 
 // inspect shows a key as of one moment. It changes nothing, also not what is over.

@@ -2,7 +2,6 @@ package zkstore
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -15,11 +14,7 @@ import (
 // Begin implements [driver.Ledger]. An execution has one exclusive claim; anything else gets an
 // error that matches [errors.ErrUnsupported].
 func (s *Store) Begin(ctx context.Context, req driver.Request) (driver.Grant, *driver.Record, error) {
-	if err := driver.CheckOnce(req.Claims); err != nil {
-		return driver.Grant{}, nil, err
-	}
-	ans, err := s.acquire(ctx, req, true)
-	return ans.Grant, ans.Record, err
+	return s.ops.Begin(ctx, req)
 }
 
 // record reads the record of a lock, whether it is in force or not.
@@ -39,29 +34,14 @@ func (s *Store) record(p *peer, lock string) (*keystate.Record, *zk.Stat, error)
 // Complete implements [driver.Ledger]. A result that is too large for a request to ZooKeeper is not
 // kept.
 func (s *Store) Complete(ctx context.Context, g driver.Grant, rec driver.Record, retention time.Duration) error {
-	if err := driver.CheckOnce(g.Claims); err != nil {
-		return err
-	}
-	if retention < time.Millisecond {
-		return &driver.OptionError{Option: "retention", Value: retention, Want: "1ms or more"}
-	}
-	keep := keystate.Record{Record: rec, Owner: g.Owner}
-	if len(encodeRecord(&keep, toMicros(retention)))+s.bytesOf(g.Claims) > s.cfg.buffer {
-		keep.NoRoom, keep.Result, keep.ResultNotKept = true, nil, true
-	}
-	kept, err := s.ops.Finish(ctx, g, keep, retention)
-	if err == nil && kept.NoRoom {
-		err = &driver.ResultNotKeptError{Key: g.Claims[0].Key}
-	}
-	return err
+	return s.ops.Complete(ctx, g, rec, retention, func(keep *keystate.Record) bool {
+		return len(encodeRecord(keep, toMicros(retention)))+s.bytesOf(g.Claims) <= s.cfg.buffer
+	})
 }
 
 // Forget implements [driver.Inspector].
 func (s *Store) Forget(ctx context.Context, key string) (bool, error) {
-	if err := driver.ValidateKey(key); err != nil {
-		return false, err
-	}
-	return casstore.Call(ctx, &s.ops, "forget", key, func(ctx context.Context) (had bool, err error) {
+	return s.ops.Forget(ctx, key, func(ctx context.Context) (had bool, err error) {
 		_, err = s.transact(ctx, casstore.Aim{Keys: []string{key}, Records: true, Looks: true}, func(t *tx) error {
 			here, err := t.forget(t.locks[0])
 			had = had || here
@@ -104,71 +84,35 @@ func (s *Store) version(p *peer, lock string) (v versionData, stat *zk.Stat, err
 
 // Raise implements [driver.Ledger].
 func (s *Store) Raise(ctx context.Context, key string, version uint64, retention time.Duration) (uint64, error) {
-	if err := driver.ValidateKey(key); err != nil {
-		return 0, err
-	}
-	if retention < time.Millisecond && version > 0 {
-		return 0, &driver.OptionError{Option: "retention", Value: retention, Want: "1ms or more"}
-	}
-	return casstore.Call(ctx, &s.ops, "raise", key, func(ctx context.Context) (uint64, error) {
-		return retry(ctx, s, func(p *peer) (uint64, error) { return s.raise(p, key, versionData{version, toMicros(retention)}) })
+	return s.ops.Raise(ctx, key, version, retention, func(ctx context.Context) (newest uint64, err error) {
+		_, err = s.transact(ctx, casstore.Aim{Keys: []string{key}, Looks: true}, func(t *tx) (err error) {
+			newest, err = t.raise(t.locks[0], version, retention)
+			return err
+		})
+		return newest, err
 	})
 }
 
 // raise keeps the greater of the version and the present one.
-func (s *Store) raise(p *peer, key string, want versionData) (uint64, error) {
-	lock := s.lockPath(key)
-	path := lock + "/" + versionNode
-	if _, err := p.Sync(s.cfg.root); err != nil {
-		return 0, err
-	}
-	now, known := p.clock.now()
-	if !known {
-		var err error
-		if now, err = s.tick(p); err != nil {
+func (t *tx) raise(l *lock, version uint64, retention time.Duration) (newest uint64, err error) {
+	var has keystate.Version
+	var stat *zk.Stat
+	if l.nodes.version {
+		var v versionData
+		if v, stat, err = t.s.version(t.p, l.path); err != nil {
 			return 0, err
 		}
+		has = keystate.Version{N: v.Version, Until: time.UnixMicro(wallEnds(stat, v.Keep))}
 	}
-	has, stat, err := s.version(p, lock)
-	switch {
-	case errors.Is(err, zk.ErrNoNode) && want.Version == 0:
-		return 0, nil
-	case errors.Is(err, zk.ErrNoNode):
-		return want.Version, s.firstVersion(p, key, want)
-	case err != nil:
-		return 0, err
-	case wallEnds(stat, has.Keep) > now.now:
-		if want.Version == 0 {
-			return has.Version, nil
-		}
-		want.Version = max(want.Version, has.Version)
-	case want.Version == 0:
-		return 0, nil
+	if has = has.Raise(version, retention, t.Now); version == 0 {
+		return has.N, nil
 	}
-	stat, err = p.Set(path, encode(want), stat.Version)
-	p.clock.note(stat)
-	return want.Version, err
-}
-
-// firstVersion makes the node of a version, and that of its key if there is none.
-func (s *Store) firstVersion(p *peer, key string, want versionData) error {
-	lock := s.lockPath(key)
-	create := func() error {
-		_, err := p.Create(lock+"/"+versionNode, encode(want), zk.FlagPersistent, s.cfg.acl)
-		return err
+	path, data := l.path+"/"+versionNode, encode(versionData{has.N, toMicros(retention)})
+	if stat != nil {
+		t.extra = append(t.extra, &zk.SetDataRequest{Path: path, Data: data, Version: stat.Version})
+		return has.N, nil
 	}
-	err := create()
-	if !errors.Is(err, zk.ErrNoNode) {
-		return err
-	}
-	err = s.makeNode(p, lock, encode(lockData{}))
-	if errors.Is(err, zk.ErrNoNode) {
-		if err = s.makeBucket(p, key); err == nil {
-			err = s.makeNode(p, lock, encode(lockData{}))
-		}
-	}
-	if err != nil {
-		return err
-	}
-	return create()
+	l.touched = !l.exists // so that it is made
+	t.extra = append(t.extra, &zk.CreateRequest{Path: path, Data: data, Acl: t.s.cfg.acl})
+	return has.N, nil
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -42,13 +43,45 @@ type link struct {
 type peer struct {
 	*zk.Conn
 	clock   clock
-	shelf   shelf
+	cache   lockCache
 	net     *network
 	ended   <-chan zk.Event // closed at the end of the client
 	session bool            // it has one
 	id      int64           // of the last one
 	authed  bool
 	since   time.Time // the session was lost, or is asked for
+
+	heard atomic.Int64 // when the leader answered last, in ns since 1970
+}
+
+// Multi notes that the servers have carried out a write, or have refused it.
+func (p *peer) Multi(ops ...op) ([]zk.MultiResponse, error) {
+	res, err := p.Conn.Multi(ops...)
+	p.note(err)
+	return res, err
+}
+
+// Sync notes that the leader has answered.
+func (p *peer) Sync(path string) (string, error) {
+	res, err := p.Conn.Sync(path)
+	p.note(err)
+	return res, err
+}
+
+func (p *peer) note(err error) {
+	if !isBroken(err) {
+		p.heard.Store(time.Now().UnixNano())
+	}
+}
+
+// lately is how old an answer may be that shows that the servers are there.
+const lately = time.Second
+
+// answers reports whether the leader has answered lately.
+func (l *link) answers() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return time.Since(time.Unix(0, l.peer.heard.Load())) < lately
 }
 
 func newLink(life context.Context, cfg *config, wake func(path string)) *link {
@@ -107,7 +140,7 @@ func (l *link) renew(p *peer) {
 	p.id = id
 	l.mu.Unlock()
 	if anew {
-		p.shelf.clear()
+		p.cache.clear()
 		p.clock.clear()
 	}
 }

@@ -12,11 +12,8 @@ import (
 	"github.com/keyturn/keyturn/internal/casstore"
 )
 
-// defaultPage is how many keys List looks for if limit is below 1, and mostPage how many at most.
-const (
-	defaultPage = 100
-	mostPage    = 1000
-)
+// mostPage is how many keys List looks for at most.
+const mostPage = 1000
 
 // bucketsPerPage bounds how many buckets a page looks into, so that a prefix that few keys have does
 // not make a page of thousands of requests.
@@ -24,18 +21,15 @@ const bucketsPerPage = 512
 
 // List implements [driver.Inspector]. Keys come in the order of the hashes by which they are spread
 // over nodes. If cursor is not one of this store's, the error matches driver.ErrInvalidOption.
-func (s *Store) List(ctx context.Context, prefix, cursor string, limit int) ([]driver.LockInfo, string, error) {
-	after, ok := cursorOf(cursor)
+func (s *Store) List(ctx context.Context, q driver.Listing) ([]driver.LockInfo, string, error) {
+	after, ok := cursorOf(q.Cursor)
 	if !ok {
-		return nil, "", &driver.OptionError{Option: "List", Value: cursor, Want: "a cursor that List returned"}
+		return nil, "", &driver.OptionError{Option: "List", Value: q.Cursor, Want: "a cursor that List returned"}
 	}
-	if limit < 1 {
-		limit = defaultPage
-	}
-	p, err := casstore.Call(ctx, &s.ops, "list", "", func(ctx context.Context) (page, error) {
-		return retry(ctx, s, func(p *peer) (page, error) { return s.page(p, prefix, after, min(limit, mostPage)) })
+	return s.ops.List(ctx, q, mostPage, func(ctx context.Context, q driver.Listing) ([]driver.LockInfo, string, error) {
+		p, err := retry(ctx, s, func(p *peer) (page, error) { return s.page(p, q, after) })
+		return p.infos, p.next, err
 	})
-	return p.infos, p.next, err
 }
 
 // position is where a page has ended: the bucket, and the last name in it. The zero value is the
@@ -65,7 +59,7 @@ type page struct {
 }
 
 // page looks into one bucket after the other until it has found enough keys.
-func (s *Store) page(p *peer, prefix string, after position, limit int) (pg page, err error) {
+func (s *Store) page(p *peer, q driver.Listing, after position) (pg page, err error) {
 	if _, err := p.Sync(s.cfg.root); err != nil {
 		return pg, err
 	}
@@ -86,10 +80,10 @@ func (s *Store) page(p *peer, prefix string, after position, limit int) (pg page
 			if bucket == after.bucket && name <= after.name {
 				continue
 			}
-			if key, ok := unescape(name); ok && strings.HasPrefix(key, prefix) {
+			if key, ok := unescape(name); ok && strings.HasPrefix(key, q.Prefix) {
 				keys = append(keys, key)
 			}
-			if len(keys) == limit {
+			if len(keys) == q.Limit {
 				pg.next = position{bucket, name}.String()
 				break
 			}
@@ -105,13 +99,31 @@ func (s *Store) page(p *peer, prefix string, after position, limit int) (pg page
 			break
 		}
 	}
-	infos := make([]driver.LockInfo, len(keys))
-	err = together(len(keys), func(i int) (err error) {
-		infos[i], err = s.inspect(p, keys[i], false)
+	if !q.Records {
+		if keys, err = s.inUse(p, keys); err != nil {
+			return pg, err
+		}
+	}
+	pg.infos, err = s.inspectAll(p, keys, false)
+	return pg, err
+}
+
+// inUse returns the keys that somebody holds or waits for.
+func (s *Store) inUse(p *peer, keys []string) ([]string, error) {
+	some := make([]bool, len(keys))
+	err := casstore.Parallel(len(keys), func(i int) error {
+		names, err := s.childrenOf(p, s.lockPath(keys[i]))
+		below := parseChildren(names)
+		some[i] = len(below.holders)+len(below.waiters) > 0
 		return err
 	})
-	pg.infos = slices.DeleteFunc(infos, driver.LockInfo.IsFree)
-	return pg, err
+	var used []string
+	for i, key := range keys {
+		if some[i] {
+			used = append(used, key)
+		}
+	}
+	return used, err
 }
 
 // bucketAt is the index of the first bucket that is not before the one named.

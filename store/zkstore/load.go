@@ -7,8 +7,8 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/keyturn/keyturn/internal/casstore"
 	"github.com/keyturn/keyturn/internal/keystate"
-	"github.com/keyturn/keyturn/internal/phasefair"
 )
 
 // load reads the locks.
@@ -19,7 +19,7 @@ func (t *tx) load(keys []string) error {
 		}
 	}
 	t.locks = make([]*lock, len(keys))
-	err := together(len(keys), func(i int) (err error) {
+	err := casstore.Parallel(len(keys), func(i int) (err error) {
 		t.locks[i], err = t.loadOne(keys[i])
 		return err
 	})
@@ -76,40 +76,40 @@ func (t *tx) loadOne(key string) (*lock, error) {
 		names          []string
 		data           []byte
 		listed, stat   *zk.Stat
-		notHere, noSon bool
+		noNode, noList bool
 	)
-	err := together(2, func(i int) (err error) {
+	err := casstore.Parallel(2, func(i int) (err error) {
 		if i == 0 {
 			if names, listed, err = t.p.Children(l.path); errors.Is(err, zk.ErrNoNode) {
-				noSon, err = true, nil
+				noList, err = true, nil
 			}
 			return err
 		}
 		if data, stat, err = t.p.Get(l.path); errors.Is(err, zk.ErrNoNode) {
-			notHere, err = true, nil
+			noNode, err = true, nil
 		}
 		return err
 	})
 	switch {
 	case err != nil:
 		return nil, err
-	case notHere && noSon:
+	case noNode && noList:
 		return l, nil
-	case notHere != noSon, listed.Version != stat.Version, listed.Czxid != stat.Czxid:
+	case noNode != noList, listed.Version != stat.Version, listed.Czxid != stat.Czxid:
 		return nil, errConflict
 	}
 	if err := decode(l.path, data, &l.was); err != nil {
 		return nil, err
 	}
 	l.exists, l.version, l.Last = true, stat.Version, l.was.Last
-	l.Phase = phasefair.Phase{Mode: l.was.Mode, Through: l.was.Through}
+	l.Phase = keystate.Phase{Mode: l.was.Mode, Through: l.was.Through}
 	l.nodes = parseChildren(names)
 	holders := make([]*node, len(l.nodes.holders))
 	n := len(holders)
 	if l.nodes.record && (t.records || slices.ContainsFunc(l.nodes.waiters, func(n *node) bool { return n.once })) {
 		n++
 	}
-	err = together(n, func(i int) (err error) {
+	err = casstore.Parallel(n, func(i int) (err error) {
 		if i == len(holders) {
 			l.record, _, err = t.s.record(t.p, l.path)
 			return err

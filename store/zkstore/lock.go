@@ -6,7 +6,6 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/keyturn/keyturn/internal/keystate"
-	"github.com/keyturn/keyturn/internal/phasefair"
 )
 
 // node is a node of a holder or a waiter, as it was read.
@@ -32,7 +31,7 @@ type lock struct {
 	nodes   children
 	all     []*node          // of holders and waiters
 	record  *keystate.Record // nil also if nobody asked for it
-	touched bool             // the record goes with this transaction
+	touched bool             // its node is written, although nobody comes or goes
 	writes  bool             // the lock's own node is written, so its version rises
 }
 
@@ -88,7 +87,10 @@ func nodeOf(m *keystate.Member) *node {
 	return n
 }
 
+// mostLetIn is how many waiters one decision lets in.
+const mostLetIn = 64
+
 // rules are what ZooKeeper adds to decisions: all grants leave in one request, whose size is bounded.
 func (s *Store) rules() *keystate.Rules {
-	return &keystate.Rules{Term: s.cfg.claimTime(), Most: phasefair.MostPerStep}
+	return &keystate.Rules{Term: s.cfg.claimTime(), Most: mostLetIn}
 }

@@ -77,11 +77,8 @@ func WithRoot(path string) Option {
 		for _, part := range strings.Split(path, "/")[1:] {
 			bad = bad || part == "" || part == "." || part == ".." || strings.ContainsFunc(part, func(r rune) bool { return r <= ' ' || r > '~' })
 		}
-		if bad {
-			return &driver.OptionError{Option: "WithRoot", Value: path, Want: "an absolute path in ASCII, without an empty part"}
-		}
 		c.root = path
-		return nil
+		return driver.CheckOption(!bad, "WithRoot", path, "an absolute path in ASCII, without an empty part")
 	}
 }
 
@@ -92,11 +89,8 @@ func WithRoot(path string) Option {
 // less. 200 ms to 10 min. Default [DefaultSession].
 func WithSession(d time.Duration) Option {
 	return func(c *config) error {
-		if d < minSession || d > maxSession {
-			return &driver.OptionError{Option: "WithSession", Value: d, Want: "200ms to 10m"}
-		}
 		c.session = d
-		return nil
+		return driver.CheckOption(d >= minSession && d <= maxSession, "WithSession", d, "200ms to 10m")
 	}
 }
 
@@ -105,11 +99,8 @@ func WithSession(d time.Duration) Option {
 // authentication.
 func WithAuth(scheme string, secret []byte) Option {
 	return func(c *config) error {
-		if scheme == "" || len(secret) == 0 {
-			return &driver.OptionError{Option: "WithAuth", Value: scheme, Want: "a scheme and a secret"}
-		}
 		c.scheme, c.secret = scheme, append([]byte(nil), secret...)
-		return nil
+		return driver.CheckOption(scheme != "" && len(secret) != 0, "WithAuth", scheme, "a scheme and a secret")
 	}
 }
 
@@ -117,22 +108,16 @@ func WithAuth(scheme string, secret []byte) Option {
 // otherwise everybody.
 func WithACL(acl []zk.ACL) Option {
 	return func(c *config) error {
-		if len(acl) == 0 {
-			return &driver.OptionError{Option: "WithACL", Value: acl, Want: "at least one entry"}
-		}
 		c.acl = append([]zk.ACL(nil), acl...)
-		return nil
+		return driver.CheckOption(len(acl) != 0, "WithACL", acl, "at least one entry")
 	}
 }
 
 // WithTLS makes connections with TLS (the servers' secureClientPort). Default: without.
 func WithTLS(t *tls.Config) Option {
 	return func(c *config) error {
-		if t == nil {
-			return &driver.OptionError{Option: "WithTLS", Value: nil, Want: "a configuration"}
-		}
 		c.tls = t
-		return nil
+		return driver.CheckOption(t != nil, "WithTLS", nil, "a configuration")
 	}
 }
 
@@ -142,11 +127,8 @@ func WithTLS(t *tls.Config) Option {
 // servers' own.
 func WithBuffer(bytes int) Option {
 	return func(c *config) error {
-		if bytes < minBuffer || bytes > DefaultBuffer {
-			return &driver.OptionError{Option: "WithBuffer", Value: bytes, Want: "65536 to 1048575"}
-		}
 		c.buffer = bytes
-		return nil
+		return driver.CheckOption(bytes >= minBuffer && bytes <= DefaultBuffer, "WithBuffer", bytes, "65536 to 1048575")
 	}
 }
 
@@ -154,10 +136,7 @@ func WithBuffer(bytes int) Option {
 // slog.Default().
 func WithLogger(l *slog.Logger) Option {
 	return func(c *config) error {
-		if l == nil {
-			return &driver.OptionError{Option: "WithLogger", Value: nil, Want: "a logger"}
-		}
 		c.log = l
-		return nil
+		return driver.CheckOption(l != nil, "WithLogger", nil, "a logger")
 	}
 }

@@ -65,9 +65,10 @@ func (s *Store) renew(ctx context.Context, grants []driver.Grant, batch []int, e
 	}, nil)
 	for n, i := range batch {
 		key := grants[i].Claims[0].Key
-		if !answered {
-			errs[i] = failure("renew", key, context.Cause(ctx))
-		} else if errs[i] = verdicts[n]; errs[i] == nil && err != nil {
+		if answered {
+			errs[i] = verdicts[n]
+		}
+		if errs[i] == nil && err != nil {
 			errs[i] = failure("renew", key, err)
 		}
 	}

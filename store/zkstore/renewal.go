@@ -10,6 +10,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/casstore"
 	"github.com/keyturn/keyturn/internal/keystate"
 )
 
@@ -71,7 +72,7 @@ func (r *renewal) attempt(p *peer, synced bool) error {
 			}
 		}
 	}
-	err := together(len(all), func(i int) error { return r.read(p, all[i], synced) })
+	err := casstore.Parallel(len(all), func(i int) error { return r.read(p, all[i], synced) })
 	if err != nil {
 		return err
 	}
@@ -95,7 +96,7 @@ func (r *renewal) attempt(p *peer, synced bool) error {
 func (r *renewal) read(p *peer, l *lease, synced bool) (err error) {
 	g := r.grants[l.n]
 	if !synced && !g.Borrowed {
-		if m, ok := p.shelf.lease(l.key, nodeID(g.Owner), g.Token); ok {
+		if m, ok := p.cache.lease(l.key, nodeID(g.Owner), g.Token); ok {
 			l.node = m
 			return nil
 		}
@@ -187,7 +188,7 @@ func (r *renewal) write(p *peer, leases []*lease) error {
 	}
 	for i, l := range leases {
 		p.clock.note(res[i].Stat)
-		p.shelf.renewed(l.key, l.node, sent.Add(fromMicros(l.data.Term)), res[i].Stat)
+		p.cache.renewed(l.key, l.node, sent.Add(fromMicros(l.data.Term)), res[i].Stat)
 		if !r.done[l.n] && epochOf(res[i].Stat.Mzxid) == epochOf(l.stat.Mzxid) && res[i].Stat.Mtime*1000 >= l.over {
 			// It was over when the renewal arrived, and others may have seen that.
 			r.verdicts[l.n], r.done[l.n] = keystate.Lost(&r.grants[l.n], l.key), true

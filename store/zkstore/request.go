@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
-	"sync"
 	"time"
 
 	"github.com/keyturn/keyturn/internal/waitloop"
@@ -52,47 +51,4 @@ func retry[T any](ctx context.Context, s *Store, op func(*peer) (T, error)) (v T
 			return v, err
 		}
 	}
-}
-
-// mostTogether is how many requests of one operation are under way at a time.
-const mostTogether = 64
-
-// together calls f for 0 to n-1, many at a time, and returns the first error.
-func together(n int, f func(int) error) error {
-	if n == 1 {
-		return f(0)
-	}
-	var (
-		wait  sync.WaitGroup
-		mu    sync.Mutex
-		next  int
-		first error
-	)
-	work := func() {
-		for {
-			mu.Lock()
-			i := next
-			next++
-			stop := first != nil || i >= n
-			mu.Unlock()
-			if stop {
-				return
-			}
-			if err := f(i); err != nil {
-				mu.Lock()
-				if first == nil {
-					first = err
-				}
-				mu.Unlock()
-			}
-		}
-	}
-	for range min(n, mostTogether) - 1 {
-		wait.Go(work)
-	}
-	if n > 0 {
-		work()
-	}
-	wait.Wait()
-	return first
 }

@@ -22,19 +22,19 @@ const (
 	// and a session does not outlast a pause of that length.
 	freshFor  = 10 * time.Second
 	leastIdle = time.Minute
-	// mostShelved bounds the memory that the short way needs.
-	mostShelved = 10000
+	// mostCached bounds the memory that the short way needs.
+	mostCached = 10000
 )
 
-// shelf has the locks as this client left them.
-type shelf struct {
+// lockCache has the locks as this client left them.
+type lockCache struct {
 	mu    sync.Mutex
-	locks map[string]shelved
+	locks map[string]cachedLock
 }
 
-// shelved is a lock that is free, with nobody in the queue, or has one exclusive holder of this
+// cachedLock is a lock that is free, with nobody in the queue, or has one exclusive holder of this
 // process.
-type shelved struct {
+type cachedLock struct {
 	version int32
 	data    lockData
 	holder  string // the id of its owner; "": it is free, and was so at the moment at
@@ -45,20 +45,20 @@ type shelved struct {
 	member  memberData
 }
 
-func (s *shelf) get(key string) (shelved, bool) {
+func (s *lockCache) get(key string) (cachedLock, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	l, ok := s.locks[key]
 	return l, ok
 }
 
-func (s *shelf) put(key string, l shelved) {
+func (s *lockCache) put(key string, l cachedLock) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.locks == nil {
-		s.locks = make(map[string]shelved)
+		s.locks = make(map[string]cachedLock)
 	}
-	if _, known := s.locks[key]; !known && len(s.locks) >= mostShelved {
+	if _, known := s.locks[key]; !known && len(s.locks) >= mostCached {
 		for other := range s.locks { // any; it goes the long way then
 			delete(s.locks, other)
 			break
@@ -68,7 +68,7 @@ func (s *shelf) put(key string, l shelved) {
 }
 
 // renewed notes how long a lease is in force at least, and what its node is like.
-func (s *shelf) renewed(key string, n *node, until time.Time, stat *zk.Stat) {
+func (s *lockCache) renewed(key string, n *node, until time.Time, stat *zk.Stat) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if l, ok := s.locks[key]; ok && l.holder == n.id && l.token == n.data.Token {
@@ -78,7 +78,7 @@ func (s *shelf) renewed(key string, n *node, until time.Time, stat *zk.Stat) {
 }
 
 // lease returns the node of a lease as this process wrote it last, if that is known.
-func (s *shelf) lease(key, id string, token uint64) (*node, bool) {
+func (s *lockCache) lease(key, id string, token uint64) (*node, bool) {
 	l, ok := s.get(key)
 	if !ok || l.holder != id || l.token != token || l.node.Mzxid == 0 || !time.Now().Before(l.until) {
 		return nil, false
@@ -86,13 +86,13 @@ func (s *shelf) lease(key, id string, token uint64) (*node, bool) {
 	return &node{id: id, name: holderNode + id, data: l.member, stat: &l.node}, true
 }
 
-func (s *shelf) clear() {
+func (s *lockCache) clear() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	clear(s.locks)
 }
 
-func (s *shelf) drop(key string) {
+func (s *lockCache) drop(key string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.locks, key)
@@ -101,7 +101,7 @@ func (s *shelf) drop(key string) {
 // remember notes what a transaction has left behind.
 func (t *tx) remember(res []zk.MultiResponse) {
 	for _, l := range t.locks {
-		t.p.shelf.drop(l.Name)
+		t.p.cache.drop(l.Name)
 	}
 	if len(t.locks) != 1 || t.records || len(res) == 0 {
 		return
@@ -130,7 +130,7 @@ func (t *tx) remember(res []zk.MultiResponse) {
 		version++
 	}
 	data := t.dataOf(h)
-	t.p.shelf.put(l.Name, shelved{
+	t.p.cache.put(l.Name, cachedLock{
 		version: version, data: l.data(), holder: nodeID(h.Owner), token: h.Token, until: t.sent.Add(fromMicros(data.Term)),
 		node: left, member: data,
 	})
@@ -149,7 +149,7 @@ func (a *acquisition) short(ctx context.Context) (g driver.Grant, ok, unsure boo
 	if err != nil {
 		return g, false, false
 	}
-	l, ok := p.shelf.get(key)
+	l, ok := p.cache.get(key)
 	now, known := p.clock.now()
 	if !ok || l.holder != "" || time.Since(l.at) > freshFor || !known {
 		return g, false, false
@@ -167,15 +167,15 @@ func (a *acquisition) short(ctx context.Context) (g driver.Grant, ok, unsure boo
 		&zk.CreateRequest{Path: path + "/" + holderNode + a.id, Data: encode(m), Acl: a.s.cfg.acl},
 	)
 	if err != nil || len(res) != 2 {
-		p.shelf.drop(key)
+		p.cache.drop(key)
 		return g, false, isBroken(err)
 	}
 	p.clock.note(res[0].Stat)
-	p.shelf.put(key, shelved{
+	p.cache.put(key, cachedLock{
 		version: res[0].Stat.Version, data: l.data, holder: a.id, token: m.Token, until: sent.Add(a.TTL),
 		node: zk.Stat{Mtime: res[0].Stat.Mtime, Mzxid: res[0].Stat.Mzxid}, member: m,
 	})
-	return a.granted(ans, sent), true, false
+	return a.Grant(ans, sent), true, false
 }
 
 // shortRelease gives back a lease that nobody waited for when it was granted.
@@ -188,7 +188,7 @@ func (s *Store) shortRelease(ctx context.Context, g driver.Grant) (done, unsure 
 		return false, false
 	}
 	key := g.Claims[0].Key
-	l, ok := p.shelf.get(key)
+	l, ok := p.cache.get(key)
 	if !ok || l.holder != nodeID(g.Owner) || l.token != g.Token || !time.Now().Before(l.until) {
 		return false, false
 	}
@@ -197,14 +197,14 @@ func (s *Store) shortRelease(ctx context.Context, g driver.Grant) (done, unsure 
 		&zk.DeleteRequest{Path: path + "/" + holderNode + l.holder, Version: l.node.Version},
 		&zk.SetDataRequest{Path: path, Data: encode(l.data), Version: l.version},
 	)
-	p.shelf.drop(key)
+	p.cache.drop(key)
 	if err != nil || len(res) != 2 {
 		return false, isBroken(err)
 	}
 	stat := res[1].Stat
 	p.clock.note(stat)
 	if stat.NumChildren == 0 {
-		p.shelf.put(key, shelved{version: stat.Version, data: l.data, at: time.Now()})
+		p.cache.put(key, cachedLock{version: stat.Version, data: l.data, at: time.Now()})
 		return true, false
 	}
 	// Somebody has come since the grant. The first waiter notices by itself, unless it is dead.

@@ -16,11 +16,11 @@ import (
 // Store implements [driver.Store] with every optional part. Make one with [New]. It is safe for
 // concurrent use.
 type Store struct {
-	ops    casstore.Store
-	cfg    config
-	link   *link
-	places *places
-	inbox  *inbox
+	ops      casstore.Store
+	cfg      config
+	link     *link
+	watchers *watchers
+	inbox    *inbox
 
 	life   context.Context // ends when Close begins, and ends all waits
 	end    context.CancelFunc
@@ -49,9 +49,9 @@ func New(ctx context.Context, servers []string, opts ...Option) (*Store, error) 
 	s := &Store{cfg: cfg}
 	s.life, s.end = context.WithCancel(context.Background())
 	s.hard, s.cancel = context.WithCancel(context.Background())
-	s.ops = casstore.Store{Backend: backend{s}, Calls: &s.calls, Life: s.life, Hard: s.hard, Left: 2 * cfg.session}
-	s.places, s.inbox = newPlaces(), newInbox(s)
-	s.link = newLink(s.life, &s.cfg, s.places.event)
+	s.ops = casstore.Store{Backend: s.backend(), Calls: &s.calls, Life: s.life, Hard: s.hard, Left: 2 * cfg.session}
+	s.watchers, s.inbox = newWatchers(), newInbox(s)
+	s.link = newLink(s.life, &s.cfg, s.watchers.event)
 	if err := s.link.connect(); err != nil {
 		return nil, failure("open", "", err)
 	}
@@ -99,7 +99,7 @@ func (s *Store) Describe() driver.Description {
 		Name:   "zookeeper",
 		Shared: true, Permits: true, Sets: true, Stays: true,
 		Ledger: true, Inspector: true,
-		OnWanted: s.inbox.onWanted, Examine: s.examine,
+		OnWanted: s.inbox.wanted.On, Examine: s.examine,
 		// A shorter lease could end between two messages of a busy server.
 		TTLs: driver.TTLs{Least: 100 * time.Millisecond},
 	}
@@ -116,6 +116,17 @@ func (s *Store) Close() error {
 		s.link.close()
 		return err
 	})
+}
+
+// backend is the store as package casstore sees it.
+func (s *Store) backend() casstore.Backend {
+	return casstore.Backend{
+		Check: s.check, Acquire: s.acquire, Transact: s.decide, Show: s.show, Failure: s.failure,
+		Explain: func(ctx context.Context, owner string, loss *driver.LeaseLostError) error {
+			_, err := retry(ctx, s, func(p *peer) (struct{}, error) { return struct{}{}, s.explain(p, owner, loss) })
+			return err
+		},
+	}
 }
 
 // check refuses, before any I/O, requests that the nodes could not hold.

@@ -175,7 +175,7 @@ func (s *Store) sweepBelow(ctx context.Context, p *peer, key string, over micros
 		if err == nil && !exists {
 			continue
 		}
-		if err := drop(name, stat, toMicros(forcedFor), err); err != nil {
+		if err := drop(name, stat, toMicros(keystate.ReasonKept), err); err != nil {
 			return err
 		}
 	}

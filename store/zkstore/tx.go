@@ -105,7 +105,7 @@ func (t *tx) attempt(keys []string, decide func(*tx) error) (writing bool, err e
 // complete reads the nodes of waiters.
 func (t *tx) complete(k *keystate.Key, waiters []*keystate.Member) error {
 	path := t.s.lockPath(k.Name)
-	return together(len(waiters), func(i int) error {
+	return casstore.Parallel(len(waiters), func(i int) error {
 		m := waiters[i]
 		n := nodeOf(m)
 		if n == nil || n.stat != nil {
@@ -139,8 +139,8 @@ func (s *Store) explain(p *peer, owner string, loss *driver.LeaseLostError) erro
 		return err
 	}
 	now, _ := p.clock.now()
-	if wallEnds(stat, toMicros(forcedFor)) > now.now && (loss.Token == 0 || loss.Token == f.Token) {
-		loss.Reason, loss.Detail = driver.LossForced, f.Reason
+	if wallEnds(stat, toMicros(keystate.ReasonKept)) > now.now {
+		keystate.Explain(loss, f.Token, f.Reason)
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/casstore"
 	"github.com/keyturn/keyturn/internal/keystate"
 )
 
@@ -21,7 +22,7 @@ type view struct {
 
 // viewOf is the view of a waiter.
 //
-// Readers wait as one kind and all others as another (package phasefair). The first of each kind looks
+// Readers wait as one kind and all others as another (package keystate). The first of each kind looks
 // at each decision, and at the first of the other kind. All others only look at the one in front of
 // them. So a decision wakes two waiters, however many there are.
 func viewOf(l *lock, own *keystate.Member) view {
@@ -81,8 +82,8 @@ func (a *acquisition) watch(ctx context.Context, v *view) error {
 	if v.front {
 		paths = append(paths, v.lock)
 	}
-	a.s.places.want(a.Wake, paths)
-	err = together(len(paths), func(i int) error {
+	a.s.watchers.follow(a.Wake, paths)
+	err = casstore.Parallel(len(paths), func(i int) error {
 		stat, err := a.s.watchNode(p, paths[i])
 		switch {
 		case err != nil:
@@ -103,7 +104,7 @@ func (a *acquisition) watch(ctx context.Context, v *view) error {
 
 // watchNode has the server tell of the next change of a node.
 func (s *Store) watchNode(p *peer, path string) (*zk.Stat, error) {
-	set, fired := s.places.isSet(path)
+	set, fired := s.watchers.isSet(path)
 	if set {
 		exists, stat, err := p.Exists(path)
 		if err == nil && !exists {
@@ -114,7 +115,7 @@ func (s *Store) watchNode(p *peer, path string) (*zk.Stat, error) {
 	// Not ExistsW: for a node that is not there it would wait for its creation.
 	_, stat, _, err := p.GetW(path)
 	if err == nil {
-		s.places.isSetNow(path, fired)
+		s.watchers.isSetNow(path, fired)
 	}
 	return stat, err
 }

@@ -13,8 +13,8 @@ import (
 type op = any
 
 // write sends what the transaction has changed. A lock whose holders change is always written, too,
-// so that two decisions about it never meet. Those who come, renew their leases or give up do not
-// write it: they are in nobody's way.
+// so that two decisions about it never meet, and waiters look. Those who come, renew their leases or give
+// up do not write it: they are in nobody's way.
 func (t *tx) write() (sent bool, err error) {
 	var ops []op
 	for _, l := range t.locks {
@@ -48,9 +48,9 @@ func (t *tx) opsOf(l *lock) []op {
 	var members []op // those that stay or come
 	decided := l.touched
 	for _, m := range slices.Concat(l.Holders(), l.Waiters()) {
-		ops, holds := t.opsOn(l, m)
+		ops, decides := t.opsOn(l, m)
 		members = append(members, ops...)
-		decided = decided || holds
+		decided = decided || decides
 	}
 	var gone []op
 	for _, name := range l.nodes.stray {
@@ -77,8 +77,9 @@ func (t *tx) opsOf(l *lock) []op {
 	return slices.Concat(ops, gone, members)
 }
 
-// opsOn returns what has to be written of a member, and whether it makes somebody a holder.
-func (t *tx) opsOn(l *lock, m *keystate.Member) (ops []op, holds bool) {
+// opsOn returns what has to be written of a member, and whether waiters have to look: it makes somebody a
+// holder, or its owner has released it, so it ends sooner than they have seen.
+func (t *tx) opsOn(l *lock, m *keystate.Member) (ops []op, decided bool) {
 	n, data := nodeOf(m), t.dataOf(m)
 	switch {
 	case n == nil && m.Waits: // the server gives it its number
@@ -100,7 +101,7 @@ func (t *tx) opsOn(l *lock, m *keystate.Member) (ops []op, holds bool) {
 			&zk.CreateRequest{Path: path, Data: encode(data), Acl: t.s.cfg.acl},
 		}, true
 	case m.Extended || data != n.data:
-		return []op{&zk.SetDataRequest{Path: path, Data: encode(data), Version: n.stat.Version}}, false
+		return []op{&zk.SetDataRequest{Path: path, Data: encode(data), Version: n.stat.Version}}, m.Released && !n.data.Released
 	}
 	return nil, false
 }

@@ -3,6 +3,7 @@ package ruletest
 import (
 	"net/http"
 	"os"
+	"slices"
 	"sync/atomic"
 	"testing"
 
@@ -34,25 +35,50 @@ type Route struct {
 	Server func(*http.Server) // changes the server before it starts; nil: nothing
 }
 
-// Rule returns the route's rule as middleware of lockhttp, for the faces that are made of it.
-func (r Route) Rule(t testing.TB) func(next http.Handler) http.Handler {
-	t.Helper()
-	var rule func(next http.Handler) http.Handler
-	var err error
-	if r.Once {
-		rule, err = lockhttp.OnceConfig{
-			Engine: r.Engine, Template: r.Template, Key: r.Key, Options: r.Options, BodyLimit: r.BodyLimit,
-			ResultLimit: r.ResultLimit, Headers: r.Headers, Storable: r.Storable, Precheck: r.Precheck,
-		}.ToMiddleware()
-	} else {
-		rule, err = lockhttp.SerializeConfig{
-			Engine: r.Engine, Template: r.Template, Key: r.Key, Options: r.Options, BodyLimit: r.BodyLimit, StreamBody: r.StreamBody,
-		}.ToMiddleware()
+// Rule returns the route's rule, for whatever route it is put around.
+func (r Route) Rule() lockhttp.Rule {
+	const route = "*"
+	opts := r.Options
+	if r.ResultLimit > 0 {
+		opts = append(slices.Clip(opts), core.WithResultLimit(r.ResultLimit))
 	}
+	var rule lockhttp.Rule
+	switch {
+	case r.Once && r.Key != nil:
+		rule = lockhttp.OnceBy(route, r.Key, opts...)
+	case r.Once:
+		rule = lockhttp.Once(route, r.Template, opts...)
+	case r.Key != nil:
+		rule = lockhttp.SerializeBy(route, r.Key, opts...)
+	default:
+		rule = lockhttp.Serialize(route, r.Template, opts...)
+	}
+	if r.Headers != nil {
+		rule = rule.StoredHeaders(r.Headers...)
+	}
+	if r.Storable != nil {
+		rule = rule.Storable(r.Storable)
+	}
+	if r.StreamBody {
+		rule = rule.StreamBody()
+	}
+	return rule.Precheck(r.Precheck).BodyLimit(r.BodyLimit)
+}
+
+// Middleware makes a middleware of rules for every route.
+func Middleware(t testing.TB, eng *core.Engine, rules ...lockhttp.Rule) func(http.Handler) http.Handler {
+	t.Helper()
+	return Locks(t, eng, rules...).Middleware
+}
+
+// Locks makes Locks of rules.
+func Locks(t testing.TB, eng *core.Engine, rules ...lockhttp.Rule) *lockhttp.Locks {
+	t.Helper()
+	locks, err := lockhttp.New(eng, rules...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return rule
+	return locks
 }
 
 // Face is how a middleware makes a Route. [Route.Pattern], [Route.Handler], [Route.Engine] and

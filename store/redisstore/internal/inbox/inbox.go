@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -37,9 +38,9 @@ type Config struct {
 type Inbox struct {
 	Config
 
+	reach atomic.Pointer[reach] // written with mu; each request reads it
+
 	mu      sync.Mutex
-	channel string                  // of the subscription; "": there is none, as far as known
-	trouble error                   // why there is no subscription; nil: there is one, or nobody has tried
 	waiters map[string]*Waiter      // by owner
 	open    bool                    // the listener is running
 	tried   chan struct{}           // closed after the first attempt to subscribe
@@ -52,10 +53,17 @@ type Inbox struct {
 	report  func(error) // is called when trouble comes and when it goes; nil: no call
 }
 
+// reach is whether messages reach this process.
+type reach struct {
+	channel string // of the subscription; "": there is none, as far as known
+	trouble error  // why there is no subscription; nil: there is one, or nobody has tried
+}
+
 // New makes an inbox. In the background, the inbox finds out whether this process may send
 // messages.
 func New(cfg Config) *Inbox {
 	b := &Inbox{Config: cfg, waiters: make(map[string]*Waiter), tried: make(chan struct{})}
+	b.reach.Store(new(reach))
 	b.Go(b.probe)
 	return b
 }
@@ -79,11 +87,7 @@ func (b *Inbox) awaited() string {
 }
 
 // Address returns the channel that reaches this process; "" while there is none.
-func (b *Inbox) Address() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.channel
-}
+func (b *Inbox) Address() string { return b.reach.Load().channel }
 
 // Attend is [Inbox.Address] for a request for a lease that may linger. The process has to hear when
 // the lease is wanted, so from now on the inbox stays open and watches its subscription.
@@ -92,7 +96,7 @@ func (b *Inbox) Attend(key string) string {
 	defer b.mu.Unlock()
 	b.lingers = key
 	b.openLocked()
-	return b.channel
+	return b.Address()
 }
 
 // OnWanted makes f the function that learns when a lease that lingers is wanted, and, with empty
@@ -119,9 +123,8 @@ func (b *Inbox) Known() bool {
 	if b.Names.Topology() == script.Ring {
 		return true
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.channel != "" || b.trouble != nil
+	now := b.reach.Load()
+	return now.channel != "" || now.trouble != nil
 }
 
 // Connect starts the listener if it is not running. It returns when the listener has tried to
@@ -173,7 +176,7 @@ func (b *Inbox) keep(sub *redis.PubSub) bool {
 // a release, and the release passes the lock on.
 func (b *Inbox) deliver(text string) {
 	if owner, lock, ok := script.ParseWanted(text); ok {
-		if key, ours := b.Names.KeyOf(lock); ours {
+		if key, ours := b.Names.KeyOf(lock, false); ours {
 			b.tellWanted(key, owner)
 		}
 		return

@@ -30,17 +30,17 @@ func (b *Inbox) becomes(channel string, trouble error) {
 	b.telling.Lock()
 	defer b.telling.Unlock()
 	b.mu.Lock()
-	before := b.trouble
-	missed = b.channel != "" && b.channel != channel
-	if b.channel != channel {
+	before := b.reach.Load()
+	missed = before.channel != "" && before.channel != channel
+	b.reach.Store(&reach{channel, trouble}) // first: those who are woken look at it without the mutex
+	if before.channel != channel {
 		for _, w := range b.waiters {
 			w.tell(script.Message{})
 		}
 	}
-	b.channel, b.trouble = channel, trouble
 	b.mu.Unlock()
 	b.once.Do(func() { close(b.tried) })
-	if (before == nil) == (trouble == nil) {
+	if (before.trouble == nil) == (trouble == nil) {
 		return
 	}
 	if trouble == nil {
@@ -60,8 +60,8 @@ func (b *Inbox) Watch(f func(error)) {
 	b.telling.Lock()
 	defer b.telling.Unlock()
 	b.report = f
-	if b.trouble != nil {
-		f(b.trouble)
+	if trouble := b.reach.Load().trouble; trouble != nil {
+		f(trouble)
 	}
 }
 

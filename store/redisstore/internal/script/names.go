@@ -133,11 +133,11 @@ func (n Names) ofRenewal(claims []driver.Claim) []string {
 	return all
 }
 
-// KeyOf returns the key whose lock, line or record is called name, if there is one.
-func (n Names) KeyOf(name string) (key string, ok bool) {
+// KeyOf returns the key whose lock or line is called name or, with records, whose record is, if there is one.
+func (n Names) KeyOf(name string, records bool) (key string, ok bool) {
 	if side, found := strings.CutPrefix(name, "{"); found {
 		name, side, ok = strings.Cut(side, "}:")
-		if !ok || (side != "q" && side != "s" && side != "r") {
+		if !ok || side != "q" && side != "s" && (side != "r" || !records) {
 			return "", false
 		}
 	}

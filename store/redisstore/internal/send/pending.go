@@ -33,9 +33,12 @@ const lookAfter = 10 * time.Millisecond
 // lookTimers are timers for lookAfter.
 var lookTimers = sync.Pool{New: func() any { return time.NewTimer(time.Hour) }}
 
-// wait waits until all requests have an answer. It reports false if ctx ends first, or has
-// ended when lookAfter is over.
+// wait waits until all requests have an answer. It reports false if ctx has ended before, or when
+// lookAfter is over, or ends after that.
 func (p *pending) wait(ctx context.Context) bool {
+	if ctx.Err() != nil {
+		return false
+	}
 	timer := lookTimers.Get().(*time.Timer)
 	timer.Reset(lookAfter)
 	select {

@@ -6,9 +6,9 @@ import (
 	"github.com/keyturn/keyturn/internal/waitloop"
 )
 
-// places are the requests of this process that wait, by the paths of the nodes whose change calls for
+// watchers are the requests of this process that wait, by the paths of the nodes whose change calls for
 // a question.
-type places struct {
+type watchers struct {
 	mu     sync.Mutex
 	byPath map[string]*watch
 	all    map[waitloop.Bell][]string
@@ -23,17 +23,17 @@ type watch struct {
 	fired uint64 // counts the changes
 }
 
-func newPlaces() *places {
-	return &places{byPath: make(map[string]*watch), all: make(map[waitloop.Bell][]string)}
+func newWatchers() *watchers {
+	return &watchers{byPath: make(map[string]*watch), all: make(map[waitloop.Bell][]string)}
 }
 
-func (s *places) join(wake waitloop.Bell) {
+func (s *watchers) join(wake waitloop.Bell) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.all[wake] = nil
 }
 
-func (s *places) leave(wake waitloop.Bell) {
+func (s *watchers) leave(wake waitloop.Bell) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.forget(wake)
@@ -41,7 +41,7 @@ func (s *places) leave(wake waitloop.Bell) {
 }
 
 // forget ends a request's interest in all nodes.
-func (s *places) forget(wake waitloop.Bell) {
+func (s *watchers) forget(wake waitloop.Bell) {
 	for _, path := range s.all[wake] {
 		if w := s.byPath[path]; w != nil {
 			delete(w.wakes, wake)
@@ -52,14 +52,14 @@ func (s *places) forget(wake waitloop.Bell) {
 }
 
 // drop deletes a watch that is of no use any more.
-func (s *places) drop(path string, w *watch) {
+func (s *watchers) drop(path string, w *watch) {
 	if len(w.wakes) == 0 && !w.set {
 		delete(s.byPath, path)
 	}
 }
 
-// want makes changes of the nodes wake a request, instead of those of the call before.
-func (s *places) want(wake waitloop.Bell, paths []string) {
+// follow makes changes of the nodes wake a request, instead of those of the call before.
+func (s *watchers) follow(wake waitloop.Bell, paths []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.forget(wake)
@@ -76,7 +76,7 @@ func (s *places) want(wake waitloop.Bell, paths []string) {
 
 // isSet reports whether the server tells of the next change of the node, and otherwise how many there
 // were.
-func (s *places) isSet(path string) (set bool, fired uint64) {
+func (s *watchers) isSet(path string) (set bool, fired uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	w := s.byPath[path]
@@ -87,7 +87,7 @@ func (s *places) isSet(path string) (set bool, fired uint64) {
 }
 
 // isSetNow notes that the server tells of the next change, unless there was one since isSet.
-func (s *places) isSetNow(path string, fired uint64) {
+func (s *watchers) isSetNow(path string, fired uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if w := s.byPath[path]; w != nil && w.fired == fired {
@@ -96,7 +96,7 @@ func (s *places) isSetNow(path string, fired uint64) {
 }
 
 // event wakes those that want to know of a node; "": messages may have been missed.
-func (s *places) event(path string) {
+func (s *watchers) event(path string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if path != "" {
@@ -113,7 +113,7 @@ func (s *places) event(path string) {
 	}
 }
 
-func (s *places) fire(path string, w *watch) {
+func (s *watchers) fire(path string, w *watch) {
 	w.set = false
 	w.fired++
 	for wake := range w.wakes {

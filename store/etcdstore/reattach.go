@@ -2,17 +2,15 @@ package etcdstore
 
 import (
 	"context"
-	"errors"
+	"slices"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
-
-	"github.com/keyturn/keyturn/core/driver"
 )
 
-// renewApart renews claims whose leases are not as they should be: they are shorter or longer than
+// reattach renews claims whose leases are not as they should be: they are shorter or longer than
 // the TTL, because the request has waited or the TTL was changed, or they keep other claims as well.
-func (s *Store) renewApart(ctx context.Context, r *renewal) error {
+func (s *Store) reattach(ctx context.Context, r *renewal) error {
 	if r.g.Borrowed {
 		if enough, err := s.lasts(ctx, r); enough || err != nil {
 			return err
@@ -27,7 +25,7 @@ func (s *Store) renewApart(ctx context.Context, r *renewal) error {
 		if moved || err != nil || n >= tries {
 			return err
 		}
-		if s.read(ctx, []*renewal{r}); r.err != nil {
+		if s.readClaims(ctx, []*renewal{r}); r.err != nil {
 			return r.err
 		}
 	}
@@ -36,8 +34,8 @@ func (s *Store) renewApart(ctx context.Context, r *renewal) error {
 // lasts reports whether the claims of a borrowed grant last for its TTL anyway. The borrower must
 // not move their end nearer, nor further than that.
 func (s *Store) lasts(ctx context.Context, r *renewal) (bool, error) {
-	for _, m := range r.members {
-		left, err := s.client.TimeToLive(ctx, m.lease)
+	for _, e := range r.entries {
+		left, err := s.client.TimeToLive(ctx, e.lease)
 		if err != nil || time.Duration(left.TTL)*time.Second < r.g.TTL {
 			return false, err
 		}
@@ -45,49 +43,44 @@ func (s *Store) lasts(ctx context.Context, r *renewal) (bool, error) {
 	return true, nil
 }
 
-// move attaches the claims of r to another lease. It reports false if somebody has changed one of
-// them.
+// move attaches the claims of r to another lease, as many at a time as a transaction takes. It reports false
+// if somebody has changed one of them.
 func (s *Store) move(ctx context.Context, r *renewal, to *lease) (bool, error) {
 	i := 0
-	err := inParts(r.g.Claims, func(claims []driver.Claim) error {
+	for claims := range slices.Chunk(r.g.Claims, keysPerTxn) {
 		var cmps []clientv3.Cmp
 		var puts []clientv3.Op
 		for _, c := range claims {
-			m, name := *r.members[i], s.base(c.Key)+memberPart+r.g.Owner
-			cmps = append(cmps, clientv3.Compare(clientv3.ModRevision(name), "=", m.mod))
-			m.Lease, m.Set = int64(to.ttl/time.Second), len(r.g.Claims)
+			e, name := r.entries[i], s.base(c.Key)+memberPart+r.g.Owner
+			cmps = append(cmps, clientv3.Compare(clientv3.ModRevision(name), "=", e.mod))
+			v := e.memberValue
+			v.Lease, v.Set = int64(to.ttl/time.Second), len(r.g.Claims)
 			if !r.g.Borrowed {
-				m.TTL = int64(r.g.TTL / time.Second)
+				v.TTL = int64(r.g.TTL / time.Second)
 			}
-			puts = append(puts, clientv3.OpPut(name, encode(m.memberValue), clientv3.WithLease(to.id)))
+			puts = append(puts, clientv3.OpPut(name, encode(v), clientv3.WithLease(to.id)))
 			i++
 		}
 		answer, err := s.client.Txn(ctx).If(cmps...).Then(puts...).Commit()
-		if err == nil && !answer.Succeeded {
-			err = errAgain
+		if err != nil || !answer.Succeeded {
+			return false, err
 		}
-		return err
-	})
-	if errors.Is(err, errAgain) {
-		return false, nil
 	}
-	if err == nil {
-		s.retire(r)
-	}
-	return err == nil, err
+	s.retire(r)
+	return true, nil
 }
 
 // retire ends leases to which nothing is attached any more.
 func (s *Store) retire(r *renewal) {
 	kept := make(map[clientv3.LeaseID]int)
-	for _, m := range r.members {
-		kept[m.lease]++
+	for _, e := range r.entries {
+		kept[e.lease]++
 	}
-	for _, m := range r.members {
-		if kept[m.lease] == m.Set {
-			old := &lease{id: m.lease, ttl: m.term()}
+	for _, e := range r.entries {
+		if kept[e.lease] == e.Set {
+			old := &lease{id: e.lease, ttl: e.term()}
 			s.calls.Go(func() { s.revoke(old) })
 		}
-		delete(kept, m.lease)
+		delete(kept, e.lease)
 	}
 }

@@ -12,9 +12,9 @@ import (
 )
 
 const (
-	// mostTogether is how many requests leave together at most. Their rows stay locked for as long as
+	// mostPerBatch is how many requests leave as one statement at most. Their rows stay locked for as long as
 	// the statement takes.
-	mostTogether = 64
+	mostPerBatch = 64
 	// mostAlone is how many callers send their own requests at a time. A batch of one or two takes longer
 	// than as many statements of their own.
 	mostAlone = 3
@@ -22,18 +22,18 @@ const (
 	perTrip = 4 * time.Millisecond
 )
 
-// together sends plain requests that come while others are under way as one statement: one round trip,
+// batcher sends plain requests that come while others are under way as one statement: one round trip,
 // one COMMIT and one wait for the disk for all of them. nil has each caller send its own.
 //
 // The statement waits for no row that somebody has locked. What it leaves undone, each request does by
 // a transaction of its own, which waits for that row alone.
-type together struct {
-	gather.Gather[*plainly]
+type batcher struct {
+	gather.Gather[*batched]
 	s *Store
 }
 
-// plainly is a request that may leave together with others: an acquisition, or a release.
-type plainly struct {
+// batched is a request that may leave in a batch: an acquisition, or a release.
+type batched struct {
 	key     string
 	row     []any  // of the statement for several
 	late    func() // called when it may have been carried out for a caller that has gone; nil: nothing
@@ -56,29 +56,29 @@ const (
 	abandoned
 )
 
-// newTogether returns nil if the dialect has no statement for several requests.
-func newTogether(s *Store) *together {
-	if s.q.together == "" {
+// newBatcher returns nil if the dialect has no statement for several requests.
+func newBatcher(s *Store) *batcher {
+	if s.q.batch == "" {
 		return nil
 	}
-	g := &together{s: s}
+	g := &batcher{s: s}
 	g.Send, g.Go = g.send, s.calls.Go
-	g.Most, g.Alone, g.Trips, g.PerTrip = mostTogether, mostAlone, 1, perTrip
+	g.Most, g.Alone, g.Trips, g.PerTrip = mostPerBatch, mostAlone, 1, perTrip
 	return g
 }
 
 // enter reports whether the caller is to send its request by itself. If so, it must call leave.
-func (g *together) enter() bool { return g == nil || g.Enter() }
+func (g *batcher) enter() bool { return g == nil || g.Enter() }
 
-func (g *together) leave() {
+func (g *batcher) leave() {
 	if g != nil {
 		g.Leave()
 	}
 }
 
-// ask has r carried out together with others. It reports false if ctx ends first. r may be carried out
+// ask has r carried out in a batch. It reports false if ctx ends first. r may be carried out
 // nevertheless, and its late is called after that.
-func (g *together) ask(ctx context.Context, r *plainly) bool {
+func (g *batcher) ask(ctx context.Context, r *batched) bool {
 	r.over = make(chan struct{})
 	g.Add(r)
 	select {
@@ -94,7 +94,7 @@ func (g *together) ask(ctx context.Context, r *plainly) bool {
 }
 
 // finish gives r its answer.
-func (r *plainly) finish() {
+func (r *batched) finish() {
 	if r.state.CompareAndSwap(underWay, answered) {
 		close(r.over)
 	} else if r.sent && r.late != nil {
@@ -103,10 +103,10 @@ func (r *plainly) finish() {
 }
 
 // send is the gather's Send.
-func (g *together) send(batch []*plainly) {
-	if g.s.room.enter(g.s.hard) {
+func (g *batcher) send(batch []*batched) {
+	if g.s.workers.enter(g.s.hard) {
 		g.carryOut(one(batch))
-		g.s.room.leave()
+		g.s.workers.leave()
 	}
 	for _, r := range batch {
 		r.finish()
@@ -115,19 +115,19 @@ func (g *together) send(batch []*plainly) {
 
 // one returns one request for each key, in the order of the keys, of those that have a caller. The order
 // keeps two statements that insert the same keys from a deadlock.
-func one(batch []*plainly) []*plainly {
-	reqs := make([]*plainly, 0, len(batch))
+func one(batch []*batched) []*batched {
+	reqs := make([]*batched, 0, len(batch))
 	for _, r := range batch {
 		if r.state.Load() == underWay {
 			reqs = append(reqs, r)
 		}
 	}
-	slices.SortStableFunc(reqs, func(a, b *plainly) int { return cmp.Compare(a.key, b.key) })
-	return slices.CompactFunc(reqs, func(a, b *plainly) bool { return a.key == b.key })
+	slices.SortStableFunc(reqs, func(a, b *batched) int { return cmp.Compare(a.key, b.key) })
+	return slices.CompactFunc(reqs, func(a, b *batched) bool { return a.key == b.key })
 }
 
 // carryOut carries out reqs, as far as they can be carried out at once.
-func (g *together) carryOut(reqs []*plainly) {
+func (g *batcher) carryOut(reqs []*batched) {
 	if len(reqs) == 0 {
 		return
 	}
@@ -136,9 +136,9 @@ func (g *together) carryOut(reqs []*plainly) {
 	}
 	ctx, cancel := context.WithTimeout(g.s.hard, opTimeout)
 	defer cancel()
-	err := g.s.looked.at(ctx)
+	err := g.s.checked.at(ctx)
 	if err == nil {
-		err = g.s.queryOnce(ctx, true, g.s.q.together, arrays(reqs), func(rows *sql.Rows) error { return read(rows, reqs) })
+		err = g.s.queryOnce(ctx, true, g.s.q.batch, arrays(reqs), func(rows *sql.Rows) error { return read(rows, reqs) })
 	}
 	if err == nil {
 		return
@@ -149,13 +149,13 @@ func (g *together) carryOut(reqs []*plainly) {
 }
 
 // read reads the answer to one of reqs.
-func read(rows *sql.Rows, reqs []*plainly) error {
+func read(rows *sql.Rows, reqs []*batched) error {
 	var key []byte
 	var token, reserved uint64
 	if err := rows.Scan(&key, &token, &reserved); err != nil {
 		return err
 	}
-	i, ok := slices.BinarySearchFunc(reqs, string(key), func(r *plainly, key string) int { return cmp.Compare(r.key, key) })
+	i, ok := slices.BinarySearchFunc(reqs, string(key), func(r *batched, key string) int { return cmp.Compare(r.key, key) })
 	if ok {
 		reqs[i].done, reqs[i].token, reqs[i].reserved = true, token, reserved
 	}

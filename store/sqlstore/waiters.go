@@ -10,66 +10,66 @@ import (
 	"github.com/keyturn/keyturn/internal/waitloop"
 )
 
-// places are the requests of this process that wait. While there are any, a goroutine looks at
-// the database for all of them.
-type places struct {
+// waiters are the requests of this process that wait. While there are any, a goroutine polls the database
+// for all of them.
+type waiters struct {
 	s *Store
 
 	mu      sync.Mutex
 	byOwner map[string]waitloop.Bell
-	looking bool
-	sooner  waitloop.Bell // something has happened: look soon
+	polling bool
+	sooner  waitloop.Bell // something has happened: poll soon
 }
 
-func newPlaces(s *Store) *places {
-	return &places{s: s, byOwner: make(map[string]waitloop.Bell), sooner: waitloop.NewBell()}
+func newWaiters(s *Store) *waiters {
+	return &waiters{s: s, byOwner: make(map[string]waitloop.Bell), sooner: waitloop.NewBell()}
 }
 
-func (p *places) join(owner string) waitloop.Bell {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+func (w *waiters) join(owner string) waitloop.Bell {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	wake := waitloop.NewBell()
-	p.byOwner[owner] = wake
-	if !p.looking {
-		p.looking = true
-		p.s.calls.Go(p.look)
+	w.byOwner[owner] = wake
+	if !w.polling {
+		w.polling = true
+		w.s.calls.Go(w.poll)
 	}
-	p.sooner.Ring()
+	w.sooner.Ring()
 	return wake
 }
 
-func (p *places) leave(owner string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	delete(p.byOwner, owner)
+func (w *waiters) leave(owner string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.byOwner, owner)
 }
 
-func (p *places) tell(owner string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.byOwner[owner].Ring()
+func (w *waiters) tell(owner string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.byOwner[owner].Ring()
 }
 
 // tellAll has all of them ask: messages may have been lost.
-func (p *places) tellAll() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, wake := range p.byOwner {
+func (w *waiters) tellAll() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, wake := range w.byOwner {
 		wake.Ring()
 	}
-	p.sooner.Ring()
+	w.sooner.Ring()
 }
 
-// owners returns the owners that wait. If there are none, the goroutine that looks ends.
-func (p *places) owners() []string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if len(p.byOwner) == 0 || p.s.life.Err() != nil {
-		p.looking = false
+// owners returns the owners that wait. If there are none, the goroutine that polls ends.
+func (w *waiters) owners() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.byOwner) == 0 || w.s.life.Err() != nil {
+		w.polling = false
 		return nil
 	}
-	all := make([]string, 0, len(p.byOwner))
-	for owner := range p.byOwner {
+	all := make([]string, 0, len(w.byOwner))
+	for owner := range w.byOwner {
 		all = append(all, owner)
 	}
 	slices.Sort(all)
@@ -78,47 +78,47 @@ func (p *places) owners() []string {
 
 const firstPause = 10 * time.Millisecond
 
-// pauses returns the first pause between two looks, and the longest.
-func (p *places) pauses() (first, most time.Duration) {
-	first, most = firstPause, p.s.cfg.poll
-	if p.s.hears() {
+// pauses returns the first pause between two polls, and the longest.
+func (w *waiters) pauses() (first, most time.Duration) {
+	first, most = firstPause, w.s.cfg.poll
+	if w.s.hears() {
 		most *= 5
 		first = most
 	}
-	return min(first, p.s.cfg.waiterLease/3), min(most, p.s.cfg.waiterLease/3)
+	return min(first, w.s.cfg.waiterLease/3), min(most, w.s.cfg.waiterLease/3)
 }
 
-// look looks for all that wait, until nobody does. With messages it is needed only when one was
+// poll asks for all that wait, until nobody does. With messages it is needed only when one was
 // lost, or a holder has died.
-func (p *places) look() {
-	pause, _ := p.pauses()
+func (w *waiters) poll() {
+	pause, _ := w.pauses()
 	alive := time.Now()
 	next := alive.Add(pause)
 	for {
 		timer := time.NewTimer(time.Until(next))
 		select {
 		case <-timer.C:
-		case <-p.sooner:
+		case <-w.sooner:
 			// Never later: requests may join all the time.
-			first, _ := p.pauses()
+			first, _ := w.pauses()
 			if soon := time.Now().Add(first); soon.Before(next) {
 				pause, next = first, soon
 			}
 			timer.Stop()
 			continue
-		case <-p.s.life.Done():
+		case <-w.s.life.Done():
 			timer.Stop()
 		}
-		owners := p.owners()
+		owners := w.owners()
 		if owners == nil {
 			return
 		}
-		if time.Since(alive) >= p.s.cfg.waiterLease/3 {
+		if time.Since(alive) >= w.s.cfg.waiterLease/3 {
 			alive = time.Now()
-			p.live(owners)
+			w.keepAlive(owners)
 		}
-		first, most := p.pauses()
-		if p.turns(owners) {
+		first, most := w.pauses()
+		if w.turns(owners) {
 			pause = first
 		} else {
 			pause = min(2*pause, most)
@@ -129,8 +129,8 @@ func (p *places) look() {
 
 // turns tells those that are no longer in a queue, and those whose holder is over. It reports
 // whether there were any.
-func (p *places) turns(owners []string) (some bool) {
-	s := p.s
+func (w *waiters) turns(owners []string) (some bool) {
+	s := w.s
 	for chunk := range slices.Chunk(owners, keysPerQuery) {
 		args := make([]any, len(chunk))
 		for i, owner := range chunk {
@@ -139,7 +139,7 @@ func (p *places) turns(owners []string) (some bool) {
 		wait := make(map[string]bool, len(chunk))
 		query := "SELECT m.owner, CASE WHEN l.until <= " + s.d.clock + " THEN 1 ELSE 0 END FROM " + s.q.memberTable + " m JOIN " + s.q.lockTable +
 			" l ON l.lock_key = m.lock_key WHERE m.waits = 1 AND m.owner IN (" + marks(len(chunk)) + ")"
-		_, err, answered := do(s.life, s, s.room, nil, func(ctx context.Context) (struct{}, error) {
+		_, err, answered := do(s.life, s, s.workers, nil, func(ctx context.Context) (struct{}, error) {
 			return struct{}{}, s.query(ctx, query, args, func() { clear(wait) }, func(rows *sql.Rows) error {
 				var owner string
 				var over int
@@ -151,11 +151,11 @@ func (p *places) turns(owners []string) (some bool) {
 			})
 		}, nil)
 		if err != nil || !answered {
-			return false // the next look may succeed, and a request that gives up asks by itself
+			return false // the next poll may succeed, and a request that gives up asks by itself
 		}
 		for _, owner := range chunk {
 			if !wait[owner] {
-				p.tell(owner)
+				w.tell(owner)
 				some = true
 			}
 		}
@@ -163,9 +163,9 @@ func (p *places) turns(owners []string) (some bool) {
 	return some
 }
 
-// live is the sign of life of all that wait.
-func (p *places) live(owners []string) {
-	s := p.s
+// keepAlive is the sign of life of all that wait.
+func (w *waiters) keepAlive(owners []string) {
+	s := w.s
 	for chunk := range slices.Chunk(owners, keysPerQuery) {
 		args := []any{toMicros(s.cfg.waiterLease)}
 		for _, owner := range chunk {
@@ -178,7 +178,7 @@ func (p *places) live(owners []string) {
 			waiting = "(lock_key, owner) IN (SELECT lock_key, owner FROM " + s.q.memberTable + " WHERE " + waiting + " FOR UPDATE SKIP LOCKED)"
 		}
 		query := "UPDATE " + s.q.memberTable + " SET until = " + s.d.clock + " + ? WHERE " + waiting
-		_, _, _ = do(s.life, s, s.room, nil, func(ctx context.Context) (int64, error) { // if it fails, the next one is in time
+		_, _, _ = do(s.life, s, s.workers, nil, func(ctx context.Context) (int64, error) { // if it fails, the next one is in time
 			return s.exec(ctx, query, args...)
 		}, nil)
 	}

@@ -12,10 +12,10 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// beats keeps leases alive over one stream. The keep-alives of etcd's client are of no use here: they
+// keepAlives keeps leases alive over one stream. The keep-alives of etcd's client are of no use here: they
 // go by a schedule of their own and do not tell when they were sent, or they open a stream for each
 // lease.
-type beats struct {
+type keepAlives struct {
 	s    *Store
 	turn chan struct{} // full while somebody opens a stream, which may take as long as to connect
 	mu   sync.Mutex
@@ -30,14 +30,14 @@ type stream struct {
 	done   chan struct{} // closed when the stream has ended
 
 	mu      sync.Mutex
-	pending map[int64][]chan<- pulse // by lease, in the order of the questions
-	heard   time.Time                // the last answer, or the first question after all were answered
-	dropped bool                     // it was given up
-	err     error                    // why it ended
+	pending map[int64][]chan<- keptAlive // by lease, in the order of the questions
+	heard   time.Time                    // the last answer, or the first question after all were answered
+	dropped bool                         // it was given up
+	err     error                        // why it ended
 }
 
-// pulse is an answer of etcd about a lease.
-type pulse struct {
+// keptAlive is an answer of etcd about a lease.
+type keptAlive struct {
 	alive bool
 	// term is the term of raft in which the question reached etcd. A leader that was replaced and
 	// has not noticed still answers keep-alives, but answers no reads. So alive counts only if a
@@ -45,13 +45,13 @@ type pulse struct {
 	term uint64
 }
 
-func newBeats(s *Store) *beats { return &beats{s: s, turn: make(chan struct{}, 1)} }
+func newKeepAlives(s *Store) *keepAlives { return &keepAlives{s: s, turn: make(chan struct{}, 1)} }
 
-// beat asks etcd to keep leases for another TTL each. What it returns has an entry for each lease
+// extend asks etcd to keep leases for another TTL each. What it returns has an entry for each lease
 // that was answered about before ctx ended or the stream broke; otherwise err says why it has not
 // all of them.
-func (b *beats) beat(ctx context.Context, ids []clientv3.LeaseID) (answers map[clientv3.LeaseID]pulse, err error) {
-	answers = make(map[clientv3.LeaseID]pulse, len(ids))
+func (b *keepAlives) extend(ctx context.Context, ids []clientv3.LeaseID) (answers map[clientv3.LeaseID]keptAlive, err error) {
+	answers = make(map[clientv3.LeaseID]keptAlive, len(ids))
 	for broken := 0; broken < 2; {
 		ids = slices.DeleteFunc(ids, func(id clientv3.LeaseID) bool { _, ok := answers[id]; return ok })
 		if err = b.try(ctx, ids, answers); err == nil || ctx.Err() != nil {
@@ -68,14 +68,14 @@ func (b *beats) beat(ctx context.Context, ids []clientv3.LeaseID) (answers map[c
 const silent = time.Second
 
 // try asks on one stream.
-func (b *beats) try(ctx context.Context, ids []clientv3.LeaseID, answers map[clientv3.LeaseID]pulse) error {
+func (b *keepAlives) try(ctx context.Context, ids []clientv3.LeaseID, answers map[clientv3.LeaseID]keptAlive) error {
 	st, err := b.open(ctx)
 	if err != nil {
 		return err
 	}
-	waits := make([]chan pulse, len(ids))
+	waits := make([]chan keptAlive, len(ids))
 	for i, id := range ids {
-		waits[i] = make(chan pulse, 1)
+		waits[i] = make(chan keptAlive, 1)
 		if err := b.ask(ctx, st, int64(id), waits[i]); err != nil {
 			return err
 		}
@@ -103,7 +103,7 @@ func (b *beats) try(ctx context.Context, ids []clientv3.LeaseID, answers map[cli
 }
 
 // open returns the stream, a new one if the last one has ended.
-func (b *beats) open(ctx context.Context) (*stream, error) {
+func (b *keepAlives) open(ctx context.Context) (*stream, error) {
 	select {
 	case b.turn <- struct{}{}:
 		defer func() { <-b.turn }()
@@ -128,7 +128,7 @@ func (b *beats) open(ctx context.Context) (*stream, error) {
 		cancel()
 		return nil, cmp.Or(ctx.Err(), err)
 	}
-	st := &stream{conn: conn, cancel: cancel, turn: make(chan struct{}, 1), done: make(chan struct{}), pending: make(map[int64][]chan<- pulse)}
+	st := &stream{conn: conn, cancel: cancel, turn: make(chan struct{}, 1), done: make(chan struct{}), pending: make(map[int64][]chan<- keptAlive)}
 	b.mu.Lock()
 	b.on = st
 	b.mu.Unlock()
@@ -136,8 +136,8 @@ func (b *beats) open(ctx context.Context) (*stream, error) {
 	return st, nil
 }
 
-// drop ends a stream, so that the next beat opens another one.
-func (b *beats) drop(st *stream) {
+// drop ends a stream, so that the next question opens another one.
+func (b *keepAlives) drop(st *stream) {
 	b.mu.Lock()
 	if b.on == st {
 		b.on = nil
@@ -150,7 +150,7 @@ func (b *beats) drop(st *stream) {
 }
 
 // ask sends one question.
-func (b *beats) ask(ctx context.Context, st *stream, id int64, answer chan<- pulse) error {
+func (b *keepAlives) ask(ctx context.Context, st *stream, id int64, answer chan<- keptAlive) error {
 	select {
 	case st.turn <- struct{}{}:
 		defer func() { <-st.turn }()
@@ -195,7 +195,7 @@ func (st *stream) receive() {
 			return
 		}
 		st.heard = time.Now()
-		p := pulse{alive: r.TTL > 0}
+		p := keptAlive{alive: r.TTL > 0}
 		if r.Header != nil {
 			p.term = r.Header.RaftTerm
 		}
@@ -227,7 +227,7 @@ func (st *stream) reason(ctx context.Context) error {
 }
 
 // one asks for another TTL of one lease.
-func (b *beats) one(ctx context.Context, id clientv3.LeaseID) (pulse, error) {
-	answers, err := b.beat(ctx, []clientv3.LeaseID{id})
+func (b *keepAlives) one(ctx context.Context, id clientv3.LeaseID) (keptAlive, error) {
+	answers, err := b.extend(ctx, []clientv3.LeaseID{id})
 	return answers[id], err
 }

@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// look finds the tables, refuses settings under which the store can't keep its promises, and warns of
+// check finds the tables, refuses settings under which the store can't keep its promises, and warns of
 // others.
-func (s *Store) look(ctx context.Context) error {
-	for _, step := range []func(context.Context) error{s.lookServer, s.lookSettings, s.lookTables} {
+func (s *Store) check(ctx context.Context) error {
+	for _, step := range []func(context.Context) error{s.checkServer, s.checkSettings, s.checkTables} {
 		if err := step(ctx); err != nil {
 			return opening(err)
 		}
@@ -29,17 +29,20 @@ var wheres = map[*dialect]string{
 // plainName are the names of schemas that can stand in any statement.
 var plainName = regexp.MustCompile(`^[^?%"` + "`" + `]+$`)
 
-// lookServer finds out where the tables are, and names them with that from now on: a program may change
+// checkServer finds out where the tables are, and names them with that from now on: a program may change
 // the search path, or the default database, of a connection of its pool.
-func (s *Store) lookServer(ctx context.Context) error {
+func (s *Store) checkServer(ctx context.Context) error {
 	ask, ok := wheres[s.d]
 	if !ok {
 		return nil
 	}
+	if s.d == &postgres {
+		s.user = s.value(ctx, "SELECT current_user")
+	}
 	var where string
 	err := s.query(ctx, ask, []any{s.cfg.prefix + "lock"}, nil, func(rows *sql.Rows) error { return rows.Scan(&where) })
 	if err != nil || where == "" {
-		return err // without a table, the look at the tables says so
+		return err // without a table, the check of the tables says so
 	}
 	if !plainName.MatchString(where) {
 		return &settingError{"the schema", where, "a name without ?, % and quotes"}
@@ -56,8 +59,8 @@ func (s *Store) lookServer(ctx context.Context) error {
 // name makes the statements on tables whose names begin with prefix.
 func (s *Store) name(prefix string) { s.prefix, s.q = prefix, s.d.statements(prefix) }
 
-// lookTables asks for the tables.
-func (s *Store) lookTables(ctx context.Context) error {
+// checkTables asks for the tables.
+func (s *Store) checkTables(ctx context.Context) error {
 	for _, t := range tables {
 		query := fmt.Sprintf("SELECT %s FROM %s%s WHERE 1 = 0", strings.Join(t.names(), ", "), s.prefix, t.name)
 		err := s.query(ctx, query, nil, nil, func(*sql.Rows) error { return nil })
@@ -71,8 +74,8 @@ func (s *Store) lookTables(ctx context.Context) error {
 	return nil
 }
 
-// lookSettings refuses a session in which a promise would be broken.
-func (s *Store) lookSettings(ctx context.Context) error {
+// checkSettings refuses a session in which a promise would be broken.
+func (s *Store) checkSettings(ctx context.Context) error {
 	for _, set := range required[s.d] {
 		if value := s.value(ctx, set.ask); value != "" && set.risky(value) {
 			return &settingError{set.name, value, set.fix()}

@@ -1,0 +1,85 @@
+package natsstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/keyturn/keyturn/core/driver"
+)
+
+// errConflict says that somebody else has written to an entry since it was read.
+var errConflict = errors.New("natsstore: others changed the lock")
+
+// errNoLeader: the servers are about to choose the leader of the bucket.
+var errNoLeader = errors.New("natsstore: the bucket has no leader")
+
+// settingsError says which setting of the bucket can't keep the promises of the store.
+type settingsError struct{ bucket, want string }
+
+func (e *settingsError) Error() string {
+	return fmt.Sprintf("natsstore: the bucket %q has settings that this store can't use: want %s", e.bucket, e.want)
+}
+
+// Answers for which the client has no names.
+const (
+	codeWrongSequence jetstream.ErrorCode = 10164 // of an entry in a batch, which another batch is about to change
+	codeIncomplete    jetstream.ErrorCode = 10176 // a batch: the leader has changed meanwhile, or too many were under way
+	codeManyBatches   jetstream.ErrorCode = 10210 // are under way, as later servers say it
+)
+
+func apiCode(err error) jetstream.ErrorCode {
+	if api := (*jetstream.APIError)(nil); errors.As(err, &api) {
+		return api.ErrorCode
+	}
+	return 0
+}
+
+// isConflict reports whether another request was in the way, so that the same one may succeed when it is
+// decided anew.
+func isConflict(err error) bool {
+	code := apiCode(err)
+	return errors.Is(err, errConflict) || code == jetstream.JSErrCodeStreamWrongLastSequence || code == codeWrongSequence ||
+		code == codeIncomplete || code == codeManyBatches
+}
+
+// isRefusal reports whether the servers have answered that they won't do it, so that asking again does not help.
+func isRefusal(err error) bool {
+	var settings *settingsError
+	if errors.As(err, &settings) || errors.Is(err, errValue) || errors.Is(err, nats.ErrMaxPayload) ||
+		errors.Is(err, nats.ErrConnectionClosed) || errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount) {
+		return true
+	}
+	api := (*jetstream.APIError)(nil)
+	return errors.As(err, &api) && api.Code >= 400 && api.Code < 500 && !isConflict(err) && !errors.Is(err, jetstream.ErrStreamNotFound)
+}
+
+// denied returns what the server said to the connection about a request of this store. A user without a
+// permission gets no answer to the request itself.
+func (s *Store) denied() error {
+	last := s.nc.LastError()
+	if !errors.Is(last, nats.ErrPermissionViolation) {
+		return nil
+	}
+	for _, ours := range []string{s.bucket.subject(""), "$JS.API.STREAM.INFO.KV_" + s.cfg.bucket, "$JS.API.STREAM.MSG.GET.KV_" + s.cfg.bucket} {
+		if strings.Contains(last.Error(), ours) {
+			return last
+		}
+	}
+	return nil
+}
+
+// failure is the error for a request that was not carried out.
+func (s *Store) failure(op, key string, err error) error {
+	refused := isRefusal(err)
+	if denied := s.denied(); denied != nil {
+		err, refused = fmt.Errorf("%w (%w)", denied, err), true
+	} else if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		err = fmt.Errorf("no answer from NATS: %w", err)
+	}
+	return &driver.UnavailableError{Op: op, Key: key, Err: err, Refused: refused}
+}
