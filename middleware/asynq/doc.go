@@ -1,5 +1,5 @@
-// Package lockasynq makes asynq tasks take turns by key, or be processed once, in all workers
-// of a fleet.
+// Package lockasynq (not asynq, which its users import, too) makes asynq tasks take turns by key,
+// or be processed once, in all workers of a fleet.
 //
 //	locks, err := lockasynq.New(eng,
 //		lockasynq.Serialize("im:status", "user:status:{payload.user_id}"),

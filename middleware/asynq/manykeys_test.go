@@ -35,3 +35,27 @@ func TestSerializeKeys(t *testing.T) {
 		t.Errorf("%v, %v", held, err)
 	}
 }
+
+// TestOnceKey: the key of Once may have something of the context.
+func TestOnceKey(t *testing.T) {
+	kit, ran := locktest.New(t), 0
+	key := func(ctx context.Context, p struct{ ID string }) (string, error) {
+		return "once:" + ctx.Value(caller{}).(string) + p.ID, nil
+	}
+	locks, err := lockasynq.New(kit.Engine, lockasynq.OnceKey("t", key))
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := locks.Middleware(asynq.HandlerFunc(func(context.Context, *asynq.Task) error { ran++; return nil }))
+	for _, who := range []string{"ann", "bob", "ann"} {
+		if err := h.ProcessTask(context.WithValue(t.Context(), caller{}, who), asynq.NewTask("t", []byte(`{"ID":"1"}`))); err != nil {
+			t.Error(err)
+		}
+	}
+	if info, err := kit.Engine.Inspect(t.Context(), "once:bob1"); ran != 2 || err != nil || info.Record == nil {
+		t.Errorf("ran %d times, %+v, %v", ran, info, err)
+	}
+	if _, err := lockasynq.New(kit.Engine, lockasynq.OnceKey[int]("t", nil)); err == nil {
+		t.Error("a nil function")
+	}
+}

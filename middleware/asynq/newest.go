@@ -46,7 +46,9 @@ var ErrInvalidVersion = errors.New("lockasynq: not a version: want a whole numbe
 // that asked, a day by default. That should be longer than a task may be in the queue, with its
 // retries and their delays. Otherwise an old task may still run. An old task may also run after
 // the store has lost its data. A version that is far too great by mistake keeps all others out.
-// [core.Engine.Forget] with the name from docs/operations.md drops it.
+// [core.Engine.Forget] drops it. Its name is "%newest:<pattern>:<key>", in which a ":" of the pattern is
+// "%3A". If that is longer than 512 bytes, the name is "%newest:" and its SHA-256 in hex.
+// ([Rule.UniqueUntilStarted] keeps a number under "%waits:" in the same way.)
 //
 // The rule takes one key, exclusively, and cannot be a rule of Once. It cannot be combined with
 // [Skip], which would drop a newer task for an older one that runs, nor with

@@ -260,7 +260,7 @@ func TestKeepLatestRemembersForTheRetention(t *testing.T) {
 	})
 }
 
-// The name that operations.md gives is the one under which a version is dropped.
+// The name in the comment of KeepLatestBy is the one under which a version is dropped.
 func TestKeepLatestVersionCanBeForgotten(t *testing.T) {
 	t.Parallel()
 	eng := engine(t, nil)

@@ -109,6 +109,13 @@ func OnceFor[T any](pattern, template string, opts ...core.CallOption) Rule {
 	return r
 }
 
+// OnceKey is [OnceBy] for a function that gets the task's context.
+func OnceKey[T any](pattern string, key func(context.Context, T) (string, error), opts ...core.CallOption) Rule {
+	return Rule{pattern: pattern, by: true, once: true, opts: opts, key: rule.KeyFromJSON(key, func(r *request) (context.Context, []byte) {
+		return r.ctx, r.task.Payload()
+	})}
+}
+
 // OnceBy is [Once] with a key computed as in [SerializeBy].
 func OnceBy[T any](pattern string, key func(T) string, opts ...core.CallOption) Rule {
 	return Rule{pattern: pattern, by: true, key: keyFrom(key), once: true, opts: opts}
@@ -147,7 +154,8 @@ func (r Rule) compile(eng *core.Engine) (*checked, error) {
 		Keys:     r.keys,
 		Once:     r.once,
 		Skips:    r.skips(),
-		Defaults: [][]core.CallOption{{r.conflict.defaultWait()}},
+		Raises:   r.untilStarted,
+		Defaults: []core.CallOption{r.conflict.defaultWait()},
 		Options:  r.opts,
 	}, r.bind)
 	if err == nil && r.remembers() {
@@ -199,9 +207,6 @@ func (r Rule) canRemember(c *checkedRule) error {
 		option = "UniqueUntilStarted"
 	}
 	errs := []error{driver.ValidateKey(remembered("", r.pattern, "k"))}
-	if !c.Engine().Describe().Ledger {
-		errs = append(errs, &driver.UnsupportedError{Feature: "versions of keys"})
-	}
 	if want != "" {
 		errs = append(errs, &core.OptionError{Option: option, Value: r.pattern, Want: want})
 	}

@@ -1,5 +1,6 @@
-// Package lockconnect applies the rules of package lockgrpc to handlers of connectrpc.com/connect,
-// whatever protocol their clients speak (Connect, gRPC, gRPC-Web).
+// Package lockconnect (not connect, which its users import, too) applies the rules of package
+// lockgrpc to handlers of connectrpc.com/connect, whatever protocol their clients speak (Connect,
+// gRPC, gRPC-Web).
 //
 //	locks, err := lockconnect.New(eng,
 //		lockgrpc.Serialize(imv1connect.UsersSetStatusProcedure, "user:status:{user_id}", core.WithMaxWait(2*time.Second)),

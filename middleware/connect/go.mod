@@ -4,11 +4,11 @@ go 1.25.0
 
 require (
 	connectrpc.com/connect v1.19.0
-	github.com/keyturn/keyturn v0.0.0
+	github.com/keyturn/keyturn v0.0.0-20261124014439-3f3f4d8a14b7
 	go.uber.org/goleak v1.3.0
 	google.golang.org/genproto/googleapis/rpc v0.0.0-20251202230838-ff82c1b0f217
 	google.golang.org/grpc v1.79.3
-	google.golang.org/protobuf v1.36.11
+	google.golang.org/protobuf v1.36.10
 )
 
 require (

@@ -9,6 +9,7 @@ import (
 	"github.com/robfig/cron/v3"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/author"
 	"github.com/keyturn/keyturn/core/coverage"
 	"github.com/keyturn/keyturn/internal/rule"
 )
@@ -32,7 +33,7 @@ func Serialize(ctx context.Context, eng *core.Engine, key string, opts ...core.C
 		Name:     key,
 		Key:      func(key string) (string, error) { return key, nil },
 		Skips:    coverage.SkipHeld,
-		Defaults: [][]core.CallOption{rule.Tick()},
+		Defaults: rule.Tick(),
 		Options:  opts,
 	}, nil)
 	if err != nil {
@@ -45,7 +46,6 @@ func Serialize(ctx context.Context, eng *core.Engine, key string, opts ...core.C
 	if ctx == nil {
 		return nil, fmt.Errorf("lockcron: %w", &core.OptionError{Option: "Serialize", Value: nil, Want: "a context"})
 	}
-	r.WarnOfTicks()
 	return func(j cron.Job) cron.Job { return &job{ctx: ctx, rule: r, keys: keys, job: j} }, nil
 }
 
@@ -66,7 +66,7 @@ type job struct {
 
 // Run implements cron.Job.
 func (j *job) Run() {
-	ctx, log := j.ctx, j.rule.Engine().Logger()
+	ctx, log := j.ctx, author.Logger(j.rule.Engine())
 	if ctx.Err() != nil {
 		return
 	}

@@ -1,4 +1,5 @@
-// Package lockcron makes a job of github.com/robfig/cron run on one process of a fleet per tick.
+// Package lockcron (not cron, which its users import, too) makes a job of github.com/robfig/cron
+// run on one process of a fleet per tick.
 //
 //	once, err := lockcron.Serialize(ctx, eng, "cron:cleanup", core.WithMinHold(30*time.Second))
 //	...

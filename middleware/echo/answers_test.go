@@ -14,6 +14,7 @@ import (
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/internal/httprule/ruletest"
 	lockecho "github.com/keyturn/keyturn/middleware/echo"
+	lockhttp "github.com/keyturn/keyturn/middleware/http"
 	"github.com/keyturn/keyturn/middleware/reasons"
 )
 
@@ -32,7 +33,7 @@ func TestAHandlerThatFailsWithItsLease(t *testing.T) {
 	s.PUT("/:id", func(c echo.Context) error {
 		<-c.Request().Context().Done()
 		return c.Request().Context().Err()
-	}, lockecho.New(ruletest.NewEngine(t, ruletest.NewStore())).Once("m:{path.id}", core.WithMaxHold(20*time.Millisecond)))
+	}, rule(t, ruletest.NewEngine(t, ruletest.NewStore()), lockhttp.Once("*", "m:{path.id}", core.WithMaxHold(20*time.Millisecond))))
 	s.Do("PUT", "/1", "").Problem(t, 409, "LEASE_LOST")
 }
 
@@ -59,7 +60,7 @@ func TestRetryAfterComesFromHowLongLocksAreHeld(t *testing.T) {
 
 func TestARouteWithoutTheParameterIsLogged(t *testing.T) {
 	s := newSite(t)
-	s.GET("/users/:id", ok, lockecho.New(ruletest.NewEngine(t, ruletest.NewStore())).Serialize("user:{path.user_id}"))
+	s.GET("/users/:id", ok, rule(t, ruletest.NewEngine(t, ruletest.NewStore()), lockhttp.Serialize("*", "user:{path.user_id}")))
 	s.Do("GET", "/users/42", "").Problem(t, 500, "INTERNAL")
 	if log := s.Log.String(); !strings.Contains(log, "path.user_id") || !strings.Contains(log, "/users/:id") {
 		t.Errorf("log = %q, want the placeholder and the route", log)
@@ -80,7 +81,7 @@ func TestTheRequestsOwnEnd(t *testing.T) {
 			s.DefaultHTTPErrorHandler(err, c)
 		}
 		s.Use(outer...)
-		s.GET("/users/:id", ok, lockecho.New(eng).Serialize("user:{path.id}"))
+		s.GET("/users/:id", ok, rule(t, eng, lockhttp.Serialize("*", "user:{path.id}")))
 		return s
 	}
 	t.Run("a deadline of ContextTimeout", func(t *testing.T) {
@@ -129,16 +130,19 @@ func TestErrorHandlerTakesOver(t *testing.T) {
 	lease := ruletest.MustAcquire(t, eng, "user:42")
 	defer ruletest.MustRelease(t, lease)
 	s := newSite(t)
-	s.GET("/users/:id", ok, lockecho.SerializeWithConfig(lockecho.SerializeConfig{
-		Engine: eng, Template: "user:{path.id}", Options: []core.CallOption{core.WithFailFast()},
-		ErrorHandler: func(c echo.Context, err *reasons.Refusal) error {
-			var held *core.HeldError
-			if !errors.As(err, &held) || held.Key != "user:42" {
-				t.Errorf("error = %v, want core's", err)
-			}
-			return c.String(http.StatusTeapot, lockecho.ProblemOf(err).Reason)
-		},
-	}))
+	locks, err := lockecho.New(eng, lockhttp.Serialize("GET /users/:id", "user:{path.id}", core.WithFailFast()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	locks = locks.WithErrorHandler(func(c echo.Context, err *reasons.Refusal) error {
+		var held *core.HeldError
+		if !errors.As(err, &held) || held.Key != "user:42" {
+			t.Errorf("error = %v, want core's", err)
+		}
+		return c.String(http.StatusTeapot, lockecho.ProblemOf(err).Reason)
+	})
+	s.Use(locks.Middleware)
+	s.GET("/users/:id", ok)
 	if a := s.Do("GET", "/users/42", ""); a.Status != http.StatusTeapot || a.Body != "LOCK_HELD" {
 		t.Errorf("answer = %+v", a)
 	}
@@ -159,7 +163,7 @@ func TestRefusalsReachOuterMiddleware(t *testing.T) {
 			return err
 		}
 	})
-	s.GET("/users/:id", ok, lockecho.New(eng).Serialize("user:{path.id}", core.WithFailFast()))
+	s.GET("/users/:id", ok, rule(t, eng, lockhttp.Serialize("*", "user:{path.id}", core.WithFailFast())))
 	a := s.Do("GET", "/users/42", "")
 	a.Problem(t, 409, "LOCK_HELD") // and nothing behind it
 	err := ruletest.Receive(t, "the error", seen)

@@ -16,18 +16,22 @@ import (
 	"github.com/keyturn/keyturn/core/coverage"
 	"github.com/keyturn/keyturn/keytmpl"
 	lockecho "github.com/keyturn/keyturn/middleware/echo"
+	lockhttp "github.com/keyturn/keyturn/middleware/http"
 	"github.com/keyturn/keyturn/middleware/reasons"
 	"github.com/keyturn/keyturn/store/memstore"
 )
 
-// The lock is one line next to the handler.
+// The rules are in one list, and a middleware puts them around the handlers.
 func Example() {
 	eng, err := core.New(memstore.New())
 	if err != nil {
 		panic(err)
 	}
 	defer eng.Close(context.Background())
-	locks := lockecho.New(eng)
+	locks, err := lockecho.New(eng, lockhttp.Serialize("PUT /users/:id/status", "user:status:{path.id}", core.WithMaxWait(2*time.Second)))
+	if err != nil {
+		panic(err)
+	}
 
 	views := 0 // read, changed and written without any lock of its own
 	setStatus := func(c echo.Context) error {
@@ -36,7 +40,8 @@ func Example() {
 	}
 
 	e := echo.New()
-	e.PUT("/users/:id/status", setStatus, locks.Serialize("user:status:{path.id}", core.WithMaxWait(2*time.Second)))
+	e.Use(locks.Middleware)
+	e.PUT("/users/:id/status", setStatus)
 
 	server := httptest.NewServer(e)
 	defer server.Close()
@@ -49,13 +54,16 @@ func Example() {
 
 // A message that two gateways deliver is processed once; the second delivery
 // gets the first one's response.
-func ExampleLocks_Once() {
+func ExampleNew_once() {
 	eng, err := core.New(memstore.New())
 	if err != nil {
 		panic(err)
 	}
 	defer eng.Close(context.Background())
-	locks := lockecho.New(eng)
+	locks, err := lockecho.New(eng, lockhttp.Once("POST /messages", "message:{body.id}", core.WithRetention(24*time.Hour)))
+	if err != nil {
+		panic(err)
+	}
 
 	processed := 0
 	receive := func(c echo.Context) error {
@@ -64,7 +72,8 @@ func ExampleLocks_Once() {
 	}
 
 	e := echo.New()
-	e.POST("/messages", receive, locks.Once("message:{body.id}", core.WithRetention(24*time.Hour)))
+	e.Use(locks.Middleware)
+	e.POST("/messages", receive)
 
 	server := httptest.NewServer(e)
 	defer server.Close()
@@ -79,13 +88,12 @@ func ExampleLocks_Once() {
 
 // A key function says what a template can't: here the authenticated user, whom
 // an earlier middleware has put into the context.
-func ExampleLocks_OnceBy() {
+func ExampleContext() {
 	eng, err := core.New(memstore.New())
 	if err != nil {
 		panic(err)
 	}
 	defer eng.Close(context.Background())
-	locks := lockecho.New(eng)
 
 	authenticate := func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
@@ -93,18 +101,23 @@ func ExampleLocks_OnceBy() {
 			return next(c)
 		}
 	}
-	payment := func(c echo.Context) string {
-		user, _ := c.Get("user").(string)
-		id := c.Request().Header.Get("Idempotency-Key")
+	payment := func(r *http.Request) string {
+		user, _ := lockecho.Context(r).Get("user").(string)
+		id := r.Header.Get("Idempotency-Key")
 		if user == "" || id == "" {
 			return "" // 400
 		}
 		return "pay:" + keytmpl.Escape(user) + ":" + keytmpl.Escape(id)
 	}
+	locks, err := lockecho.New(eng, lockhttp.OnceBy("POST /payments", payment))
+	if err != nil {
+		panic(err)
+	}
 	pay := func(c echo.Context) error { return c.String(http.StatusOK, "paid by "+c.Get("user").(string)) }
 
 	e := echo.New()
-	e.POST("/payments", pay, authenticate, locks.OnceBy(payment))
+	e.Use(authenticate, locks.Middleware)
+	e.POST("/payments", pay)
 
 	server := httptest.NewServer(e)
 	defer server.Close()
@@ -119,20 +132,23 @@ func ExampleLocks_OnceBy() {
 
 // A client that got no answer sends its payment again, with the same key. One
 // line has that for every route.
-func ExampleLocks_Idempotency() {
+func ExampleNew_idempotency() {
 	eng, err := core.New(memstore.New())
 	if err != nil {
 		panic(err)
 	}
 	defer eng.Close(context.Background())
-	locks := lockecho.New(eng)
 
-	// Who calls; here from a header that an authenticating proxy has set.
-	account := func(c echo.Context) string { return c.Request().Header.Get("X-Account") }
+	// The caller. In this example, a proxy authenticates callers and sets a header.
+	account := func(r *http.Request) string { return r.Header.Get("X-Account") }
+	locks, err := lockecho.New(eng, lockhttp.Idempotency("*", account, core.WithRetention(24*time.Hour)))
+	if err != nil {
+		panic(err)
+	}
 	payments := 0
 
 	e := echo.New()
-	e.Use(locks.Idempotency(account, core.WithRetention(24*time.Hour)))
+	e.Use(locks.Middleware)
 	e.POST("/payments", func(c echo.Context) error {
 		payments++
 		return c.String(http.StatusCreated, fmt.Sprintf("payment %d", payments))
@@ -150,58 +166,63 @@ func ExampleLocks_Idempotency() {
 }
 
 // A test can list what runs without a rule, and fail if that is not meant.
-func ExampleWatch() {
+func ExampleLocks_Coverage() {
 	eng, err := core.New(memstore.New())
 	if err != nil {
 		panic(err)
 	}
 	defer eng.Close(context.Background())
-	locks := lockecho.New(eng)
+	locks, err := lockecho.New(eng,
+		lockhttp.Serialize("PUT /users/:id/status", "user:status:{path.id}"),
+		lockhttp.Serialize("PUT /groups/:id/name", "group:{path.id}", core.WithMaxWait(2*time.Second)),
+	)
+	if err != nil {
+		panic(err)
+	}
 	handler := func(c echo.Context) error { return c.NoContent(http.StatusNoContent) }
 
 	e := echo.New()
-	cov := lockecho.Watch(e) // before any route
-	e.PUT("/users/:id/status", handler, locks.Serialize("user:status:{path.id}"))
-	groups := e.Group("/groups/:id", locks.Serialize("group:{path.id}", core.WithMaxWait(2*time.Second)))
-	groups.PUT("/name", handler)
+	e.Use(locks.Middleware)
+	e.PUT("/users/:id/status", handler)
+	e.PUT("/groups/:id/name", handler)
 	e.DELETE("/users/:id", handler)
 	e.GET("/health", handler)
 
-	for _, route := range cov.Coverage() {
+	for _, route := range locks.Coverage(e) {
 		fmt.Println(route)
 	}
-	fmt.Println("forgotten:", coverage.Uncovered(cov.Coverage(), "GET /health"))
+	fmt.Println("forgotten:", coverage.Uncovered(locks.Coverage(e), "GET /health"))
 	// Output:
-	// PUT /users/:id/status: serialize user:status:{path.id}
-	// PUT /groups/:id/name: serialize group:{path.id}
 	// DELETE /users/:id: none
 	// GET /health: none
+	// PUT /groups/:id/name: serialize group:{path.id}
+	// PUT /users/:id/status: serialize user:status:{path.id}
 	// forgotten: [DELETE /users/:id]
 }
 
 // An ErrorHandler answers in the application's own form.
-func ExampleSerializeWithConfig() {
+func ExampleLocks_WithErrorHandler() {
 	eng, err := core.New(memstore.New())
 	if err != nil {
 		panic(err)
 	}
 	defer eng.Close(context.Background())
 
+	locks, err := lockecho.New(eng, lockhttp.Serialize("PUT /users/:id", "user:{path.id}", core.WithFailFast()).
+		SkipIf(func(r *http.Request) bool { return r.Header.Get("X-Dry-Run") != "" }))
+	if err != nil {
+		panic(err)
+	}
+	locks = locks.WithErrorHandler(func(_ echo.Context, err *reasons.Refusal) error {
+		if errors.Is(err, core.ErrHeld) {
+			return echo.NewHTTPError(http.StatusConflict, "somebody else is changing this user")
+		}
+		p := lockecho.ProblemOf(err)
+		return echo.NewHTTPError(p.Status, p.Detail)
+	})
 	e := echo.New()
-	e.PUT("/users/:id", func(c echo.Context) error { return c.NoContent(http.StatusNoContent) },
-		lockecho.SerializeWithConfig(lockecho.SerializeConfig{
-			Engine:   eng,
-			Template: "user:{path.id}",
-			Options:  []core.CallOption{core.WithFailFast()},
-			Skipper:  func(c echo.Context) bool { return c.Request().Header.Get("X-Dry-Run") != "" },
-			ErrorHandler: func(_ echo.Context, err *reasons.Refusal) error {
-				if errors.Is(err, core.ErrHeld) {
-					return echo.NewHTTPError(http.StatusConflict, "somebody else is changing this user")
-				}
-				p := lockecho.ProblemOf(err)
-				return echo.NewHTTPError(p.Status, p.Detail)
-			},
-		}))
+	e.Use(locks.Middleware)
+	e.PUT("/users/:id", func(c echo.Context) error { return c.NoContent(http.StatusNoContent) })
 
 	server := httptest.NewServer(e)
 	defer server.Close()

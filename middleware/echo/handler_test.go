@@ -11,6 +11,7 @@ import (
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/internal/httprule/ruletest"
 	lockecho "github.com/keyturn/keyturn/middleware/echo"
+	lockhttp "github.com/keyturn/keyturn/middleware/http"
 	"github.com/keyturn/keyturn/middleware/reasons"
 )
 
@@ -18,12 +19,16 @@ import (
 func TestErrorHandlerOfAllRules(t *testing.T) {
 	eng := ruletest.NewEngine(t, ruletest.NewStore())
 	told := make(chan *reasons.Refusal, 1)
-	locks := lockecho.New(eng).WithErrorHandler(func(_ echo.Context, refused *reasons.Refusal) error {
+	locks, err := lockecho.New(eng, lockhttp.Serialize("POST /:id", "k:{path.id}", core.WithFailFast()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	locks = locks.WithErrorHandler(func(_ echo.Context, refused *reasons.Refusal) error {
 		told <- refused
 		return echo.NewHTTPError(http.StatusTeapot)
 	})
 	e := echo.New()
-	e.POST("/:id", func(c echo.Context) error { return c.NoContent(http.StatusOK) }, locks.Serialize("k:{path.id}", core.WithFailFast()))
+	e.POST("/:id", func(c echo.Context) error { return c.NoContent(http.StatusOK) }, locks.Middleware)
 	s := ruletest.Serve(t, e, false)
 	lease := ruletest.MustAcquire(t, eng, "k:1")
 	if a := s.Do("POST", "/1", ""); a.Status != http.StatusTeapot {

@@ -15,15 +15,16 @@ import (
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/internal/httprule/ruletest"
 	lockecho "github.com/keyturn/keyturn/middleware/echo"
+	lockhttp "github.com/keyturn/keyturn/middleware/http"
 	"github.com/keyturn/keyturn/middleware/reasons"
 )
 
 // TestTheWriterIsStillANetHTTPWriter, for those who look for its abilities.
 func TestTheWriterIsStillANetHTTPWriter(t *testing.T) {
-	locks := lockecho.New(ruletest.NewEngine(t, ruletest.NewStore()))
-	for kind, rule := range map[string]echo.MiddlewareFunc{
-		"Serialize": locks.Serialize("s:{path.id}"),
-		"Once":      locks.Once("o:{path.id}"),
+	eng := ruletest.NewEngine(t, ruletest.NewStore())
+	for kind, guard := range map[string]echo.MiddlewareFunc{
+		"Serialize": rule(t, eng, lockhttp.Serialize("*", "s:{path.id}")),
+		"Once":      rule(t, eng, lockhttp.Once("*", "o:{path.id}")),
 	} {
 		t.Run(kind, func(t *testing.T) {
 			s := newSite(t)
@@ -44,7 +45,7 @@ func TestTheWriterIsStillANetHTTPWriter(t *testing.T) {
 				}
 				flusher.Flush()
 				return nil
-			}, rule)
+			}, guard)
 			if a := s.Do("GET", "/1", ""); a.Status != 200 {
 				t.Errorf("answer = %+v", a)
 			}
@@ -84,7 +85,7 @@ func TestALossAfterAHijack(t *testing.T) {
 				}
 				fmt.Fprint(rw, "raw")
 				return rw.Flush()
-			}, lockecho.New(ruletest.NewEngine(t, ruletest.NewStore())).Serialize("user:{path.id}", core.WithMaxHold(20*time.Millisecond)))
+			}, rule(t, ruletest.NewEngine(t, ruletest.NewStore()), lockhttp.Serialize("*", "user:{path.id}", core.WithMaxHold(20*time.Millisecond))))
 			res, err := s.Client().Do(s.NewRequest("GET", "/1", "", "Connection", "Upgrade", "Upgrade", "raw"))
 			if err != nil {
 				t.Fatal(err)
@@ -117,7 +118,7 @@ func TestAWriteAfterAHijack(t *testing.T) {
 		_, err = c.Response().Writer.Write([]byte("x"))
 		wrote <- err
 		return nil
-	}, lockecho.New(ruletest.NewEngine(t, ruletest.NewStore())).Serialize("user:{path.id}"))
+	}, rule(t, ruletest.NewEngine(t, ruletest.NewStore()), lockhttp.Serialize("*", "user:{path.id}")))
 	if _, err := s.Send(s.NewRequest("GET", "/1", "")); err == nil {
 		t.Error("the client got an answer")
 	}
@@ -137,7 +138,7 @@ func TestABodyThatBreaksOff(t *testing.T) {
 			return err
 		}
 	})
-	s.POST("/:id", ok, lockecho.New(ruletest.NewEngine(t, ruletest.NewStore())).Serialize("b:{body|hash}"))
+	s.POST("/:id", ok, rule(t, ruletest.NewEngine(t, ruletest.NewStore()), lockhttp.Serialize("*", "b:{body|hash}")))
 
 	req := s.NewRequest("POST", "/1", strings.Repeat("x", 20))
 	req.ContentLength = -1

@@ -25,8 +25,8 @@ func TestIdempotency(t *testing.T) {
 			return next(c)
 		}
 	}
-	user := func(c echo.Context) string { return c.Get("user").(string) }
-	s.Use(authenticate, lockecho.New(ruletest.NewEngine(t, ruletest.NewStore())).Idempotency(user))
+	user := func(r *http.Request) string { return lockecho.Context(r).Get("user").(string) }
+	s.Use(authenticate, rule(t, ruletest.NewEngine(t, ruletest.NewStore()), lockhttp.Idempotency("*", user)))
 	pay := func(c echo.Context) error {
 		if c.QueryParam("no") != "" {
 			return echo.NewHTTPError(http.StatusPaymentRequired, fmt.Sprint(calls.Add(1)))
@@ -68,22 +68,5 @@ func TestIdempotency(t *testing.T) {
 	send("POST", "/accounts/1/pay", "", "k").Problem(t, 400, "KEY_INVALID")
 	if calls.Load() != 5 {
 		t.Errorf("%d calls, want 5", calls.Load())
-	}
-}
-
-func TestIdempotencyWhereAllCallersAreOne(t *testing.T) {
-	s := newSite(t)
-	s.POST("/", ok, lockecho.IdempotencyWithConfig(lockecho.IdempotencyConfig{
-		Engine: ruletest.NewEngine(t, ruletest.NewStore()), Caller: lockecho.AnyCaller, Optional: true,
-	}))
-	for i, key := range []string{"k", "k", ""} {
-		var header []string
-		if key != "" {
-			header = []string{"Idempotency-Key", key}
-		}
-		a := s.Do("POST", "/", "", header...)
-		if a.Status != 200 || (a.Header.Get(lockhttp.ReplayedHeader) == "true") != (i == 1) {
-			t.Errorf("request %d: %+v", i, a)
-		}
 	}
 }

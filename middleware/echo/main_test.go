@@ -6,7 +6,10 @@ import (
 	"github.com/labstack/echo/v4"
 	"go.uber.org/goleak"
 
+	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/internal/httprule/ruletest"
+	lockecho "github.com/keyturn/keyturn/middleware/echo"
+	lockhttp "github.com/keyturn/keyturn/middleware/http"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -25,6 +28,16 @@ func newSite(t testing.TB) *site {
 	s := &site{Echo: e, Site: ruletest.Serve(t, e, false), t: t}
 	e.Logger.SetOutput(s.Log)
 	return s
+}
+
+// rule is a middleware of one rule for every route.
+func rule(t testing.TB, eng *core.Engine, rules ...lockhttp.Rule) echo.MiddlewareFunc {
+	t.Helper()
+	locks, err := lockecho.New(eng, rules...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return locks.Middleware
 }
 
 // useHTTP2 starts the server again, with TLS and HTTP/2.

@@ -13,7 +13,7 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/internal/httprule/ruletest"
-	lockecho "github.com/keyturn/keyturn/middleware/echo"
+	lockhttp "github.com/keyturn/keyturn/middleware/http"
 )
 
 // counted counts the calls of a handler.
@@ -46,7 +46,7 @@ func TestResponsesByEchosMeans(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			s := newSite(t)
 			var calls atomic.Int64
-			s.POST("/:id", counted(&calls, tt.handler), lockecho.New(ruletest.NewEngine(t, ruletest.NewStore())).Once("m:{path.id}"))
+			s.POST("/:id", counted(&calls, tt.handler), rule(t, ruletest.NewEngine(t, ruletest.NewStore()), lockhttp.Once("*", "m:{path.id}")))
 			first, again := s.Do("POST", "/1", ""), s.Do("POST", "/1", "")
 			if calls.Load() != 1 || first.Replayed() || !again.Replayed() {
 				t.Fatalf("%d calls; replayed: %v, then %v", calls.Load(), first.Replayed(), again.Replayed())
@@ -74,7 +74,7 @@ func TestReturnedErrorsAreStored(t *testing.T) {
 	} {
 		s := newSite(t)
 		var calls atomic.Int64
-		s.POST("/:id", counted(&calls, func(echo.Context) error { return tt.err }), lockecho.New(ruletest.NewEngine(t, ruletest.NewStore())).Once("m:{path.id}"))
+		s.POST("/:id", counted(&calls, func(echo.Context) error { return tt.err }), rule(t, ruletest.NewEngine(t, ruletest.NewStore()), lockhttp.Once("*", "m:{path.id}")))
 		first, again := s.Do("POST", "/1", ""), s.Do("POST", "/1", "")
 		if first.Status != tt.status || again.Status != tt.status || first.Body != again.Body {
 			t.Errorf("%v: answers = %d %q, %d %q", tt.err, first.Status, first.Body, again.Status, again.Body)
@@ -101,9 +101,9 @@ func TestTheErrorHandlerDecidesTheStatus(t *testing.T) {
 		}
 		// Any other error is left unanswered.
 	}
-	locks := lockecho.New(ruletest.NewEngine(t, ruletest.NewStore()))
-	s.POST("/pay/:id", counted(&calls, func(echo.Context) error { return errNoFunds }), locks.Once("pay:{path.id}"))
-	s.POST("/odd/:id", counted(&calls, func(echo.Context) error { return errors.New("odd") }), locks.Once("odd:{path.id}"))
+	eng := ruletest.NewEngine(t, ruletest.NewStore())
+	s.POST("/pay/:id", counted(&calls, func(echo.Context) error { return errNoFunds }), rule(t, eng, lockhttp.Once("*", "pay:{path.id}")))
+	s.POST("/odd/:id", counted(&calls, func(echo.Context) error { return errors.New("odd") }), rule(t, eng, lockhttp.Once("*", "odd:{path.id}")))
 
 	first, again := s.Do("POST", "/pay/1", ""), s.Do("POST", "/pay/1", "")
 	if first.Status != 402 || first.Body != "no funds" || again.Status != 402 || again.Body != "no funds" || !again.Replayed() {
@@ -122,9 +122,8 @@ func TestTheErrorHandlerDecidesTheStatus(t *testing.T) {
 // TestOnceAroundSerialize: a refusal of the inner rule is no outcome.
 func TestOnceAroundSerialize(t *testing.T) {
 	eng := ruletest.NewEngine(t, ruletest.NewStore())
-	locks := lockecho.New(eng)
 	s := newSite(t)
-	s.POST("/:id", ok, locks.Once("once:{path.id}"), locks.Serialize("user:{path.id}", core.WithFailFast()))
+	s.POST("/:id", ok, rule(t, eng, lockhttp.Once("*", "once:{path.id}")), rule(t, eng, lockhttp.Serialize("*", "user:{path.id}", core.WithFailFast())))
 	lease := ruletest.MustAcquire(t, eng, "user:1")
 	s.Do("POST", "/1", "").Problem(t, 409, "LOCK_HELD")
 	ruletest.MustRelease(t, lease)
@@ -142,7 +141,7 @@ func TestOnceInsideCompression(t *testing.T) {
 	s := newSite(t)
 	s.Use(middleware.Gzip())
 	text := strings.Repeat("compressible ", 100)
-	s.POST("/:id", func(c echo.Context) error { return c.String(200, text) }, lockecho.New(ruletest.NewEngine(t, ruletest.NewStore())).Once("m:{path.id}"))
+	s.POST("/:id", func(c echo.Context) error { return c.String(200, text) }, rule(t, ruletest.NewEngine(t, ruletest.NewStore()), lockhttp.Once("*", "m:{path.id}")))
 	for _, encoding := range []string{"gzip", "identity"} { // the transport decodes only what it asked for
 		a := s.Do("POST", "/1", "", "Accept-Encoding", encoding)
 		if gzipped := bytes.HasPrefix([]byte(a.Body), []byte{0x1f, 0x8b}); gzipped != (encoding == "gzip") {

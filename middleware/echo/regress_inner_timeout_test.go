@@ -8,14 +8,14 @@ import (
 	"github.com/labstack/echo/v4/middleware"
 
 	"github.com/keyturn/keyturn/internal/httprule/ruletest"
-	lockecho "github.com/keyturn/keyturn/middleware/echo"
+	lockhttp "github.com/keyturn/keyturn/middleware/http"
 )
 
 // A handler that gave up because of a ContextTimeout inside of the rule had its part of an answer stored and
 // replayed: the timeout ends a context of its own, not the one that the rule made.
 func TestAPartBehindAnInnerTimeoutIsNotReplayed(t *testing.T) {
 	s := newSite(t)
-	s.Use(lockecho.New(ruletest.NewEngine(t, ruletest.NewStore())).Idempotency(lockecho.AnyCaller))
+	s.Use(rule(t, ruletest.NewEngine(t, ruletest.NewStore()), lockhttp.Idempotency("*", lockhttp.AnyCaller)))
 	s.Use(middleware.ContextTimeout(20 * time.Millisecond))
 	s.POST("/orders", func(c echo.Context) error {
 		_ = c.String(200, "the beginn")

@@ -17,7 +17,6 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/internal/httprule/ruletest"
-	lockecho "github.com/keyturn/keyturn/middleware/echo"
 	"github.com/keyturn/keyturn/middleware/http"
 )
 
@@ -41,7 +40,7 @@ func TestTheHandlersContextIsTheLeases(t *testing.T) {
 			t.Errorf("response = %+v, want one that nobody has written to", res)
 		}
 		return ok(c)
-	}, lockecho.New(eng).Serialize("user:{path.id}"))
+	}, rule(t, eng, lockhttp.Serialize("*", "user:{path.id}")))
 	s.Do("GET", "/42", "")
 	if err := ruletest.Receive(t, "the outer middleware", outer); err != nil {
 		t.Errorf("the outer middleware's context ended with the lease: %v", err)
@@ -64,10 +63,10 @@ func TestTheHandlersOwnErrorPasses(t *testing.T) {
 	} {
 		for _, kind := range []string{"Serialize", "Once"} {
 			t.Run(kind+": "+tt.name, func(t *testing.T) {
-				locks := lockecho.New(ruletest.NewEngine(t, ruletest.NewStore()))
-				rule := locks.Serialize("user:{path.id}")
+				eng := ruletest.NewEngine(t, ruletest.NewStore())
+				guard := rule(t, eng, lockhttp.Serialize("*", "user:{path.id}"))
 				if kind == "Once" {
-					rule = locks.Once("user:{path.id}")
+					guard = rule(t, eng, lockhttp.Once("*", "user:{path.id}"))
 				}
 				s := newSite(t)
 				seen := make(chan error, 1)
@@ -81,7 +80,7 @@ func TestTheHandlersOwnErrorPasses(t *testing.T) {
 				s.GET("/:id", func(c echo.Context) error {
 					c.Response().Header().Set("X-Handler", "was here")
 					return tt.err
-				}, rule)
+				}, guard)
 				a := s.Do("GET", "/42", "")
 				if err := ruletest.Receive(t, "the error", seen); err != tt.err {
 					t.Errorf("error = %v, want the handler's own", err)
@@ -100,9 +99,9 @@ func TestAPanicReleases(t *testing.T) {
 	for _, kind := range []string{"Serialize", "Once"} {
 		t.Run(kind, func(t *testing.T) {
 			eng := ruletest.NewEngine(t, ruletest.NewStore())
-			rule := lockecho.New(eng).Serialize("user:{path.id}")
+			guard := rule(t, eng, lockhttp.Serialize("*", "user:{path.id}"))
 			if kind == "Once" {
-				rule = lockecho.New(eng).Once("user:{path.id}")
+				guard = rule(t, eng, lockhttp.Once("*", "user:{path.id}"))
 			}
 			s := newSite(t)
 			s.Use(middleware.RecoverWithConfig(middleware.RecoverConfig{DisablePrintStack: true}))
@@ -114,7 +113,7 @@ func TestAPanicReleases(t *testing.T) {
 					panic("at the disco")
 				}
 				return nil
-			}, rule)
+			}, guard)
 			a := s.Do("GET", "/42", "")
 			if a.Status != 500 || strings.Contains(a.Body, "done") || a.Header.Get("Etag") != "" {
 				t.Errorf("answer = %+v, want a 500 that keeps nothing of the handler's", a)
@@ -149,7 +148,7 @@ func TestALossBehindEchosMiddleware(t *testing.T) {
 					}
 				}
 				return untilLost(c)
-			}, lockecho.New(ruletest.NewEngine(t, ruletest.NewStore())).Serialize("user:{path.id}", core.WithMaxHold(50*time.Millisecond)))
+			}, rule(t, ruletest.NewEngine(t, ruletest.NewStore()), lockhttp.Serialize("*", "user:{path.id}", core.WithMaxHold(50*time.Millisecond))))
 			res, err := s.Client().Do(s.NewRequest("GET", "/42", ""))
 			if err != nil {
 				t.Fatalf("no response: %v", err)
@@ -186,7 +185,7 @@ func TestABrokenResponseStaysBroken(t *testing.T) {
 	s.GET("/:id", func(c echo.Context) error {
 		c.Response().Flush()
 		return untilLost(c)
-	}, lockecho.New(ruletest.NewEngine(t, ruletest.NewStore())).Serialize("user:{path.id}", core.WithMaxHold(20*time.Millisecond)))
+	}, rule(t, ruletest.NewEngine(t, ruletest.NewStore()), lockhttp.Serialize("*", "user:{path.id}", core.WithMaxHold(20*time.Millisecond))))
 	if a := s.Do("GET", "/42", ""); a.Broken == nil {
 		t.Errorf("answer = %+v, want it broken", a)
 	}
@@ -198,8 +197,8 @@ func TestABrokenResponseStaysBroken(t *testing.T) {
 // TestRoutesWithoutARulePass: they do not notice that the others have one.
 func TestRoutesWithoutARulePass(t *testing.T) {
 	s := newSite(t)
-	locks := lockecho.New(ruletest.NewEngine(t, ruletest.NewStore()))
-	s.GET("/with/:id", ok, locks.Serialize("user:{path.id}"))
+	eng := ruletest.NewEngine(t, ruletest.NewStore())
+	s.GET("/with/:id", ok, rule(t, eng, lockhttp.Serialize("*", "user:{path.id}")))
 	s.GET("/without/:id", func(c echo.Context) error {
 		if _, found := core.LeaseFrom(c.Request().Context()); found {
 			t.Error("a lease on a route without a rule")

@@ -8,7 +8,6 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/keyturn/keyturn/internal/httprule/ruletest"
-	lockecho "github.com/keyturn/keyturn/middleware/echo"
 )
 
 // TestSuite runs what this package does as lockhttp does it.
@@ -16,32 +15,10 @@ func TestSuite(t *testing.T) { ruletest.Run(t, face) }
 
 func face(t testing.TB, r ruletest.Route) *ruletest.Site {
 	t.Helper()
-	var key func(echo.Context) string
-	if r.Key != nil {
-		key = func(c echo.Context) string { return r.Key(c.Request()) }
-	}
-	var precheck func(echo.Context) error
-	if r.Precheck != nil {
-		precheck = func(c echo.Context) error { return r.Precheck(c.Request()) }
-	}
-	var rule echo.MiddlewareFunc
-	var err error
-	if r.Once {
-		rule, err = lockecho.OnceConfig{
-			Engine: r.Engine, Template: r.Template, Key: key, Options: r.Options, BodyLimit: r.BodyLimit,
-			ResultLimit: r.ResultLimit, Headers: r.Headers, Storable: r.Storable, Precheck: precheck,
-		}.ToMiddleware()
-	} else {
-		rule, err = lockecho.SerializeConfig{
-			Engine: r.Engine, Template: r.Template, Key: key, Options: r.Options, BodyLimit: r.BodyLimit, StreamBody: r.StreamBody,
-		}.ToMiddleware()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	rules := []echo.MiddlewareFunc{rule}
+	guard := rule(t, r.Engine, r.Rule())
+	rules := []echo.MiddlewareFunc{guard}
 	if r.Outer != nil {
-		rules = []echo.MiddlewareFunc{echo.WrapMiddleware(r.Outer), rule}
+		rules = []echo.MiddlewareFunc{echo.WrapMiddleware(r.Outer), guard}
 	}
 	e := echo.New()
 	e.Any(strings.NewReplacer("{", ":", "}", "").Replace(r.Pattern), echo.WrapHandler(r.Handler), rules...)

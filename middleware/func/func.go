@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/author"
 	"github.com/keyturn/keyturn/core/coverage"
 	"github.com/keyturn/keyturn/internal/refusal"
 	"github.com/keyturn/keyturn/internal/rule"
@@ -78,21 +79,33 @@ func serialized[T, R any](locks *Locks, name string, spec rule.Spec[call[T]], fn
 // running fn, for as long as core.WithRetention says. It works as core.Engine.Once does. The
 // arguments and errors are those of [Serialize].
 //
-// The result is stored as JSON, or as [Locks.WithCodec] says. The error of a repeat matches
+// The result is stored as by core.Once: as JSON, and bytes as they are. For another format, fn returns
+// bytes. The error of a repeat matches
 // core.ErrResultNotKept if the result was over core.WithResultLimit, or if fn's context had ended
-// when it returned, because the result may be a part; and [ErrCodec] if what
-// was stored is no R. In a first call ErrCodec says that the result can't be encoded: fn ran,
+// when it returned, because the result may be a part; and core.ErrEncoding if what
+// was stored is no R. In a first call ErrEncoding says that the result can't be encoded: fn ran,
 // nothing was stored, and a repeat runs it again.
 //
 // No fingerprint is compared: put whatever makes two calls different into the key.
 func Once[T, R any](locks *Locks, name string, key func(T) string, fn func(context.Context, T) (R, error), opts ...core.CallOption) (func(context.Context, T) (R, error), error) {
-	spec := ofCall(key)
+	return once(locks, name, ofCall(key), fn, opts)
+}
+
+// OnceKey is [Once] with a key function that gets the call's context. An error of key comes back as it is.
+func OnceKey[T, R any](locks *Locks, name string, key func(context.Context, T) (string, error), fn func(context.Context, T) (R, error), opts ...core.CallOption) (func(context.Context, T) (R, error), error) {
+	spec := rule.Spec[call[T]]{}
+	if key != nil {
+		spec.Key = func(c call[T]) (string, error) { return key(c.ctx, c.in) }
+	}
+	return once(locks, name, spec, fn, opts)
+}
+
+func once[T, R any](locks *Locks, name string, spec rule.Spec[call[T]], fn func(context.Context, T) (R, error), opts []core.CallOption) (func(context.Context, T) (R, error), error) {
 	spec.Once = true
 	r, err := compile(locks, name, spec, fn, opts)
 	if err != nil {
 		return nil, err
 	}
-	codec := locks.codec
 	return func(ctx context.Context, in T) (R, error) {
 		var result R
 		keys, err := r.Keys(call[T]{ctx, in})
@@ -107,15 +120,22 @@ func Once[T, R any](locks *Locks, name string, key func(T) string, fn func(conte
 			if r.Info().Shadow { // nothing is stored
 				return nil, nil
 			}
-			stored, err := codec.Marshal(result)
-			return stored, codecError(keys.First, err)
+			stored, err := author.Encode(result)
+			return stored, encodingError(keys.First, err)
 		})
 		err = locks.answer(ctx, r.Name, keys, own, refused)
 		if err == nil && out.Duplicate {
-			err = codecError(keys.First, codec.Unmarshal(out.Result, &result))
+			err = encodingError(keys.First, author.Decode(out.Result, &result))
 		}
 		return result, err
 	}, nil
+}
+
+func encodingError(key string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("lockfunc: %w: of %q: %w", core.ErrEncoding, key, err)
 }
 
 // answer returns fn's own error unchanged if the engine has nothing to add.
@@ -143,7 +163,6 @@ func compile[T, R any](locks *Locks, name string, spec rule.Spec[call[T]], fn fu
 		want  string
 	}{
 		{locks != nil && locks.eng != nil, "locks with an engine"},
-		{locks == nil || locks.codec != nil, "a codec"},
 		{name != "", "a name"},
 		{spec.Key != nil || spec.Keys != nil, "a key function"},
 		{fn != nil, "a function"},

@@ -2,7 +2,6 @@ package lockfunc_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"slices"
 	"strings"
@@ -127,52 +126,54 @@ func TestOnceRunsOnceAndReplaysTheValue(t *testing.T) {
 		Notes  []string
 		fresh  bool // is not stored
 	}
-	for name, codec := range map[string]lockfunc.Codec{"JSON": nil, "another": backwards{}} {
-		t.Run(name, func(t *testing.T) {
-			locks := lockfunc.New(locktest.New(t).Engine)
-			if codec != nil {
-				locks = locks.WithCodec(codec)
-			}
-			runs := 0
-			failing := errors.New("not this time")
-			run, err := lockfunc.Once(locks, "work", func(j job) string { return "job:" + j.ID }, func(_ context.Context, j job) (*receipt, error) {
-				if runs++; runs == 1 {
-					return nil, failing
-				}
-				return &receipt{runs, []string{j.User}, true}, nil
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if got, err := run(context.Background(), job{"1", "ann"}); got != nil || err != failing {
-				t.Errorf("%v, %v", got, err)
-			}
-			for i := range 3 {
-				got, err := run(context.Background(), job{"1", "ann"})
-				if err != nil || got == nil || got.Number != 2 || got.fresh != (i == 0) || !slices.Equal(got.Notes, []string{"ann"}) {
-					t.Errorf("%+v, %v", got, err)
-				}
-			}
-			if got, err := run(context.Background(), job{"2", "bob"}); err != nil || got.Number != 3 {
-				t.Errorf("another key: %+v, %v", got, err)
-			}
-		})
+	locks := lockfunc.New(locktest.New(t).Engine)
+	runs := 0
+	failing := errors.New("not this time")
+	run, err := lockfunc.Once(locks, "work", func(j job) string { return "job:" + j.ID }, func(_ context.Context, j job) (*receipt, error) {
+		if runs++; runs == 1 {
+			return nil, failing
+		}
+		return &receipt{runs, []string{j.User}, true}, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := run(context.Background(), job{"1", "ann"}); got != nil || err != failing {
+		t.Errorf("%v, %v", got, err)
+	}
+	for i := range 3 {
+		got, err := run(context.Background(), job{"1", "ann"})
+		if err != nil || got == nil || got.Number != 2 || got.fresh != (i == 0) || !slices.Equal(got.Notes, []string{"ann"}) {
+			t.Errorf("%+v, %v", got, err)
+		}
+	}
+	if got, err := run(context.Background(), job{"2", "bob"}); err != nil || got.Number != 3 {
+		t.Errorf("another key: %+v, %v", got, err)
 	}
 }
 
-// backwards is JSON, back to front.
-type backwards struct{}
-
-func (backwards) Marshal(v any) ([]byte, error) {
-	data, err := json.Marshal(v)
-	slices.Reverse(data)
-	return data, err
-}
-
-func (backwards) Unmarshal(data []byte, v any) error {
-	data = slices.Clone(data)
-	slices.Reverse(data)
-	return json.Unmarshal(data, v)
+// Bytes are recorded as they are, and core.Once reads what Once has recorded.
+func TestResultsAreRecordedAsByTheEngine(t *testing.T) {
+	eng := locktest.New(t).Engine
+	key := func(k string) string { return k }
+	raw, err := lockfunc.Once(lockfunc.New(eng), "raw", key, func(context.Context, string) ([]byte, error) { return []byte{0xff, '"'}, nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if got, err := raw(context.Background(), "bytes"); string(got) != "\xff\"" || err != nil {
+			t.Errorf("%q, %v", got, err)
+		}
+	}
+	numbers, err := lockfunc.Once(lockfunc.New(eng), "numbers", key, func(context.Context, string) (int, error) { return 7, nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = numbers(context.Background(), "number")
+	got, again := core.Once(context.Background(), eng, "number", func(context.Context) (int, error) { return 8, nil })
+	if got != 7 || err != nil || again != nil {
+		t.Errorf("%d, %v, %v", got, err, again)
+	}
 }
 
 func TestOnceWhatCannotBeStored(t *testing.T) {
@@ -189,7 +190,7 @@ func TestOnceWhatCannotBeStored(t *testing.T) {
 	}
 	for range 2 {
 		got, err := channels(context.Background(), "k")
-		wantOnly(t, err, lockfunc.ErrCodec)
+		wantOnly(t, err, core.ErrEncoding)
 		if got == nil {
 			t.Error("fn ran: its result is the caller's all the same")
 		}
@@ -209,7 +210,7 @@ func TestOnceWhatCannotBeStored(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = numbers(context.Background(), "old")
-	wantOnly(t, err, lockfunc.ErrCodec)
+	wantOnly(t, err, core.ErrEncoding)
 	if !strings.Contains(err.Error(), `"old"`) {
 		t.Errorf("%q does not name the key", err)
 	}
@@ -268,7 +269,6 @@ func TestFunctionsAreCheckedAtTheStart(t *testing.T) {
 	}{
 		"everything":   {args{}, []string{"an engine", "a name", "a key function", "a function"}},
 		"no engine":    {args{lockfunc.New(nil), "new", byUser, fn, nil}, []string{"an engine"}},
-		"no codec":     {args{locks.WithCodec((*pointerCodec)(nil)), "new", byUser, fn, nil}, []string{"a codec"}},
 		"options":      {args{locks, "new", byUser, fn, []core.CallOption{core.WithTTL(0), nil}}, []string{"WithTTL", "not nil"}},
 		"a taken name": {args{locks, "taken", byUser, fn, nil}, []string{"taken", "of its own"}},
 	} {
@@ -304,8 +304,6 @@ func TestFunctionsAreCheckedAtTheStart(t *testing.T) {
 	}
 }
 
-type pointerCodec struct{ lockfunc.Codec }
-
 // exclusiveOnly hides what its store can do.
 type exclusiveOnly struct{ driver.Store }
 
@@ -326,7 +324,7 @@ func TestCoverageAndNamesOfFunctions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	second, err := lockfunc.Once(locks.WithCodec(backwards{}), "charge", byUser, fn, core.WithRule("payments"))
+	second, err := lockfunc.Once(locks, "charge", byUser, fn, core.WithRule("payments"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -39,3 +39,30 @@ func TestSerializeKeys(t *testing.T) {
 		t.Errorf("no keys: %v", err)
 	}
 }
+
+// TestOnceKey: the key of Once may have something of the context, and its error is the call's.
+func TestOnceKey(t *testing.T) {
+	unknown, ran := errors.New("who?"), 0
+	key := func(ctx context.Context, id string) (string, error) {
+		who, ok := ctx.Value(caller{}).(string)
+		if !ok {
+			return "", unknown
+		}
+		return "once:" + who + ":" + id, nil
+	}
+	work, err := lockfunc.OnceKey(lockfunc.New(locktest.New(t).Engine), "work", key, func(context.Context, string) (int, error) {
+		ran++
+		return ran, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, who := range []string{"ann", "bob", "ann"} {
+		if n, err := work(context.WithValue(t.Context(), caller{}, who), "1"); err != nil || n != []int{1, 2, 1}[i] {
+			t.Errorf("%s: %d, %v", who, n, err)
+		}
+	}
+	if _, err := work(t.Context(), "1"); !errors.Is(err, unknown) {
+		t.Error(err)
+	}
+}

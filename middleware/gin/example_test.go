@@ -13,16 +13,17 @@ import (
 // The operations of an IM server on its groups take turns for each group.
 func ExampleNew() {
 	routes := func(router *gin.Engine, eng *core.Engine, join, invite, kick gin.HandlerFunc) error {
-		router.ContextWithFallback = true
-		guard, err := lockgin.New(router)
+		locks, err := lockgin.New(eng,
+			lockhttp.Serialize("*", "group:{body.groupID}", core.WithRule("group-members"), core.WithMaxWait(2*time.Second)))
 		if err != nil {
 			return err
 		}
-		group := guard(lockhttp.New(eng).Serialize("group:{body.groupID}", core.WithRule("group-members"), core.WithMaxWait(2*time.Second)))
-		router.POST("/group/join_group", group, join)
-		router.POST("/group/invite_user_to_group", group, invite)
-		router.POST("/group/kick_group", group, kick)
-		return nil
+		router.ContextWithFallback = true
+		group := router.Group("/group", locks.Middleware)
+		group.POST("/join_group", join)
+		group.POST("/invite_user_to_group", invite)
+		group.POST("/kick_group", kick)
+		return locks.Check(router)
 	}
 	_ = routes
 }

@@ -28,14 +28,14 @@ func face(outer ...gin.HandlerFunc) ruletest.Face {
 		router.ContextWithFallback = true
 		router.UseRawPath = true // a slash within a value, too
 		router.Use(outer...)
-		guard, err := lockgin.New(router)
+		locks, err := lockgin.New(r.Engine, r.Rule())
 		if err != nil {
 			t.Fatal(err)
 		}
 		handler := func(c *gin.Context) { r.Handler(eager{c.Writer}, c.Request) }
-		handlers := []gin.HandlerFunc{guard(r.Rule(t)), handler}
+		handlers := []gin.HandlerFunc{locks.Middleware, handler}
 		if r.Outer != nil {
-			handlers = append([]gin.HandlerFunc{guard(r.Outer)}, handlers...)
+			handlers = append([]gin.HandlerFunc{lockgin.Around(r.Outer)}, handlers...)
 		}
 		router.Any(strings.NewReplacer("{", ":", "}", "").Replace(r.Pattern), handlers...)
 		var with []func(*http.Server)

@@ -78,7 +78,7 @@ func resolve(rules []Rule) ([]Rule, error) {
 	}
 	annotated = slices.DeleteFunc(annotated, func(r Rule) bool { return inGo[r.method] })
 	for _, r := range annotated {
-		r.defaults = [][]core.CallOption{{core.WithRule(r.name)}, r.options, policies[r.name]}
+		r.defaults = slices.Concat([]core.CallOption{core.WithRule(r.name)}, r.options, policies[r.name])
 		r.options = methodPolicy(r, policies)
 		resolved = append(resolved, r)
 	}

@@ -31,7 +31,7 @@ func (i *Interceptor) Coverage(server Server) []coverage.Target {
 		for _, m := range info.Methods {
 			c := coverage.Target{Name: "/" + service + "/" + m.Name}
 			if r, ok := i.rules[c.Name]; ok && i.applies(m.IsClientStream || m.IsServerStream) {
-				c.Rules = []coverage.Rule{r.Info()}
+				c.Rules = r.Infos()
 			}
 			all = append(all, c)
 		}

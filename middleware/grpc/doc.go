@@ -1,5 +1,5 @@
-// Package lockgrpc makes gRPC methods take turns by key, or process each message once, in all
-// processes that share the engine's store.
+// Package lockgrpc (not grpc, which its users import, too) makes gRPC methods take turns by key, or
+// process each message once, in all processes that share the engine's store.
 //
 //	locks, err := lockgrpc.New(eng,
 //		lockgrpc.Serialize(imv1.Users_SetStatus_FullMethodName, "user:status:{user_id}"),
@@ -174,8 +174,7 @@
 //
 // # Frameworks that make the server
 //
-// [NewLate] makes the interceptors before there is an engine, and [Late.Bind] gives it to them.
-// [Interceptor.Registrar] is for services that only get a registrar.
+// core.NewLate makes an engine before there is a store. [Interceptor.Registrar] is for services that only get a registrar.
 //
 // # Order of interceptors
 //

@@ -38,7 +38,8 @@ type boundRule struct {
 // The error joins everything that is wrong:
 //
 //   - a nil engine or key function;
-//   - a method that this program does not know, or that has two rules;
+//   - a method that this program does not know;
+//   - rules of one method that make no set (see [Serialize]);
 //   - a template that does not parse, or names a field that the request does not have;
 //   - a key function for another type;
 //   - an option out of range (core.ErrInvalidOption);
@@ -54,10 +55,12 @@ func New(eng *core.Engine, rules ...Rule) (*Interceptor, error) {
 		errs = append(errs, &core.OptionError{Option: "lockgrpc.New", Value: nil, Want: "an engine"})
 	}
 	for _, r := range rules {
-		if _, ok := i.rules[r.method]; ok {
-			errs = append(errs, fmt.Errorf("rule for %q: there is already one", r.method))
-		}
 		bound, err := r.bind(eng)
+		if before, ok := i.rules[r.method]; ok && r.source != "" {
+			err = fmt.Errorf("rule for %q: there is already one", r.method)
+		} else if ok && err == nil && before.Rule != nil {
+			bound, err = before.join(bound)
+		}
 		if err != nil {
 			errs = append(errs, err)
 		}
@@ -75,6 +78,15 @@ func (r Rule) bind(eng *core.Engine) (*boundRule, error) {
 	m, err := findMethod(r.method)
 	b := &binder{method: m, messages: r.messages}
 	spec := rule.Spec[request]{Name: r.method, Template: r.template, Key: r.key, Keys: r.keys, Once: r.once, Defaults: r.defaults, Options: r.options}
+	if skip := r.skip; skip != nil {
+		spec.Skip = func(from request) bool {
+			var message proto.Message
+			if from.message != nil {
+				message = from.message.Interface()
+			}
+			return skip(from.ctx, message)
+		}
+	}
 	compiled, wrong := rule.Compile(eng, spec, b.bind)
 	if err := errors.Join(r.wrong, err, r.fits(m)); err != nil {
 		wrong = errors.Join(fmt.Errorf("rule for %q: %w", r.method, err), wrong)
@@ -83,8 +95,32 @@ func (r Rule) bind(eng *core.Engine) (*boundRule, error) {
 		wrong = fmt.Errorf("%s: %w", r.source, wrong)
 	}
 	// Once needs the message to tell a repeat from another request.
-	reads := b.usesField || r.takes != nil || r.once
-	return &boundRule{Rule: compiled, method: m, readsMessage: reads, messages: r.messages, precheck: r.precheck, storable: r.storable}, wrong
+	reads := b.usesField || r.takes != nil || r.once || r.skip != nil && m != nil && (r.messages || !m.streams())
+	return &boundRule{
+		Rule: compiled, method: m, readsMessage: reads, messages: r.messages, precheck: r.precheck, storable: r.storable,
+	}, wrong
+}
+
+// join makes one rule of two for the same method.
+func (r *boundRule) join(other *boundRule) (*boundRule, error) {
+	if r.messages != other.messages {
+		return other, fmt.Errorf("rule for %q: want either rules for the whole stream or rules for its messages", r.Name)
+	}
+	joint := *r
+	joint.readsMessage = r.readsMessage || other.readsMessage
+	if check, also := r.precheck, other.precheck; check == nil {
+		joint.precheck = also
+	} else if also != nil {
+		joint.precheck = func(ctx context.Context, message proto.Message) error {
+			if err := check(ctx, message); err != nil {
+				return err
+			}
+			return also(ctx, message)
+		}
+	}
+	var err error
+	joint.Rule, err = rule.Join(r.Rule, other.Rule)
+	return &joint, err
 }
 
 // fits checks what is not in the template. A nil method has been reported before.
@@ -128,6 +164,9 @@ func (i *Interceptor) Unary() grpc.UnaryServerInterceptor {
 		from, keys, err := r.keysOf(ctx, req)
 		if err != nil {
 			return nil, r.refuse(ctx, keys, err, nil)
+		}
+		if keys.Skipped() {
+			return handler(ctx, req)
 		}
 		next := func(ctx context.Context) (any, error) { return handler(ctx, req) }
 		if r.Once {

@@ -12,21 +12,25 @@ import (
 	lockgrpc "github.com/keyturn/keyturn/middleware/grpc"
 	"github.com/keyturn/keyturn/middleware/grpc/internal/testpb"
 	"github.com/keyturn/keyturn/middleware/reasons"
+	"github.com/keyturn/keyturn/store/memstore"
 )
 
-// TestLate: until there is an engine, calls with a rule are refused, others run, and nothing runs
+// TestLate: until the engine has a store, calls with a rule are refused, others run, and nothing runs
 // unlocked unless it was asked for.
 func TestLate(t *testing.T) {
 	for _, unlocked := range []bool{false, true} {
-		late, err := lockgrpc.NewLate(lockgrpc.Serialize(setStatus, "user:{user_id}"), lockgrpc.Serialize(watch, "group:{group_id}"))
+		eng, err := core.NewLate()
 		if err != nil {
 			t.Fatal(err)
 		}
+		t.Cleanup(func() { _ = eng.Close(context.Background()) })
+		var opts []core.CallOption
 		if unlocked {
-			late.RunUnlocked()
+			opts = append(opts, core.WithRunUnlocked())
 		}
+		guard := locks(t, eng, lockgrpc.Serialize(setStatus, "user:{user_id}", opts...), lockgrpc.Serialize(watch, "group:{group_id}"))
 		held := make(chan bool, 1)
-		conn := start(t, locks(t, memory(t)), func(srv *grpc.Server) {
+		conn := start(t, guard, func(srv *grpc.Server) {
 			s := &server{
 				setStatus: func(ctx context.Context, _ *testpb.SetStatusRequest) (*testpb.SetStatusResponse, error) {
 					_, ok := core.LeaseFrom(ctx)
@@ -42,7 +46,7 @@ func TestLate(t *testing.T) {
 			}
 			testpb.RegisterUsersServer(srv, s)
 			testpb.RegisterGroupsServer(srv, s)
-		}, grpc.ChainUnaryInterceptor(late.Unary()), grpc.ChainStreamInterceptor(late.Stream()))
+		})
 		users, groups := testpb.NewUsersClient(conn), testpb.NewGroupsClient(conn)
 		_, err = users.SetStatus(bounded(t), message("a", 1))
 		if unlocked {
@@ -51,39 +55,27 @@ func TestLate(t *testing.T) {
 			}
 		} else {
 			if status.Code(err) != codes.Unavailable || reason(t, err) != reasons.StoreUnavailable {
-				t.Errorf("without an engine: %v", err)
+				t.Errorf("without a store: %v", err)
 			}
 			if _, again := lockgrpc.RetryAfter(setStatus, err); !again {
 				t.Error("our client would not repeat it")
 			}
-			events, err := groups.Watch(bounded(t), &testpb.WatchRequest{GroupId: "1"})
-			if err == nil {
-				_, err = events.Recv()
-			}
-			if status.Code(err) != codes.Unavailable {
-				t.Errorf("a stream without an engine: %v", err)
-			}
+		}
+		events, err := groups.Watch(bounded(t), &testpb.WatchRequest{GroupId: "1"})
+		if err == nil {
+			_, err = events.Recv()
+		}
+		if status.Code(err) != codes.Unavailable {
+			t.Errorf("a stream without a store: %v", err)
 		}
 		if _, err := groups.AddMembers(bounded(t), &testpb.AddMembersRequest{}); err != nil {
 			t.Errorf("a method without a rule: %v", err)
 		}
-		if err := late.Bind(nil); err == nil || late.Interceptor() != nil {
-			t.Error("bound to nothing")
-		}
-		if err := late.Bind(memory(t)); err != nil {
+		if err := eng.Bind(memstore.New()); err != nil {
 			t.Fatal(err)
 		}
-		if err := late.Bind(memory(t)); err == nil {
-			t.Error("bound twice")
-		}
 		if _, err := users.SetStatus(bounded(t), message("a", 1)); err != nil || !<-held {
-			t.Errorf("with an engine: %v", err)
+			t.Errorf("with a store: %v", err)
 		}
-		if late.Interceptor() == nil {
-			t.Error("no interceptor for Coverage")
-		}
-	}
-	if _, err := lockgrpc.NewLate(lockgrpc.Serialize(setStatus, "a"), lockgrpc.Serialize(setStatus, "b")); err == nil {
-		t.Error("two rules for a method")
 	}
 }

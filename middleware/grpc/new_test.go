@@ -78,7 +78,10 @@ func TestNewRefuses(t *testing.T) {
 		{"function for another type", rule(lockgrpc.SerializeBy(addMembers, key)), "takes *testpb.SetStatusRequest, the method *testpb.AddMembersRequest"},
 		{"function for every type", rule(lockgrpc.OnceBy(setStatus, func(proto.Message) string { return "k" })), "takes protoreflect.ProtoMessage, the method *testpb.SetStatusRequest"},
 		{"nil function", rule(lockgrpc.SerializeBy[*testpb.SetStatusRequest](setStatus, nil)), "the key function is nil"},
-		{"two rules", []lockgrpc.Rule{lockgrpc.Serialize(setStatus, "a"), lockgrpc.Once(setStatus, "b")}, "there is already one"},
+		{"two rules", []lockgrpc.Rule{lockgrpc.Serialize(setStatus, "a"), lockgrpc.Once(setStatus, "b")}, "Once has its key alone"},
+		{"one rule twice", []lockgrpc.Rule{lockgrpc.Serialize(setStatus, "a"), lockgrpc.Serialize(setStatus, "a")}, "there is already one with the key a"},
+		{"two policies", []lockgrpc.Rule{lockgrpc.Serialize(setStatus, "a"), lockgrpc.Serialize(setStatus, "b", core.WithFailFast())}, "to the first of them only"},
+		{"stream and messages", []lockgrpc.Rule{lockgrpc.Serialize(importAll, "a"), lockgrpc.SerializeMessages(importAll, "b")}, "either rules for the whole stream"},
 		{"option out of range", rule(lockgrpc.Serialize(setStatus, "k", core.WithTTL(time.Millisecond))), "WithTTL(1ms)"},
 		{"nil option", rule(lockgrpc.Serialize(setStatus, "k", nil)), "want not nil"},
 	}

@@ -22,8 +22,9 @@ type Rule struct {
 	template string
 	options  []core.CallOption
 	precheck func(context.Context, proto.Message) error
+	skip     func(context.Context, proto.Message) bool
 	storable func(proto.Message) bool
-	defaults [][]core.CallOption // levels below the options
+	defaults []core.CallOption // before the options
 
 	// For an annotated method:
 	name   string
@@ -49,6 +50,14 @@ func (r Rule) Precheck(check func(ctx context.Context, message proto.Message) er
 	return r
 }
 
+// SkipIf returns the rule with a function that returns true for calls that run without it, such as those
+// of a webhook that changes nothing. Coverage then calls the rule partial. message is as for
+// [Rule.Precheck].
+func (r Rule) SkipIf(skip func(ctx context.Context, message proto.Message) bool) Rule {
+	r.skip = skip
+	return r
+}
+
 // Storable returns the rule of [Once] with a function that says whether a response is stored. If it is
 // not, the execution counts as failed, and a repeat runs the handler again. It is for services that
 // send errors in their responses. By default all are stored.
@@ -64,6 +73,11 @@ func (r Rule) Storable(storable func(response proto.Message) bool) Rule {
 // "user:status:{user_id}". A placeholder names a field of the request or, as in
 // {metadata.x-tenant}, incoming metadata. The package's documentation says how values become
 // text.
+//
+// Several rules of one method, such as one of the group and one of the user, are one set: all or none,
+// in one order, so that calls do not deadlock. Each has its mode. The other options of the set are
+// those of the first rule, and the others must not have any. A rule of Once is the only one of its
+// method.
 //
 // opts are the rule's policy, such as core.WithMaxWait, core.WithFailFast, core.WithTTL,
 // core.WithMaxHold and core.WithRunUnlocked. For everything else the engine's settings count.
@@ -115,6 +129,21 @@ func SerializeKeys[T proto.Message](method string, keys func(context.Context, T)
 // locks, so begin their keys with different words.
 func Once(method, template string, opts ...core.CallOption) Rule {
 	return Rule{method: method, once: true, template: template, options: opts}
+}
+
+// OnceKey is [OnceBy] for a function that gets the call's context, which has the user whom an outer
+// interceptor has authenticated. An error of key is answered as that of [SerializeKeys].
+func OnceKey[T proto.Message](method string, key func(context.Context, T) (string, error), opts ...core.CallOption) Rule {
+	return Rule{
+		method: method, once: true, options: opts, nilKey: key == nil, takes: reflect.TypeFor[T](),
+		key: func(r request) (string, error) {
+			message, err := as[T](r)
+			if err != nil {
+				return "", err
+			}
+			return key(r.ctx, message)
+		},
+	}
 }
 
 // OnceBy is [Once] with a function that makes the key; see [SerializeBy].

@@ -15,7 +15,7 @@ import (
 // TestASmallBodyCostsNoAllocation: reading it before the key is asked for is free,
 // also where the key does not come from it.
 func TestASmallBodyCostsNoAllocation(t *testing.T) {
-	rule := lockhttp.New(ruletest.NewEngine(t, memstore.New())).Serialize("k:{path.id}")
+	rule := ruletest.Middleware(t, ruletest.NewEngine(t, memstore.New()), lockhttp.Serialize("*", "k:{path.id}"))
 	allocs := func(body string, rules ...middleware) float64 {
 		mux := http.NewServeMux()
 		mux.Handle("POST /{id}", around(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}), rules...))

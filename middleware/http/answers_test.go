@@ -26,13 +26,13 @@ func requestID(next http.Handler) http.Handler {
 func TestTheServersOwnFaultIsLogged(t *testing.T) {
 	log := quiet(t)
 	s := newSite(t)
-	locks := lockhttp.New(ruletest.NewEngine(t, ruletest.NewStore()))
-	s.handle("GET /users/{id}", ok, locks.Serialize("user:{path.user_id}"))
+	eng := ruletest.NewEngine(t, ruletest.NewStore())
+	s.handle("GET /users/{id}", ok, ruletest.Middleware(t, eng, lockhttp.Serialize("*", "user:{path.user_id}")))
 	s.Do("GET", "/users/42", "").Problem(t, 500, "INTERNAL")
 	if said := log.String(); !strings.Contains(said, "path.user_id") || !strings.Contains(said, "/users/{id}") {
 		t.Errorf("log = %q, want the placeholder and the route", said)
 	}
-	outside := ruletest.Serve(t, locks.Serialize("user:{path.id}")(s.ServeMux), false)
+	outside := ruletest.Serve(t, ruletest.Middleware(t, eng, lockhttp.Serialize("*", "user:{path.id}"))(s.ServeMux), false)
 	outside.Do("GET", "/users/42", "").Problem(t, 500, "INTERNAL")
 	if said := log.String(); !strings.Contains(said, "behind the router") {
 		t.Errorf("log = %q, want what is wrong with the order", said)
@@ -46,16 +46,10 @@ func TestTheRequestsOwnEnd(t *testing.T) {
 	lease := ruletest.MustAcquire(t, eng, "user:42")
 	defer ruletest.MustRelease(t, lease)
 	seen := make(chan error, 1)
-	rule, err := lockhttp.SerializeConfig{
-		Engine: eng, Template: "user:{path.id}",
-		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err *reasons.Refusal) {
-			lockhttp.DefaultErrorHandler(w, r, err)
-			seen <- err
-		},
-	}.ToMiddleware()
-	if err != nil {
-		t.Fatal(err)
-	}
+	rule := ruletest.Locks(t, eng, lockhttp.Serialize("*", "user:{path.id}")).WithErrorHandler(func(w http.ResponseWriter, r *http.Request, err *reasons.Refusal) {
+		lockhttp.DefaultErrorHandler(w, r, err)
+		seen <- err
+	}).Middleware
 	deadline := func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			ctx, cancel := context.WithTimeout(r.Context(), 20*time.Millisecond)
@@ -76,7 +70,7 @@ func TestTheRequestsOwnEnd(t *testing.T) {
 	if _, err := s.Send(s.NewRequest("GET", "/long/42", "").WithContext(ctx)); err == nil {
 		t.Fatal("the client got an answer")
 	}
-	err = ruletest.Receive(t, "the error", seen)
+	err := ruletest.Receive(t, "the error", seen)
 	if p := lockhttp.ProblemOf(err); !errors.Is(err, context.Canceled) || p.Status != 499 || p.Title == "" {
 		t.Errorf("error = %v, want 499 for Canceled", err)
 	}
@@ -86,21 +80,16 @@ func TestErrorHandlerTakesOver(t *testing.T) {
 	eng := ruletest.NewEngine(t, ruletest.NewStore())
 	lease := ruletest.MustAcquire(t, eng, "user:42")
 	defer ruletest.MustRelease(t, lease)
-	rule, err := lockhttp.SerializeConfig{
-		Engine: eng, Template: "user:{path.id}", Options: []core.CallOption{core.WithFailFast()},
-		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err *reasons.Refusal) {
+	locks := ruletest.Locks(t, eng, lockhttp.Serialize("*", "user:{path.id}", core.WithFailFast())).
+		WithErrorHandler(func(w http.ResponseWriter, _ *http.Request, err *reasons.Refusal) {
 			var held *core.HeldError
 			if !errors.As(err, &held) || held.Key != "user:42" || held.Holder != lease.Owner() {
 				t.Errorf("error = %v, want core's, with the holder for those who log", err)
 			}
 			text(w, http.StatusTeapot, lockhttp.ProblemOf(err).Reason)
-		},
-	}.ToMiddleware()
-	if err != nil {
-		t.Fatal(err)
-	}
+		})
 	s := newSite(t)
-	s.handle("GET /users/{id}", ok, rule)
+	s.handle("GET /users/{id}", ok, locks.Middleware)
 	if a := s.Do("GET", "/users/42", ""); a.Status != http.StatusTeapot || a.Body != "LOCK_HELD" {
 		t.Errorf("answer = %+v", a)
 	}

@@ -18,7 +18,6 @@ import (
 // without a network: compare with none. The engine's own part of it is Do.
 func BenchmarkRequest(b *testing.B) {
 	eng := ruletest.NewEngine(b, memstore.New())
-	locks := lockhttp.New(eng)
 	bySource := func(r *http.Request) string { return "by:" + r.PathValue("id") }
 	body := `{"user":{"id":"u1"},"text":"` + strings.Repeat("x", 200) + `"}`
 	engineAlone := func(next http.Handler) http.Handler {
@@ -36,12 +35,12 @@ func BenchmarkRequest(b *testing.B) {
 	}{
 		{"none", "/42", nil},
 		{"Do", "/42", []middleware{engineAlone}},
-		{"Serialize path", "/42", []middleware{locks.Serialize("path:{path.id}")}},
-		{"Serialize function", "/42", []middleware{locks.SerializeBy(bySource)}},
-		{"Serialize JSON", "/42", []middleware{locks.Serialize("json:{body.user.id}")}},
-		{"Once first", "/%d", []middleware{locks.Once("first:{path.id}")}},
-		{"Once repeated", "/42", []middleware{locks.Once("again:{path.id}")}},
-		{"Idempotency repeated", "/42", []middleware{locks.Idempotency(lockhttp.AnyCaller, core.WithMaxWait(core.Forever))}},
+		{"Serialize path", "/42", []middleware{ruletest.Middleware(b, eng, lockhttp.Serialize("*", "path:{path.id}"))}},
+		{"Serialize function", "/42", []middleware{ruletest.Middleware(b, eng, lockhttp.SerializeBy("*", bySource))}},
+		{"Serialize JSON", "/42", []middleware{ruletest.Middleware(b, eng, lockhttp.Serialize("*", "json:{body.user.id}"))}},
+		{"Once first", "/%d", []middleware{ruletest.Middleware(b, eng, lockhttp.Once("*", "first:{path.id}"))}},
+		{"Once repeated", "/42", []middleware{ruletest.Middleware(b, eng, lockhttp.Once("*", "again:{path.id}"))}},
+		{"Idempotency repeated", "/42", []middleware{ruletest.Middleware(b, eng, lockhttp.Idempotency("*", lockhttp.AnyCaller, core.WithMaxWait(core.Forever)))}},
 	} {
 		b.Run(bench.name, func(b *testing.B) {
 			mux := http.NewServeMux()

@@ -1,52 +1,81 @@
 package lockhttp
 
 import (
+	"errors"
+	"fmt"
 	"net/http"
-	"reflect"
 	"slices"
 	"strings"
 	"sync"
 
 	"github.com/keyturn/keyturn/core/coverage"
-	"github.com/keyturn/keyturn/internal/httprule"
 )
 
-// wrapCode is the code pointer of all our middleware. reflect does not promise that other
-// functions have another one, so it only saves a call to most of them; see ruleOf.
-var wrapCode = reflect.ValueOf((*guard)(nil).wrap).Pointer()
-
-// ruleOf returns the rule in m, or nil. The type of the handler that m makes proves that m is
-// ours.
-func ruleOf(m func(http.Handler) http.Handler) *guard {
-	if m == nil || reflect.ValueOf(m).Pointer() != wrapCode {
-		return nil
+// Coverage lists the given routes, in order, each with the rules that cover it or without one. Log the
+// list at start with coverage.Log. In a test, coverage.Uncovered fails if somebody adds a route and
+// forgets its rule. A rule that [Locks.Check] reports has its Problem set.
+//
+// Without routes it lists the rules themselves, each under its route, in the order of New.
+func (l *Locks) Coverage(routes ...string) []coverage.Target {
+	if len(routes) == 0 {
+		for _, g := range l.guards {
+			if !slices.Contains(routes, g.route) {
+				routes = append(routes, g.route)
+			}
+		}
 	}
-	if h, ours := m(http.NotFoundHandler()).(*handler); ours {
-		return h.guard
+	all := make([]coverage.Target, len(routes))
+	for i, route := range routes {
+		all[i].Name = route
+		for _, g := range l.guards {
+			if info, covers := g.on(route); covers {
+				all[i].Rules = append(all[i].Rules, info)
+			}
+		}
+	}
+	return all
+}
+
+// on describes the rule on a route, and reports whether it covers it, or some of its methods.
+func (g *guard) on(route string) (info coverage.Rule, covers bool) {
+	method, path := split(route)
+	if path != g.path && g.path != everything || method != "" && !g.covers(method) {
+		return info, false
+	}
+	if info, covers = g.rule.Covers(method); !covers {
+		return info, false
+	}
+	info.Partial = info.Partial || g.skip != nil || method == "" && g.method != ""
+	if g.skip == nil && path != everything {
+		info.Problem = g.rule.Problem(wildcards(path))
+	}
+	return info, true
+}
+
+// Check returns an error for each rule that covers none of the given routes: its route may be misspelt.
+// So it does for each rule whose template has a {path.name} that its route does not have: such a rule
+// answers every request with 500. The error joins all of them.
+//
+// It does not know about middleware that calls Request.SetPathValue. It leaves out the templates of a
+// rule with [Rule.SkipIf], which may skip those requests.
+func (l *Locks) Check(routes ...string) error {
+	var errs []error
+	for _, g := range l.guards {
+		if !slices.ContainsFunc(routes, func(route string) bool { _, covers := g.on(route); return covers }) {
+			errs = append(errs, fmt.Errorf("rule for %q: there is no such route", g.route))
+		}
+	}
+	for _, c := range l.Coverage(routes...) {
+		for _, r := range c.Rules {
+			if r.Problem != "" {
+				errs = append(errs, fmt.Errorf("route %q: rule %q: %s", c.Name, r.Key, r.Problem))
+			}
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("lockhttp: %w", err)
 	}
 	return nil
-}
-
-// rulesBetween returns the rules in the handler that a middleware made of inner, the outermost
-// first.
-func rulesBetween(outer, inner http.Handler) (rules []*guard) {
-	last, _ := inner.(*handler)
-	for h, ours := outer.(*handler); ours && h != last; h, ours = h.next.(*handler) {
-		rules = append(rules, h.guard)
-	}
-	return rules
-}
-
-// RuleOf describes the rule that a middleware of this package applies to requests with that
-// method; "": any method. ok is false for other middleware, which is not called, and for an
-// idempotency rule that does not apply to the method. It is for routers that can list the
-// middleware of their routes, as chi.Walk does. [Watch] is for other routers.
-func RuleOf(m func(http.Handler) http.Handler, method string) (info coverage.Rule, ok bool) {
-	g := ruleOf(m)
-	if g == nil {
-		return coverage.Rule{}, false
-	}
-	return g.rule.Covers(method)
 }
 
 // Mux is a router that routes are added to: *http.ServeMux, or chi's.
@@ -54,78 +83,36 @@ type Mux interface {
 	Handle(pattern string, h http.Handler)
 }
 
-// Routes adds routes to a mux and remembers the rules of each, because a mux cannot list its
-// routes. It is safe for concurrent use. Make one with [Watch].
+// Routes adds routes to a mux, each under its rules, and remembers them, because a mux cannot list its
+// routes. It is safe for concurrent use. Make one with [Locks.Routes].
 //
-//	routes := lockhttp.Watch(mux)
-//	routes.Handle("PUT /users/{id}/status", setStatus, locks.Serialize("user:status:{path.id}"))
-//	routes.Handle("GET /users/{id}", getUser)
-//	coverage.Log(ctx, logger, routes.Coverage())
+//	routes := locks.Routes(mux)
+//	routes.HandleFunc("PUT /users/{id}/status", setStatus)
+//	routes.HandleFunc("GET /users/{id}", getUser)
 //	if err := routes.Check(); err != nil {
 //		log.Fatal(err)
 //	}
 type Routes struct {
-	mux Mux
-	mu  sync.Mutex
-	all []coverage.Target
+	locks *Locks
+	mux   Mux
+	mu    sync.Mutex
+	all   []string
 }
 
-// Watch returns Routes that add routes to mux. It does not know routes that are added in other
-// ways.
-func Watch(mux Mux) *Routes { return &Routes{mux: mux} }
+// Routes returns Routes that add routes to mux.
+func (l *Locks) Routes(mux Mux) *Routes { return &Routes{locks: l, mux: mux} }
 
-// Handle adds a route whose handler is h inside of middleware, the first one outermost. A rule
-// inside of other middleware is seen only if that middleware returns the rule's handler.
-// [Routes.Check] and [Routes.Coverage] say whether the pattern has everything that the rules'
-// templates need.
+// Handle adds a route. Its rules are around h, and middleware, the first one outermost, is around the
+// rules: who may queue for a key is known before.
 func (r *Routes) Handle(pattern string, h http.Handler, middleware ...func(http.Handler) http.Handler) {
-	method, _, found := strings.Cut(pattern, " ")
-	if !found {
-		method = ""
-	}
-	var rules []*guard
+	h = r.locks.Middleware(h)
 	for _, m := range slices.Backward(middleware) {
-		inner := h
-		h = m(inner)
-		rules = append(rulesBetween(h, inner), rules...)
-	}
-	target := coverage.Target{Name: pattern}
-	for _, g := range rules {
-		if info, covers := g.rule.Covers(method); covers {
-			info.Problem = r.problem(pattern, g)
-			target.Rules = append(target.Rules, info)
-		}
+		h = m(h)
 	}
 	r.mux.Handle(pattern, h)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.all = append(r.all, target)
-}
-
-// problem says what a rule's template needs that the pattern does not have. Only with
-// http.ServeMux is it certain that a route has no other parameters than those of its pattern:
-// another router may be mounted in one that has more.
-func (r *Routes) problem(pattern string, g *guard) string {
-	if _, known := r.mux.(*http.ServeMux); !known || !g.always {
-		return ""
-	}
-	return g.rule.Problem(wildcards(pattern))
-}
-
-// wildcards returns the names in a pattern of http.ServeMux.
-func wildcards(pattern string) []string {
-	var names []string
-	for {
-		_, rest, found := strings.Cut(pattern, "{")
-		if !found {
-			return names
-		}
-		name, after, _ := strings.Cut(rest, "}")
-		if name = strings.TrimSuffix(name, "..."); name != "$" {
-			names = append(names, name)
-		}
-		pattern = after
-	}
+	r.all = append(r.all, pattern)
 }
 
 // HandleFunc is Handle for a function.
@@ -133,18 +120,40 @@ func (r *Routes) HandleFunc(pattern string, h http.HandlerFunc, middleware ...fu
 	r.Handle(pattern, h, middleware...)
 }
 
-// Check returns an error for each rule whose template has a {path.name} that its route does not
-// have: such a rule answers every request with 500. The error joins all of them, each with the
-// route, the rule and the placeholder. Call it when all routes are added.
-//
-// It knows only the patterns of http.ServeMux, and does not know about middleware that calls
-// Request.SetPathValue. It leaves out a rule with a Skipper, which may skip those requests.
-func (r *Routes) Check() error { return httprule.Check("lockhttp", r.Coverage()) }
+// Check is [Locks.Check] for the routes that were added. Call it when all are.
+func (r *Routes) Check() error { return r.locks.Check(r.list()...) }
 
-// Coverage lists the routes, in the order in which they were added, with the rules of each. A
-// rule that [Routes.Check] reports has its Problem set.
-func (r *Routes) Coverage() []coverage.Target {
+// Coverage is [Locks.Coverage] for the routes that were added, in that order.
+func (r *Routes) Coverage() []coverage.Target { return r.locks.Coverage(r.list()...) }
+
+func (r *Routes) list() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.all)
+}
+
+// wildcards returns the names of a pattern's parameters: {id}, {path...} and chi's {id:[0-9]+}, or, in
+// the patterns of other routers, :id, *path and *.
+func wildcards(pattern string) (names []string) {
+	_, path := split(pattern)
+	for _, rest, found := strings.Cut(path, "{"); found; _, rest, found = strings.Cut(rest, "{") {
+		name, _, _ := strings.Cut(rest, "}")
+		name, _, _ = strings.Cut(name, ":")
+		if name = strings.TrimSuffix(name, "..."); name != "$" {
+			names = append(names, name)
+		}
+	}
+	if names != nil {
+		return names
+	}
+	for part := range strings.SplitSeq(path, "/") {
+		at := strings.IndexAny(part, ":*")
+		switch {
+		case strings.HasSuffix(part, "*"):
+			names = append(names, "*")
+		case at == 0 || at > 0 && part[at-1] != '\\':
+			names = append(names, part[at+1:])
+		}
+	}
+	return names
 }

@@ -1,41 +1,30 @@
 package lockhttp_test
 
 import (
+	"errors"
 	"net/http"
 	"slices"
 	"testing"
 
+	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/coverage"
 	"github.com/keyturn/keyturn/internal/httprule/ruletest"
 	lockhttp "github.com/keyturn/keyturn/middleware/http"
 )
 
 func TestCoverage(t *testing.T) {
-	locks := lockhttp.New(ruletest.NewEngine(t, ruletest.NewStore()))
-	mux := http.NewServeMux()
-	routes := lockhttp.Watch(mux)
-	calls := 0
-	foreign := func(next http.Handler) http.Handler {
-		calls++
-		return requestID(locks.Serialize("hidden")(next))
-	}
-	composed := func(next http.Handler) http.Handler {
-		return locks.Serialize("outer")(locks.Serialize("inner")(next))
-	}
-	nothing := func(next http.Handler) http.Handler { return next }
 	byPath := func(r *http.Request) string { return r.URL.Path }
-	pay := locks.Idempotency(lockhttp.AnyCaller)
-
-	routes.HandleFunc("PUT /users/{id}", ok, requestID, locks.Serialize("user:{path.id}"))
-	routes.HandleFunc("POST /messages", ok, locks.Once("message:{body.id}"), locks.SerializeBy(byPath))
-	routes.HandleFunc("GET /users/{id}", ok)
-	routes.HandleFunc("POST /pay", ok, pay)
-	routes.HandleFunc("GET /pay", ok, pay)
-	routes.HandleFunc("/any", ok, pay, locks.OnceBy(byPath))
-	routes.HandleFunc("PUT /foreign", ok, foreign)
-	routes.HandleFunc("PUT /composed", ok, locks.Serialize("first"), composed, nothing, locks.Serialize("last"))
-	if calls != 1 {
-		t.Errorf("the foreign middleware was called %d times, want once, for its handler", calls)
+	locks := ruletest.Locks(t, ruletest.NewEngine(t, ruletest.NewStore()),
+		lockhttp.Serialize("PUT /users/{id}", "user:{path.id}"),
+		lockhttp.Once("POST /messages", "message:{body.id}"), lockhttp.SerializeBy("/messages", byPath),
+		lockhttp.Idempotency("/pay", lockhttp.AnyCaller),
+		lockhttp.Idempotency("/any", lockhttp.AnyCaller), lockhttp.OnceBy("/any", byPath), lockhttp.Serialize("DELETE /any", "any"),
+		lockhttp.Serialize("PUT /some", "some").SkipIf(func(*http.Request) bool { return false }),
+	)
+	mux := http.NewServeMux()
+	routes := locks.Routes(mux)
+	for _, pattern := range []string{"PUT /users/{id}", "POST /messages", "GET /users/{id}", "POST /pay", "GET /pay", "/any", "PUT  /some"} {
+		routes.HandleFunc(pattern, ok, requestID)
 	}
 	want := []string{
 		"PUT /users/{id}: serialize user:{path.id}",
@@ -43,19 +32,36 @@ func TestCoverage(t *testing.T) {
 		"GET /users/{id}: none",
 		"POST /pay: once {header.idempotency-key}",
 		"GET /pay: none",
-		"/any: once {header.idempotency-key}, once func",
-		"PUT /foreign: none",
-		"PUT /composed: serialize first, serialize outer, serialize inner, serialize last",
+		"/any: once {header.idempotency-key}, once func, serialize any unless skipped",
+		"PUT  /some: serialize some unless skipped",
 	}
-	var got []string
+	var got, partial []string
 	for _, c := range routes.Coverage() {
 		got = append(got, c.String())
+		for _, r := range c.Rules {
+			if r.Partial {
+				partial = append(partial, r.Key)
+			}
+		}
+	}
+	if !slices.Equal(partial, []string{"any", "some"}) {
+		t.Errorf("%q are partial", partial)
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("Coverage() =\n%q, want\n%q", got, want)
 	}
-	if left := coverage.Uncovered(routes.Coverage(), "GET /pay", "PUT /foreign"); !slices.Equal(left, []string{"GET /users/{id}"}) {
+	if left := coverage.Uncovered(routes.Coverage(), "GET /pay"); !slices.Equal(left, []string{"GET /users/{id}"}) {
 		t.Errorf("Uncovered() = %v", left)
+	}
+	if err := routes.Check(); err != nil {
+		t.Error(err)
+	}
+	var rules []string
+	for _, c := range locks.Coverage() {
+		rules = append(rules, c.Name)
+	}
+	if !slices.Equal(rules, []string{"PUT /users/{id}", "POST /messages", "/messages", "/pay", "/any", "DELETE /any", "PUT /some"}) {
+		t.Errorf("the rules themselves: %q", rules)
 	}
 
 	// The routes are real ones, with their rules in order.
@@ -66,61 +72,71 @@ func TestCoverage(t *testing.T) {
 	s.Do("POST", "/messages", "").Problem(t, 400, "KEY_INVALID")
 }
 
-// TestCheck finds the templates that a route can't fill, and no others.
+// TestCheck finds rules without a route, and templates that a route can't fill, and no others.
 func TestCheck(t *testing.T) {
-	locks := lockhttp.New(ruletest.NewEngine(t, ruletest.NewStore()))
-	some, err := lockhttp.SerializeConfig{
-		Engine: ruletest.NewEngine(t, ruletest.NewStore()), Template: "user:{path.uid}",
-		Skipper: func(r *http.Request) bool { return r.PathValue("uid") == "" },
-	}.ToMiddleware()
-	if err != nil {
-		t.Fatal(err)
-	}
-	routes := lockhttp.Watch(http.NewServeMux())
-	routes.HandleFunc("PUT /users/{id}", ok, locks.Serialize("user:{path.id}"))
-	routes.HandleFunc("PUT /files/{dir}/{path...}", ok, locks.Once("file:{path.dir}:{path.path}"))
-	routes.HandleFunc("POST /users/{$}", ok, locks.SerializeBy(func(*http.Request) string { return "k" }), some)
-	if err := routes.Check(); err != nil {
+	locks := ruletest.Locks(t, ruletest.NewEngine(t, ruletest.NewStore()),
+		lockhttp.Serialize("PUT /users/{id}", "user:{path.id}"),
+		lockhttp.Once("PUT /files/{dir}/{path...}", "file:{path.dir}:{path.path}"),
+		lockhttp.SerializeBy("POST /users/{$}", func(*http.Request) string { return "k" }),
+		lockhttp.Serialize("POST /users/{$}", "user:{path.uid}").SkipIf(func(r *http.Request) bool { return r.PathValue("uid") == "" }),
+		lockhttp.Serialize("/chi/{id:[^/]+}/{name}", "chi:{path.id}:{path.name}"),
+		lockhttp.Serialize("/echo/:id/*", "echo:{path.id}"),
+		lockhttp.Serialize("/gin/:id/*path", "gin:{path.id}:{path.path}"),
+	)
+	well := []string{"PUT /users/{id}", "PUT /files/{dir}/{path...}", "POST /users/{$}", "GET /chi/{id:[^/]+}/{name}", "PUT /echo/:id/*", "/gin/:id/*path", "GET /other"}
+	if err := locks.Check(well...); err != nil {
 		t.Errorf("routes that are well: %v", err)
 	}
+	if locks.Check(well[1:]...) == nil {
+		t.Error("no error for a rule without a route")
+	}
 
-	routes.HandleFunc("DELETE /users/{id}", ok, requestID, locks.Serialize("user:{path.uid}:{path.id}:{path.tenant}:{path.uid}"))
-	routes.HandleFunc("GET /{$}", ok, locks.Once("root:{path.a}"))
-	routes.HandleFunc("DELETE /users", ok, locks.Serialize("a:{query.a}"), locks.Serialize("b:{path.b}"))
-	ruletest.CheckJoined(t, routes.Check(),
+	locks = ruletest.Locks(t, ruletest.NewEngine(t, ruletest.NewStore()),
+		lockhttp.Serialize("DELETE /users/{id}", "user:{path.uid}:{path.id}:{path.tenant}:{path.uid}"),
+		lockhttp.Once("GET /{$}", "root:{path.a}"),
+		lockhttp.Serialize("DELETE /users", "a:{query.a}"), lockhttp.Serialize("DELETE /users", "b:{path.b}"),
+		lockhttp.Serialize("PUT /misspelt", "c"),
+		lockhttp.Serialize("PUT /items/:id", "item::id"),
+	)
+	all := []string{"DELETE /users/{id}", "GET /{$}", "DELETE /users", "PUT /mispelt", "PUT /items/:id"}
+	ruletest.CheckJoined(t, errors.Unwrap(locks.Check(all...)),
+		[]string{`"PUT /misspelt"`, "no such route"},
 		[]string{`"DELETE /users/{id}"`, `"user:{path.uid}:{path.id}:{path.tenant}:{path.uid}"`, " {path.uid}, {path.tenant}:", "it has id"},
 		[]string{`"GET /{$}"`, `"root:{path.a}"`, " {path.a}:", "none"},
 		[]string{`"DELETE /users"`, `"b:{path.b}"`, " {path.b}:", "none"},
+		[]string{`"PUT /items/:id"`, `"item::id"`, "literal text"},
 	)
-	if left := coverage.Uncovered(routes.Coverage(), "DELETE /users"); !slices.Equal(left, []string{"DELETE /users/{id}", "GET /{$}", "DELETE /users"}) {
+	if left := coverage.Uncovered(locks.Coverage(all...), "DELETE /users"); !slices.Equal(left, []string{"DELETE /users/{id}", "GET /{$}", "DELETE /users", "PUT /mispelt", "PUT /items/:id"}) {
 		t.Errorf("Uncovered() = %v, want those whose rule can't work", left)
 	}
 }
 
-// TestCheckOfAnotherRouter complains of nothing: it may be mounted where there are
-// more parameters.
-func TestCheckOfAnotherRouter(t *testing.T) {
-	routes := lockhttp.Watch(otherMux{http.NewServeMux()})
-	routes.HandleFunc("PUT /status", ok, lockhttp.New(ruletest.NewEngine(t, ruletest.NewStore())).Serialize("user:{path.id}"))
-	if err := routes.Check(); err != nil {
-		t.Error(err)
+// TestWhichRulesARequestGets: those of its route, in their order, also for HEAD; behind no router nobody
+// knows its route.
+func TestWhichRulesARequestGets(t *testing.T) {
+	eng := ruletest.NewEngine(t, ruletest.NewStore())
+	locks := ruletest.Locks(t, eng,
+		lockhttp.Serialize("*", "all"),
+		lockhttp.Serialize("GET /a/{id}", "get:{path.id}"),
+		lockhttp.Serialize("/a/{id}", "any:{path.id}"),
+		lockhttp.Serialize("POST /{$}", "root"),
+	)
+	show := func(w http.ResponseWriter, r *http.Request) {
+		lease, _ := core.LeaseFrom(r.Context()) // the innermost
+		w.Header().Set("Key", lease.Key())
 	}
-}
-
-type otherMux struct{ *http.ServeMux }
-
-func TestRuleOf(t *testing.T) {
-	locks := lockhttp.New(ruletest.NewEngine(t, ruletest.NewStore()))
-	if info, ok := lockhttp.RuleOf(locks.Serialize("a"), "GET"); !ok || info != (coverage.Rule{Key: "a"}) {
-		t.Errorf("RuleOf() = %v, %v", info, ok)
+	mux := http.NewServeMux()
+	for _, pattern := range []string{"GET /a/{id}", "/a/{id}", "/{$}", "/other"} {
+		mux.Handle(pattern, locks.Middleware(http.HandlerFunc(show)))
 	}
-	if _, ok := lockhttp.RuleOf(locks.Idempotency(lockhttp.AnyCaller), "GET"); ok {
-		t.Error("an idempotency rule for GET")
+	s := ruletest.Serve(t, mux, false)
+	for request, want := range map[[2]string]string{
+		{"GET", "/a/1"}: "any:1", {"HEAD", "/a/1"}: "any:1", {"PUT", "/a/1"}: "any:1", {"GET", "/other"}: "all", {"POST", "/"}: "root", {"PUT", "/"}: "all",
+	} {
+		if a := s.Do(request[0], request[1], ""); a.Header.Get("Key") != want {
+			t.Errorf("%s: %+v, want %s", request, a, want)
+		}
 	}
-	if _, ok := lockhttp.RuleOf(nil, "GET"); ok {
-		t.Error("a rule in nil")
-	}
-	if _, ok := lockhttp.RuleOf(func(http.Handler) http.Handler { panic("called") }, "GET"); ok {
-		t.Error("a rule in a foreign middleware")
-	}
+	outside := ruletest.Serve(t, locks.Middleware(mux), false)
+	outside.Do("GET", "/a/1", "").Problem(t, 500, "INTERNAL")
 }

@@ -1,11 +1,18 @@
-// Package lockhttp runs the requests of net/http handlers one at a time per key, or once per
-// key, in all processes that share the engine's store.
+// Package lockhttp (not http, which its users import, too) runs the requests of net/http handlers
+// one at a time per key, or once per key, in all processes that share the engine's store.
 //
-//	locks := lockhttp.New(eng)
-//	setStatus = locks.Serialize("user:status:{path.id}", core.WithMaxWait(2*time.Second))(setStatus)
-//	mux.Handle("PUT /users/{id}/status", setStatus)
+//	locks, err := lockhttp.New(eng,
+//		lockhttp.Serialize("PUT /users/{id}/status", "user:status:{path.id}", core.WithMaxWait(2*time.Second)),
+//		lockhttp.Idempotency("POST /payments", account),
+//	)
+//	...
+//	routes := locks.Routes(mux)
+//	routes.HandleFunc("PUT /users/{id}/status", setStatus)
+//	routes.HandleFunc("POST /payments", pay)
+//	...
+//	err = routes.Check()
 //
-// Package lockecho is the same for Echo.
+// Packages lockecho and lockgin put the same rules around routes of Echo and gin.
 //
 // # Keys
 //
@@ -35,20 +42,18 @@
 //
 // # Routers
 //
-// Put the rule behind the router, around the handler of a route: in front of the router no path
-// value is known yet. ServeMux and chi set the values and the pattern. (With chi, use With:
-// behind Use no route is known either.) For another router, write a few lines before the rule
-// that call Request.SetPathValue for each parameter and, for [Locks.Idempotency], set
-// Request.Pattern. A value is taken as the router gives it. chi, for example, does not decode
+// A rule belongs to a route, and [Locks.Middleware] finds it by Request.Pattern. So put the middleware
+// behind the router, around the handlers of routes. ServeMux and chi set the pattern and the path
+// values. (With chi, use With: behind Use no route is known yet. A rule for a route of a sub-router has
+// the whole route, with the path where the sub-router is mounted.) For another router, write a few lines
+// before the middleware that set Request.Pattern and call Request.SetPathValue for each parameter. A value is taken as the router gives it. chi, for example, does not decode
 // %34%32 to 42. The handler then sees two names of one thing, and they are two locks.
 //
-// A framework with handlers of its own, such as gin, is an http.Handler as a whole. A mux in
-// front of it has the routes with rules:
+// A framework with handlers of its own is an http.Handler as a whole. A mux in front of it has the
+// routes with rules:
 //
-//	mux.Handle("PUT /users/{id}/status", locks.Serialize("user:status:{path.id}")(engine))
+//	mux.Handle("PUT /users/{id}/status", locks.Middleware(engine))
 //	mux.Handle("/", engine)
-//
-// Package middleware/gin makes a rule a middleware of gin.
 //
 // # What the handler sees
 //
@@ -96,12 +101,12 @@
 // # Once
 //
 // The first request with a key is processed, and its response is stored: status, body, and the
-// headers and trailers that [OnceConfig] names. Repeats get the same response, with
+// headers and trailers that [Rule.StoredHeaders] names. Repeats get the same response, with
 // [ReplayedHeader]. A request that differs from the first in method, path, query or body is
 // refused with 422. Other headers do not count.
 //
 // Responses that delay the work, such as 429, or ask for credentials, and all from 500 on are
-// not stored ([DefaultStorable]; [OnceConfig] can decide by the body, for errors sent as 200).
+// not stored ([DefaultStorable]; [Rule.Storable] can decide by the body, for errors sent as 200).
 // After these a repeat runs the handler again. A panic stores
 // nothing either.
 //
@@ -119,16 +124,16 @@
 //
 // # Idempotency-Key
 //
-// [Locks.Idempotency] is Once for clients that mark their requests with the header of
+// [Idempotency] is Once for clients that mark their requests with the header of
 // draft-ietf-httpapi-idempotency-key-header:
 //
-//	handler = authenticate(locks.Idempotency(user)(payments))
+//	lockhttp.Idempotency("POST /payments", user)
 //
 // The header has one string of a structured field (RFC 9651), such as
 // "8e03978e-40d5-43dd-bc93-6894a57f9324" with the quotes, of at most 255 bytes. Without quotes,
 // as many clients send it, it is the same key. Anything else (several lines, a list,
 // parameters) is refused with 400. So is a request without the header, unless
-// [IdempotencyConfig] says that it is optional. The rule applies only to POST and PATCH.
+// [Rule.Optional] says so. Without a method in its route, the rule applies only to POST and PATCH.
 //
 // The record belongs to the caller, the method and the route. The route is its pattern, with
 // the prefix where its router is mounted. Without a pattern, as in front of the router, or with
@@ -145,11 +150,11 @@
 //
 // # Which routes have a rule
 //
-// A mux cannot list its routes, so [Watch] adds them and remembers the rules of each. Log the
-// list at start with coverage.Log. In a test, coverage.Uncovered fails if somebody adds a route
-// and forgets its rule. [Routes.Check] finds a {path.name} that the route does not have. Such a
-// rule refuses every request, so it counts as none and is logged as an error. [RuleOf] is for
-// routers that can list their routes. A handler that must never run unlocked can ask
+// A request without a rule passes, so a misspelt route would lock nothing. [Locks.Check] finds a rule
+// without a route, and a {path.name} that the route does not have: such a rule refuses every request. A
+// mux cannot list its routes, so [Locks.Routes] adds them and remembers them. For a router that can,
+// such as chi with Walk, pass the list. Log [Locks.Coverage] at start with coverage.Log. In a test,
+// coverage.Uncovered fails if somebody adds a route and forgets its rule. A handler that must never run unlocked can ask
 // core.AssertHeld.
 //
 // # Who may queue

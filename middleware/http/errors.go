@@ -142,7 +142,11 @@ func wholeSeconds(d time.Duration) time.Duration {
 }
 
 // ErrorHandler answers a request instead of the handler, if the handler did not run, or if its
-// response must not be sent because its lease was lost. See [SerializeConfig].
+// response must not be sent because its lease was lost. refused has the reason, the rule, the key and
+// when to come again; [ProblemOf] says what the default answer is.
+//
+// It is not called if a part of the response has been sent. Then the connection ends, and
+// slog.Default() logs it.
 type ErrorHandler func(w http.ResponseWriter, r *http.Request, refused *reasons.Refusal)
 
 // DefaultErrorHandler answers with the [Problem] of the refusal. If the server is at fault,

@@ -17,14 +17,18 @@ import (
 	"github.com/keyturn/keyturn/store/memstore"
 )
 
-// The lock is one line around the handler.
+// The rules are in one list, and a middleware puts them around the handlers.
 func Example() {
 	eng, err := core.New(memstore.New())
 	if err != nil {
 		panic(err)
 	}
 	defer eng.Close(context.Background())
-	locks := lockhttp.New(eng)
+	locks, err := lockhttp.New(eng,
+		lockhttp.Serialize("PUT /users/{id}/status", "user:status:{path.id}", core.WithMaxWait(2*time.Second)))
+	if err != nil {
+		panic(err)
+	}
 
 	views := 0 // read, changed and written without any lock of its own
 	setStatus := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -33,7 +37,7 @@ func Example() {
 	})
 
 	mux := http.NewServeMux()
-	mux.Handle("PUT /users/{id}/status", locks.Serialize("user:status:{path.id}", core.WithMaxWait(2*time.Second))(setStatus))
+	mux.Handle("PUT /users/{id}/status", locks.Middleware(setStatus))
 
 	server := httptest.NewServer(mux)
 	defer server.Close()
@@ -45,13 +49,18 @@ func Example() {
 }
 
 // A client that got no answer sends its payment again, with the same key.
-func ExampleLocks_Idempotency() {
+func ExampleIdempotency() {
 	eng, err := core.New(memstore.New())
 	if err != nil {
 		panic(err)
 	}
 	defer eng.Close(context.Background())
-	locks := lockhttp.New(eng)
+	// The caller. In this example, a proxy authenticates callers and sets a header.
+	account := func(r *http.Request) string { return r.Header.Get("X-Account") }
+	locks, err := lockhttp.New(eng, lockhttp.Idempotency("POST /payments", account, core.WithRetention(24*time.Hour)))
+	if err != nil {
+		panic(err)
+	}
 
 	payments := 0
 	pay := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -59,11 +68,9 @@ func ExampleLocks_Idempotency() {
 		w.WriteHeader(http.StatusCreated)
 		fmt.Fprintf(w, "payment %d", payments)
 	})
-	// Who calls; here from a header that an authenticating proxy has set.
-	account := func(r *http.Request) string { return r.Header.Get("X-Account") }
 
 	mux := http.NewServeMux()
-	mux.Handle("POST /payments", locks.Idempotency(account, core.WithRetention(24*time.Hour))(pay))
+	mux.Handle("POST /payments", locks.Middleware(pay))
 
 	server := httptest.NewServer(mux)
 	defer server.Close()
@@ -84,18 +91,24 @@ func ExampleLocks_Idempotency() {
 }
 
 // A test can list what runs without a rule, and fail if that is not meant.
-func ExampleWatch() {
+func ExampleLocks_Routes() {
 	eng, err := core.New(memstore.New())
 	if err != nil {
 		panic(err)
 	}
 	defer eng.Close(context.Background())
-	locks := lockhttp.New(eng)
+	locks, err := lockhttp.New(eng,
+		lockhttp.Serialize("PUT /users/{id}/status", "user:status:{path.id}"),
+		lockhttp.Once("POST /messages", "message:{body.id}"),
+	)
+	if err != nil {
+		panic(err)
+	}
 	handler := http.NotFoundHandler()
 
-	routes := lockhttp.Watch(http.NewServeMux())
-	routes.Handle("PUT /users/{id}/status", handler, locks.Serialize("user:status:{path.id}"))
-	routes.Handle("POST /messages", handler, locks.Once("message:{body.id}"))
+	routes := locks.Routes(http.NewServeMux())
+	routes.Handle("PUT /users/{id}/status", handler)
+	routes.Handle("POST /messages", handler)
 	routes.Handle("DELETE /users/{id}", handler)
 	routes.Handle("GET /health", handler)
 
@@ -112,30 +125,26 @@ func ExampleWatch() {
 }
 
 // An ErrorHandler answers in the application's own form.
-func ExampleSerializeConfig() {
+func ExampleLocks_WithErrorHandler() {
 	eng, err := core.New(memstore.New())
 	if err != nil {
 		panic(err)
 	}
 	defer eng.Close(context.Background())
 
-	rule, err := lockhttp.SerializeConfig{
-		Engine:   eng,
-		Template: "user:{path.id}",
-		Options:  []core.CallOption{core.WithFailFast()},
-		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err *reasons.Refusal) {
-			if errors.Is(err, core.ErrHeld) {
-				http.Error(w, "somebody else is changing this user", http.StatusConflict)
-				return
-			}
-			lockhttp.DefaultErrorHandler(w, r, err)
-		},
-	}.ToMiddleware()
+	locks, err := lockhttp.New(eng, lockhttp.Serialize("PUT /users/{id}", "user:{path.id}", core.WithFailFast()))
 	if err != nil {
 		panic(err)
 	}
+	locks = locks.WithErrorHandler(func(w http.ResponseWriter, r *http.Request, err *reasons.Refusal) {
+		if errors.Is(err, core.ErrHeld) {
+			http.Error(w, "somebody else is changing this user", http.StatusConflict)
+			return
+		}
+		lockhttp.DefaultErrorHandler(w, r, err)
+	})
 	mux := http.NewServeMux()
-	mux.Handle("PUT /users/{id}", rule(http.NotFoundHandler()))
+	mux.Handle("PUT /users/{id}", locks.Middleware(http.NotFoundHandler()))
 
 	server := httptest.NewServer(mux)
 	defer server.Close()

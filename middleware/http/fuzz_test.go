@@ -22,7 +22,7 @@ func FuzzBody(f *testing.F) {
 	} {
 		f.Add(body)
 	}
-	h := lockhttp.New(ruletest.NewEngine(f, ruletest.NewStore())).Serialize("user:{body.user.id}")(
+	h := ruletest.Middleware(f, ruletest.NewEngine(f, ruletest.NewStore()), lockhttp.Serialize("*", "user:{body.user.id}"))(
 		http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 			var message struct {
 				User struct {
@@ -55,13 +55,13 @@ func FuzzHeaders(f *testing.F) {
 	for _, value := range []string{"a", "", "a:b", "{x}", "\x00", "%", "\xff", "é", strings.Repeat("x", 600), `"a"`, `"a`, "a, b"} {
 		f.Add(value, value)
 	}
-	locks := lockhttp.New(ruletest.NewEngine(f, ruletest.NewStore()))
-	serialized := locks.Serialize("v:{header.v}")(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+	eng := ruletest.NewEngine(f, ruletest.NewStore())
+	serialized := ruletest.Middleware(f, eng, lockhttp.Serialize("*", "v:{header.v}"))(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		if key, want := keysOf(f, r), "v:"+keytmpl.Escape(r.Header.Get("V")); key != want {
 			f.Errorf("key = %q, want %q", key, want)
 		}
 	}))
-	once := locks.Idempotency(func(r *http.Request) string { return r.Header.Get("V") })(
+	once := ruletest.Middleware(f, eng, lockhttp.Idempotency("*", func(r *http.Request) string { return r.Header.Get("V") }))(
 		http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			_ = json.NewEncoder(w).Encode([]string{r.Header.Get("V"), strings.Trim(r.Header.Get("Idempotency-Key"), ` "`)})
 		}))
@@ -78,6 +78,33 @@ func FuzzHeaders(f *testing.F) {
 		own, _ := json.Marshal([]string{value, strings.Trim(key, ` "`)})
 		if rec.Code != 400 && (rec.Code != 200 || strings.TrimSpace(rec.Body.String()) != string(own)) {
 			t.Errorf("%q, %q: %d %s", value, key, rec.Code, rec.Body)
+		}
+	})
+}
+
+// FuzzReplay: a response comes back as it went, or is not on record.
+func FuzzReplay(f *testing.F) {
+	f.Add(200, "text/plain", []byte("body"))
+	f.Add(404, "a\r\nX-B: c", []byte("\r\n\r\n"))
+	f.Add(299, " \x00é", []byte{0xff})
+	f.Fuzz(func(t *testing.T, status int, value string, body []byte) {
+		if status < 200 || status > 400 || status == 204 || status == 304 {
+			t.Skip("a status that is no response, is not stored, or has no body")
+		}
+		h := ruletest.Middleware(t, ruletest.NewEngine(t, ruletest.NewStore()), lockhttp.Once("*", "m"))(
+			http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Location", value)
+				w.WriteHeader(status)
+				_, _ = w.Write(body)
+			}))
+		var answers [2]*httptest.ResponseRecorder
+		for i := range answers {
+			answers[i] = httptest.NewRecorder()
+			h.ServeHTTP(answers[i], httptest.NewRequest(http.MethodPost, "/", nil))
+		}
+		first, again := answers[0], answers[1]
+		if again.Code != first.Code || again.Body.String() != first.Body.String() || again.Header().Get("X-B") != "" {
+			t.Errorf("first %d %q, then %d %q %v", first.Code, first.Body, again.Code, again.Body, again.Header())
 		}
 	})
 }

@@ -16,13 +16,16 @@ import (
 func TestErrorHandlerOfAllRules(t *testing.T) {
 	eng := ruletest.NewEngine(t, ruletest.NewStore())
 	told := make(chan *reasons.Refusal, 1)
-	locks := lockhttp.New(eng).WithErrorHandler(func(w http.ResponseWriter, _ *http.Request, refused *reasons.Refusal) {
+	locks := ruletest.Locks(t, eng,
+		lockhttp.Serialize("/{id}", "k:{path.id}", core.WithFailFast()),
+		lockhttp.Serialize("/json/", "k:{body.id}"),
+	).WithErrorHandler(func(w http.ResponseWriter, _ *http.Request, refused *reasons.Refusal) {
 		told <- refused
 		w.WriteHeader(http.StatusTeapot)
 	})
 	mux := http.NewServeMux()
-	mux.Handle("/{id}", locks.Serialize("k:{path.id}", core.WithFailFast())(http.HandlerFunc(ruletest.Done)))
-	mux.Handle("/json/", locks.Serialize("k:{body.id}")(http.HandlerFunc(ruletest.Done)))
+	mux.Handle("/{id}", locks.Middleware(http.HandlerFunc(ruletest.Done)))
+	mux.Handle("/json/", locks.Middleware(http.HandlerFunc(ruletest.Done)))
 	s := ruletest.Serve(t, mux, false)
 	lease := ruletest.MustAcquire(t, eng, "k:1")
 	if a := s.Do("POST", "/1", ""); a.Status != http.StatusTeapot {

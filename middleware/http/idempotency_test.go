@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"reflect"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -31,10 +32,10 @@ func TestIdempotency(t *testing.T) {
 	const run, replay = "runs", "gets the first one's response"
 	for _, tt := range []struct {
 		name   string
-		config lockhttp.IdempotencyConfig
-		method string // default: POST
-		target string // default: /accounts/1/pay
-		body   string // default: ten
+		rule   lockhttp.Rule // default: for every route, and the caller in the header User
+		method string        // default: POST
+		target string        // default: /accounts/1/pay
+		body   string        // default: ten
 		header []string
 		want   string
 		reason string // instead of want
@@ -50,35 +51,29 @@ func TestIdempotency(t *testing.T) {
 		{name: "another route", target: "/accounts/1/refund", want: run},
 		{name: "a renewed token", header: []string{"Authorization", "other"}, want: replay},
 		{name: "another body", body: "20", status: 422, reason: "FINGERPRINT_MISMATCH"},
-		{name: "another body, which does not matter", config: lockhttp.IdempotencyConfig{Options: []core.CallOption{core.WithoutFingerprint()}}, body: "20", want: replay},
+		{name: "another body, which does not matter", rule: lockhttp.Idempotency("*", user, core.WithoutFingerprint()), body: "20", want: replay},
 		{name: "another path of the same route", target: "/accounts/2/pay", status: 422, reason: "FINGERPRINT_MISMATCH"},
 		{name: "another query", target: "/accounts/1/pay?currency=eur", status: 422, reason: "FINGERPRINT_MISMATCH"},
 		{name: "no key", header: []string{"Idempotency-Key", "-none-"}, status: 400, reason: "KEY_INVALID", detail: "The header Idempotency-Key is missing."},
-		{name: "no key, where it is optional", config: lockhttp.IdempotencyConfig{Optional: true}, header: []string{"Idempotency-Key", "-none-"}, want: run},
-		{name: "a key, where it is optional", config: lockhttp.IdempotencyConfig{Optional: true}, want: replay},
-		{name: "an empty key, where it is optional", config: lockhttp.IdempotencyConfig{Optional: true}, header: []string{"Idempotency-Key", ""}, status: 400, reason: "KEY_INVALID", detail: "is empty"},
+		{name: "no key, where it is optional", rule: lockhttp.Idempotency("*", user).Optional(), header: []string{"Idempotency-Key", "-none-"}, want: run},
+		{name: "a key, where it is optional", rule: lockhttp.Idempotency("*", user).Optional(), want: replay},
+		{name: "an empty key, where it is optional", rule: lockhttp.Idempotency("*", user).Optional(), header: []string{"Idempotency-Key", ""}, status: 400, reason: "KEY_INVALID", detail: "is empty"},
 		{name: "a list of keys", header: []string{"Idempotency-Key", `"a", "b"`}, status: 400, reason: "KEY_INVALID", detail: "neither a string"},
 		{name: "a megabyte of key", header: []string{"Idempotency-Key", strings.Repeat("x", 900_000)}, status: 400, reason: "KEY_INVALID", detail: "too long"},
 		{name: "nobody knows who calls", header: []string{"User", ""}, status: 400, reason: "KEY_INVALID", detail: "could not be identified"},
-		{name: "another caller, where all are one", config: lockhttp.IdempotencyConfig{Caller: lockhttp.AnyCaller}, header: []string{"User", "eve"}, want: replay},
+		{name: "another caller, where all are one", rule: lockhttp.Idempotency("*", lockhttp.AnyCaller), header: []string{"User", "eve"}, want: replay},
 		{name: "a method that is idempotent by itself", method: "PUT", want: run},
-		{name: "a method of the config's", config: lockhttp.IdempotencyConfig{Methods: []string{"PUT"}}, want: run},
-		{name: "a header of the config's", config: lockhttp.IdempotencyConfig{Header: "X-Request-Key", Optional: true}, want: run},
+		{name: "another header", rule: lockhttp.Idempotency("*", user).Header("X-Request-Key").Optional(), want: run},
 		{name: "a body over the limit", body: strings.Repeat("x", 1<<20+1), status: 413, reason: "BODY_TOO_LARGE"},
-		{name: "skipped", config: lockhttp.IdempotencyConfig{Skipper: func(r *http.Request) bool { return true }}, want: run},
-		{name: "over the result limit", config: lockhttp.IdempotencyConfig{ResultLimit: 20}, status: 409, reason: "RESULT_NOT_KEPT"},
-		{name: "a status that is not stored", config: lockhttp.IdempotencyConfig{Storable: func(r lockhttp.Response) bool { return r.Status != 201 }}, want: run},
+		{name: "skipped", rule: lockhttp.Idempotency("*", user).SkipIf(func(*http.Request) bool { return true }), want: run},
+		{name: "over the result limit", rule: lockhttp.Idempotency("*", user, core.WithResultLimit(20)), status: 409, reason: "RESULT_NOT_KEPT"},
+		{name: "a status that is not stored", rule: lockhttp.Idempotency("*", user).Storable(func(r lockhttp.Response) bool { return r.Status != 201 }), want: run},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			config := tt.config
-			config.Engine = ruletest.NewEngine(t, ruletest.NewStore())
-			if config.Caller == nil {
-				config.Caller = user
+			if reflect.ValueOf(tt.rule).IsZero() {
+				tt.rule = lockhttp.Idempotency("*", user)
 			}
-			rule, err := config.ToMiddleware()
-			if err != nil {
-				t.Fatal(err)
-			}
+			rule := ruletest.Middleware(t, ruletest.NewEngine(t, ruletest.NewStore()), tt.rule)
 			s := newSite(t)
 			var calls atomic.Int64
 			s.handle("/accounts/{id}/pay", payments(&calls), rule)
@@ -135,7 +130,7 @@ func TestIdempotencyInFlight(t *testing.T) {
 				running <- struct{}{}
 				<-goOn
 				text(w, 201, "paid")
-			}, lockhttp.New(ruletest.NewEngine(t, st)).Idempotency(user, opts...))
+			}, ruletest.Middleware(t, ruletest.NewEngine(t, st), lockhttp.Idempotency("*", user, opts...)))
 			pay := func() ruletest.Answer { return s.Do("POST", "/pay", "", "User", "ada", "Idempotency-Key", "k") }
 			answers := make(chan ruletest.Answer, 2)
 			var clients sync.WaitGroup
@@ -177,7 +172,7 @@ func TestIdempotencyFailures(t *testing.T) {
 					fail(w, r)
 				}
 				ok(w, r)
-			}, lockhttp.New(ruletest.NewEngine(t, ruletest.NewStore())).Idempotency(lockhttp.AnyCaller))
+			}, ruletest.Middleware(t, ruletest.NewEngine(t, ruletest.NewStore()), lockhttp.Idempotency("*", lockhttp.AnyCaller)))
 			pay := func() (ruletest.Answer, error) {
 				return s.Send(s.NewRequest("POST", "/pay", "", "Idempotency-Key", "k"))
 			}
@@ -196,7 +191,7 @@ func TestIdempotencyInFrontOfTheRouter(t *testing.T) {
 	var calls atomic.Int64
 	mux := http.NewServeMux()
 	mux.Handle("POST /accounts/{id}/pay", payments(&calls))
-	s := ruletest.Serve(t, lockhttp.New(ruletest.NewEngine(t, ruletest.NewStore())).Idempotency(user)(mux), false)
+	s := ruletest.Serve(t, ruletest.Middleware(t, ruletest.NewEngine(t, ruletest.NewStore()), lockhttp.Idempotency("*", user))(mux), false)
 	pay := func(account string) ruletest.Answer {
 		return s.Do("POST", "/accounts/"+account+"/pay", "ten", "User", "ada", "Idempotency-Key", "k")
 	}
@@ -209,7 +204,7 @@ func TestIdempotencyInFrontOfTheRouter(t *testing.T) {
 func TestIdempotencyOfAMountedRouter(t *testing.T) {
 	var calls atomic.Int64
 	api := http.NewServeMux()
-	api.Handle("POST /pay", lockhttp.New(ruletest.NewEngine(t, ruletest.NewStore())).Idempotency(user)(payments(&calls)))
+	api.Handle("POST /pay", ruletest.Middleware(t, ruletest.NewEngine(t, ruletest.NewStore()), lockhttp.Idempotency("*", user))(payments(&calls)))
 	s := newSite(t)
 	s.Handle("/v1/", http.StripPrefix("/v1", api))
 	s.Handle("/v2/", http.StripPrefix("/v2", api))
@@ -225,7 +220,7 @@ func TestIdempotencyOfAMountedRouter(t *testing.T) {
 // chi's do.
 func TestIdempotencyOfASubRouter(t *testing.T) {
 	var calls atomic.Int64
-	rule := lockhttp.New(ruletest.NewEngine(t, ruletest.NewStore())).Idempotency(user)(payments(&calls))
+	rule := ruletest.Middleware(t, ruletest.NewEngine(t, ruletest.NewStore()), lockhttp.Idempotency("*", user))(payments(&calls))
 	s := ruletest.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r.Pattern = r.Header.Get("Pattern")
 		rule.ServeHTTP(w, r)

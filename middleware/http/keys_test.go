@@ -35,7 +35,7 @@ func keysOf(t testing.TB, r *http.Request) string {
 // TestOtherRouters: who does not set path values is helped with a few lines.
 func TestOtherRouters(t *testing.T) {
 	quiet(t)
-	locks := lockhttp.New(ruletest.NewEngine(t, ruletest.NewStore()))
+	eng := ruletest.NewEngine(t, ruletest.NewStore())
 	router := func(pattern string, values ...string) middleware {
 		return func(next http.Handler) http.Handler {
 			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -61,7 +61,7 @@ func TestOtherRouters(t *testing.T) {
 		{"nothing", router(""), 500},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			s := ruletest.Serve(t, around(echoKey, tt.router, locks.Serialize("user:{path.id}")), false)
+			s := ruletest.Serve(t, around(echoKey, tt.router, ruletest.Middleware(t, eng, lockhttp.Serialize("*", "user:{path.id}"))), false)
 			if a := s.Do("GET", "/", ""); a.Status != tt.status || a.Status == 200 && a.Body != "user:42" {
 				t.Errorf("answer = %d %s, want %d", a.Status, a.Body, tt.status)
 			}
@@ -72,14 +72,14 @@ func TestOtherRouters(t *testing.T) {
 // TestKeyFunctions may read the body, which the handler reads again.
 func TestKeyFunctions(t *testing.T) {
 	s := newSite(t)
-	locks := lockhttp.New(ruletest.NewEngine(t, ruletest.NewStore()))
+	eng := ruletest.NewEngine(t, ruletest.NewStore())
 	byForm := func(r *http.Request) string { return "form:" + r.FormValue("id") }
 	all := func(w http.ResponseWriter, r *http.Request) {
 		data, err := io.ReadAll(r.Body)
 		fmt.Fprint(w, keysOf(t, r), " ", string(data), " ", r.FormValue("id"), " ", err)
 	}
-	s.handle("POST /serialize", all, locks.SerializeBy(byForm))
-	s.handle("POST /once", all, locks.OnceBy(byForm))
+	s.handle("POST /serialize", all, ruletest.Middleware(t, eng, lockhttp.SerializeBy("*", byForm)))
+	s.handle("POST /once", all, ruletest.Middleware(t, eng, lockhttp.OnceBy("*", byForm)))
 	for _, path := range []string{"/serialize", "/once"} {
 		if a := s.Do("POST", path, "id=7", "Content-Type", asForm); a.Body != "form:7 id=7 7 <nil>" {
 			t.Errorf("%s: %+v", path, a)
@@ -99,7 +99,7 @@ func TestAFrameworkBehindAMux(t *testing.T) {
 		fmt.Fprint(w, r.URL.Path, " with ", lease.Key())
 	})
 	s := newSite(t)
-	s.Handle("PUT /users/{id}/status", lockhttp.New(ruletest.NewEngine(t, ruletest.NewStore())).Serialize("user:{path.id}")(framework))
+	s.Handle("PUT /users/{id}/status", ruletest.Middleware(t, ruletest.NewEngine(t, ruletest.NewStore()), lockhttp.Serialize("*", "user:{path.id}"))(framework))
 	s.Handle("/", framework)
 	for target, want := range map[string]string{"/users/42/status": "/users/42/status with user:42", "/users/42": "/users/42 without a lock"} {
 		if a := s.Do("PUT", target, ""); a.Body != want {
@@ -111,16 +111,10 @@ func TestAFrameworkBehindAMux(t *testing.T) {
 // TestABodyThatBreaksOff, and one that an earlier middleware limits.
 func TestABodyThatBreaksOff(t *testing.T) {
 	seen := make(chan error, 1)
-	rule, err := lockhttp.SerializeConfig{
-		Engine: ruletest.NewEngine(t, ruletest.NewStore()), Template: "b:{body|hash}",
-		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err *reasons.Refusal) {
-			lockhttp.DefaultErrorHandler(w, r, err)
-			seen <- err
-		},
-	}.ToMiddleware()
-	if err != nil {
-		t.Fatal(err)
-	}
+	rule := ruletest.Locks(t, ruletest.NewEngine(t, ruletest.NewStore()), lockhttp.Serialize("*", "b:{body|hash}")).WithErrorHandler(func(w http.ResponseWriter, r *http.Request, err *reasons.Refusal) {
+		lockhttp.DefaultErrorHandler(w, r, err)
+		seen <- err
+	}).Middleware
 	limit := func(next http.Handler) http.Handler { return http.MaxBytesHandler(next, 10) }
 	s := newSite(t)
 	s.handle("POST /", ok, limit, rule)

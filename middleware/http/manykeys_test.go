@@ -17,9 +17,9 @@ type caller struct{}
 func TestSerializeKeys(t *testing.T) {
 	eng := ruletest.NewEngine(t, ruletest.NewStore())
 	var held []string
-	h := lockhttp.New(eng).SerializeKeys(func(r *http.Request) ([]string, error) {
+	h := ruletest.Middleware(t, eng, lockhttp.SerializeKeys("*", func(r *http.Request) ([]string, error) {
 		return []string{"user:" + r.Context().Value(caller{}).(string), "group:1"}, nil
-	})(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	}))(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		lease, _ := core.LeaseFrom(r.Context())
 		for _, claim := range lease.Claims() {
 			held = append(held, claim.Key)

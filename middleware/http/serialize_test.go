@@ -19,7 +19,7 @@ func TestALossThatCannotBeAnsweredIsLogged(t *testing.T) {
 	s.handle("GET /{id}", func(w http.ResponseWriter, r *http.Request) {
 		_ = http.NewResponseController(w).Flush()
 		<-r.Context().Done()
-	}, lockhttp.New(ruletest.NewEngine(t, ruletest.NewStore())).Serialize("user:{path.id}", core.WithMaxHold(20*time.Millisecond)))
+	}, ruletest.Middleware(t, ruletest.NewEngine(t, ruletest.NewStore()), lockhttp.Serialize("*", "user:{path.id}", core.WithMaxHold(20*time.Millisecond))))
 	if a := s.Do("GET", "/42", ""); a.Broken == nil {
 		t.Errorf("answer = %+v, want it broken", a)
 	}
@@ -48,7 +48,7 @@ func TestTheWriterIsStillNetHTTPs(t *testing.T) {
 		if _, err := w.Write([]byte("x")); err != http.ErrHijacked {
 			t.Errorf("write after a hijack = %v", err)
 		}
-	}, lockhttp.New(ruletest.NewEngine(t, ruletest.NewStore())).Serialize("user:{path.id}"))
+	}, ruletest.Middleware(t, ruletest.NewEngine(t, ruletest.NewStore()), lockhttp.Serialize("*", "user:{path.id}")))
 	if a := s.Do("GET", "/1", ""); a.Status != 200 || a.Broken != nil {
 		t.Errorf("answer = %+v", a)
 	}

@@ -13,7 +13,7 @@ func TestSuite(t *testing.T) { ruletest.Run(t, face) }
 
 func face(t testing.TB, r ruletest.Route) *ruletest.Site {
 	t.Helper()
-	h := r.Rule(t)(r.Handler)
+	h := ruletest.Middleware(t, r.Engine, r.Rule())(r.Handler)
 	if r.Outer != nil {
 		h = r.Outer(h)
 	}

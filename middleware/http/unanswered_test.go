@@ -23,7 +23,7 @@ func TestUnansweredRelease(t *testing.T) {
 	s.handle("PUT /users/{id}", func(w http.ResponseWriter, r *http.Request) {
 		store.Refuse()
 		ok(w, r)
-	}, lockhttp.New(eng).Serialize("user:{path.id}"))
+	}, ruletest.Middleware(t, eng, lockhttp.Serialize("*", "user:{path.id}")))
 	for range 2 {
 		if a := s.Do("PUT", "/users/42", ""); a.Status != 200 || a.Body != "done" {
 			t.Errorf("answer = %+v", a)

@@ -23,7 +23,7 @@ func (l *Locks) Coverage(kinds ...string) []coverage.Target {
 	for i, kind := range kinds {
 		all[i].Name = kind
 		if r := l.rules[kind]; r != nil {
-			all[i].Rules = []coverage.Rule{r.Info()}
+			all[i].Rules = r.Infos()
 		}
 	}
 	return all

@@ -1,5 +1,6 @@
-// Package lockriver applies rules to the jobs of github.com/riverqueue/river: one job at a time per
-// key, or one job per message, in all processes of a fleet.
+// Package lockriver (not river, which its users import, too) applies rules to the jobs of
+// github.com/riverqueue/river: one job at a time per key, or one job per message, in all processes
+// of a fleet.
 //
 //	locks, err := lockriver.New(eng,
 //		lockriver.Serialize("im_status", "user:status:{args.user_id}"),

@@ -51,7 +51,7 @@ var _ rivertype.WorkerMiddleware = (*Locks)(nil)
 // is wrong:
 //
 //   - the engine, a kind or a key function is missing;
-//   - two rules have the same kind;
+//   - rules of one kind make no set (see [Serialize]);
 //   - a template does not parse or names an unknown source;
 //   - an option is out of range (core.ErrInvalidOption);
 //   - the engine's store does not support a rule (errors.ErrUnsupported): [*] takes several
@@ -65,10 +65,10 @@ func New(eng *core.Engine, rules ...Rule) (*Locks, error) {
 		errs = append(errs, &core.OptionError{Option: "lockriver.New", Value: nil, Want: "an engine"})
 	}
 	for _, r := range rules {
-		if _, ok := l.rules[r.kind]; ok {
-			errs = append(errs, fmt.Errorf("rule for %q: there is already one", r.kind))
-		}
 		compiled, err := r.compile(eng)
+		if before := l.rules[r.kind]; before != nil && err == nil {
+			compiled, err = rule.Join(before, compiled)
+		}
 		errs = append(errs, err)
 		l.rules[r.kind] = compiled
 	}
@@ -86,13 +86,18 @@ func (r Rule) compile(eng *core.Engine) (*rule.Rule[*request], error) {
 	if r.by && r.key == nil && r.keys == nil {
 		return nil, fmt.Errorf("rule for %q: the key function is nil", r.kind)
 	}
+	var skip func(*request) bool
+	if r.skip != nil {
+		skip = func(req *request) bool { return r.skip(req.ctx, req.job) }
+	}
 	return rule.Compile(eng, rule.Spec[*request]{
+		Skip:     skip,
 		Name:     r.kind,
 		Template: r.template,
 		Key:      r.key,
 		Keys:     r.keys,
 		Once:     r.once,
-		Defaults: [][]core.CallOption{{core.WithMaxWait(DefaultMaxWait)}},
+		Defaults: []core.CallOption{core.WithMaxWait(DefaultMaxWait)},
 		Options:  r.opts,
 	}, bind)
 }

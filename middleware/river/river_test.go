@@ -211,7 +211,7 @@ func TestWrongRules(t *testing.T) {
 	eng := locktest.New(t).Engine
 	for want, rules := range map[string][]lockriver.Rule{
 		"a kind":         {{}},
-		"already":        {lockriver.Serialize("k", "a"), lockriver.Once("k", "b")},
+		"alone":          {lockriver.Serialize("k", "a"), lockriver.Once("k", "b")},
 		"no such source": {lockriver.Serialize("k", "{payload.id}")},
 		"WithTTL":        {lockriver.Serialize("k", "a", core.WithTTL(0))},
 		"[*]":            {lockriver.Once("k", "{args.ids[*]}")},

@@ -3,6 +3,8 @@ package lockriver
 import (
 	"context"
 
+	"github.com/riverqueue/river/rivertype"
+
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/internal/rule"
 )
@@ -16,10 +18,22 @@ type Rule struct {
 	by             bool // a key function is required
 	once           bool
 	opts           []core.CallOption
+	skip           func(context.Context, *rivertype.JobRow) bool
+}
+
+// SkipIf returns the rule with a function that returns true for jobs that run without it. Coverage
+// then calls the rule partial.
+func (r Rule) SkipIf(skip func(context.Context, *rivertype.JobRow) bool) Rule {
+	r.skip = skip
+	return r
 }
 
 // Serialize runs the jobs of a kind one at a time per key. The package comment lists the
 // placeholders of template.
+//
+// Several rules of one kind are one set: all or none, in one order. Each has its mode. The other
+// options of the set are those of the first rule, and the others must not have any. A rule of Once is
+// the only one of its kind.
 //
 // opts are the rule's policy. Without an option about waiting, the wait is [DefaultMaxWait]. With
 // core.WithShared or core.WithPermits, jobs share the key. With core.WithHierarchy, a "/" in the
@@ -49,6 +63,13 @@ func SerializeKeys[T any](kind string, keys func(context.Context, T) ([]string, 
 // with the same key and other arguments is cancelled, unless opts has core.WithoutFingerprint.
 func Once(kind, template string, opts ...core.CallOption) Rule {
 	return Rule{kind: kind, template: template, once: true, opts: opts}
+}
+
+// OnceKey is [OnceBy] for a function that gets the job's context.
+func OnceKey[T any](kind string, key func(context.Context, T) (string, error), opts ...core.CallOption) Rule {
+	return Rule{kind: kind, by: true, once: true, opts: opts, key: rule.KeyFromJSON(key, func(r *request) (context.Context, []byte) {
+		return r.ctx, r.job.EncodedArgs
+	})}
 }
 
 // OnceBy is [Once] with a function that makes the key; see [SerializeBy].

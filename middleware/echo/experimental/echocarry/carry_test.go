@@ -17,6 +17,7 @@ import (
 	"github.com/keyturn/keyturn/internal/httprule/ruletest"
 	lockecho "github.com/keyturn/keyturn/middleware/echo"
 	"github.com/keyturn/keyturn/middleware/echo/experimental/echocarry"
+	lockhttp "github.com/keyturn/keyturn/middleware/http"
 	"github.com/keyturn/keyturn/middleware/http/experimental/httpcarry"
 	"github.com/keyturn/keyturn/store/memstore"
 )
@@ -25,14 +26,17 @@ func TestRequestUnderTheCallersLease(t *testing.T) {
 	store := memstore.New()
 	caller := ruletest.NewEngine(t, store, core.WithMaxWait(200*time.Millisecond), core.WithHooks(ruletest.SeeLeases))
 	callee := ruletest.NewEngine(t, store.Peer(), core.WithMaxWait(200*time.Millisecond), core.WithHooks(ruletest.SeeLeases))
-	rule := lockecho.New(callee).Serialize("user:{path.id}")
+	locks, err := lockecho.New(callee, lockhttp.Serialize("*", "user:{path.id}"))
+	if err != nil {
+		t.Fatal(err)
+	}
 	held := func(c echo.Context) error {
 		return c.String(http.StatusOK, fmt.Sprint(ruletest.Seen(c.Request().Context()).Depth()))
 	}
 	believing, deaf := newSite(t), newSite(t)
 	believing.Use(echocarry.Accept)
-	believing.GET("/users/:id", held, rule)
-	deaf.GET("/users/:id", held, rule)
+	believing.GET("/users/:id", held, locks.Middleware)
+	deaf.GET("/users/:id", held, locks.Middleware)
 
 	transport := &http.Transport{}
 	defer transport.CloseIdleConnections()
@@ -56,7 +60,7 @@ func TestRequestUnderTheCallersLease(t *testing.T) {
 		return response.StatusCode, string(body)
 	}
 	carries := httpcarry.Transport(transport)
-	err := caller.Do(context.Background(), "user:42", func(ctx context.Context) error {
+	err = caller.Do(context.Background(), "user:42", func(ctx context.Context) error {
 		lease, _ := core.LeaseFrom(ctx)
 		forged := strings.Replace(carry.Leases(ctx), fmt.Sprint(lease.Token()), "1", 1)
 		for _, tt := range []struct {

@@ -71,7 +71,7 @@ func held(w http.ResponseWriter, r *http.Request) {
 
 func TestRequestUnderTheCallersLease(t *testing.T) {
 	two := engines(t, 2)
-	rule := lockhttp.New(two[1]).Serialize("user:{path.id}")
+	rule := ruletest.Middleware(t, two[1], lockhttp.Serialize("*", "user:{path.id}"))
 	believing, deaf := newSite(t), newSite(t)
 	believing.handle("GET /users/{id}", http.HandlerFunc(held), httpcarry.Handler, rule)
 	deaf.handle("GET /users/{id}", http.HandlerFunc(held), rule)
@@ -125,7 +125,7 @@ func TestRequestEndsWithTheCallersLease(t *testing.T) {
 		<-r.Context().Done()
 		left <- context.Cause(r.Context())
 		ok(w, r)
-	}, httpcarry.Handler, lockhttp.New(two[1]).Serialize("user:{path.id}"))
+	}, httpcarry.Handler, ruletest.Middleware(t, two[1], lockhttp.Serialize("*", "user:{path.id}")))
 	lease, err := two[0].Acquire(context.Background(), "user:42", core.WithTTL(300*time.Millisecond))
 	if err != nil {
 		t.Fatal(err)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,20 +14,22 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/coverage"
 	"github.com/keyturn/keyturn/locktest"
 	lockgin "github.com/keyturn/keyturn/middleware/gin"
 	lockhttp "github.com/keyturn/keyturn/middleware/http"
+	"github.com/keyturn/keyturn/middleware/reasons"
 )
 
-func newRouter(t *testing.T) (*gin.Engine, lockgin.Guard) {
+func newRouter(t *testing.T, eng *core.Engine, rules ...lockhttp.Rule) (*gin.Engine, *lockgin.Locks) {
 	t.Helper()
 	router := gin.New()
 	router.ContextWithFallback = true
-	guard, err := lockgin.New(router)
+	locks, err := lockgin.New(eng, rules...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return router, guard
+	return router, locks
 }
 
 func do(h http.Handler, method, target string) *httptest.ResponseRecorder {
@@ -38,9 +41,10 @@ func do(h http.Handler, method, target string) *httptest.ResponseRecorder {
 // A handler that passes c on has the lease, and learns that it is lost.
 func TestTheContextOfGinHasTheLease(t *testing.T) {
 	eng := locktest.New(t).Engine
-	router, guard := newRouter(t)
+	router, locks := newRouter(t, eng, lockhttp.Serialize("PUT /users/:id/status", "user:{path.id}"))
+	router.Use(locks.Middleware)
 	work := func(ctx context.Context, key string) error { return core.AssertHeld(ctx, core.Exclusive(key)) }
-	router.PUT("/users/:id/status", guard(lockhttp.New(eng).Serialize("user:{path.id}")), func(c *gin.Context) {
+	router.PUT("/users/:id/status", func(c *gin.Context) {
 		if err := errors.Join(work(c, "user:42"), work(c.Request.Context(), "user:42")); err != nil {
 			t.Error(err)
 		}
@@ -60,18 +64,71 @@ func TestTheContextOfGinHasTheLease(t *testing.T) {
 }
 
 func TestNewRefuses(t *testing.T) {
-	for _, router := range []*gin.Engine{nil, gin.New()} {
-		if guard, err := lockgin.New(router); guard != nil || !errors.Is(err, core.ErrInvalidOption) {
+	for _, rule := range []lockhttp.Rule{{}, lockhttp.Serialize("*", "{cookie.a}"), lockhttp.Serialize("*", "a")} {
+		if locks, err := lockgin.New(nil, rule); locks != nil || !errors.Is(err, core.ErrInvalidOption) {
 			t.Errorf("%v", err)
 		}
 	}
 }
 
-// What is outside of a guard sees what was sent, and what is inside what the handler wrote. A refusal ends
-// the chain.
-func TestAroundAGuard(t *testing.T) {
+func TestCheckAndCoverage(t *testing.T) {
+	router, locks := newRouter(t, locktest.New(t).Engine,
+		lockhttp.Serialize("PUT /users/:id", "user:{path.id}"), lockhttp.Serialize("/files/*path", "file:{path.path}"))
+	nothing := func(*gin.Context) {}
+	router.PUT("/users/:id", nothing)
+	router.GET("/users/:id", nothing)
+	router.PUT("/files/*path", nothing)
+	if err := locks.Check(router); err != nil {
+		t.Error(err)
+	}
+	if left := coverage.Uncovered(locks.Coverage(router)); !slices.Equal(left, []string{"GET /users/:id"}) {
+		t.Errorf("%q", left)
+	}
+	router.ContextWithFallback = false
+	if err := locks.Check(router); !errors.Is(err, core.ErrInvalidOption) {
+		t.Error(err)
+	}
+	if err := locks.Check(gin.New()); err == nil || !strings.Contains(err.Error(), "PUT /users/:id") || !strings.Contains(err.Error(), "/files/*path") {
+		t.Error(err)
+	}
+}
+
+// A router whose contexts have no lease answers no request.
+func TestNoFallback(t *testing.T) {
+	router, locks := newRouter(t, locktest.New(t).Engine, lockhttp.Serialize("*", "k"))
+	router.ContextWithFallback = false
+	router.Use(gin.RecoveryWithWriter(nil), locks.Middleware)
+	router.PUT("/", func(*gin.Context) { t.Error("the handler ran") })
+	if res := do(router, "PUT", "/"); res.Code != http.StatusInternalServerError {
+		t.Error(res.Code)
+	}
+}
+
+// A rule finds gin's context, an error handler answers, and a request without a route passes.
+func TestContextAndErrorHandler(t *testing.T) {
 	eng := locktest.New(t).Engine
-	router, guard := newRouter(t)
+	router, locks := newRouter(t, eng, lockhttp.SerializeBy("PUT /", func(r *http.Request) string { return lockgin.Context(r).GetString("user") }))
+	locks = locks.WithErrorHandler(func(w http.ResponseWriter, _ *http.Request, refused *reasons.Refusal) {
+		w.WriteHeader(http.StatusTeapot)
+	})
+	router.Use(func(c *gin.Context) { c.Set("user", c.Query("user")) }, locks.Middleware)
+	router.PUT("/", func(c *gin.Context) {
+		if err := core.AssertHeld(c, core.Exclusive("ann")); err != nil {
+			t.Error(err)
+		}
+	})
+	for target, want := range map[string]int{"/?user=ann": 200, "/": 418, "/none": 404} {
+		if res := do(router, "PUT", target); res.Code != want {
+			t.Errorf("%s: %d", target, res.Code)
+		}
+	}
+}
+
+// What is outside of the middleware sees what was sent, and what is inside what the handler wrote. A refusal ends
+// the chain.
+func TestAroundTheMiddleware(t *testing.T) {
+	eng := locktest.New(t).Engine
+	router, locks := newRouter(t, eng, lockhttp.Serialize("*", "k", core.WithFailFast()))
 	var said []string
 	say := func(where string) gin.HandlerFunc {
 		return func(c *gin.Context) {
@@ -80,7 +137,7 @@ func TestAroundAGuard(t *testing.T) {
 			said = append(said, fmt.Sprint(where, " ", c.Writer.Status(), " ", c.Writer.Written(), " ", c.Writer.Size(), " ", c.Request == before))
 		}
 	}
-	rule := guard(lockhttp.New(eng).Serialize("k", core.WithFailFast()))
+	rule := locks.Middleware
 	router.POST("/status", say("outside"), rule, say("inside"), func(c *gin.Context) { c.Status(http.StatusAccepted) })
 	router.POST("/body", say("outside"), rule, say("inside"), func(c *gin.Context) { c.String(http.StatusCreated, "%s", c.FullPath()) })
 	router.POST("/abort", say("outside"), rule, say("inside"), func(c *gin.Context) { c.AbortWithStatus(http.StatusTeapot) }, say("never"))

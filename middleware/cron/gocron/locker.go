@@ -34,13 +34,12 @@ func NewLocker(eng *core.Engine, template string, opts ...core.CallOption) (*Loc
 		Name:     template,
 		Template: template,
 		Skips:    coverage.SkipHeld,
-		Defaults: [][]core.CallOption{rule.Tick()},
+		Defaults: rule.Tick(),
 		Options:  opts,
 	}, bind)
 	if err != nil {
 		return nil, fmt.Errorf("lockgocron: %w", err)
 	}
-	r.WarnOfTicks()
 	return &Locker{rule: r}, nil
 }
 

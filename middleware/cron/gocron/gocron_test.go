@@ -17,7 +17,7 @@ import (
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/locktest"
-	lockgocron "github.com/keyturn/keyturn/middleware/gocron"
+	lockgocron "github.com/keyturn/keyturn/middleware/cron/gocron"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -8,7 +8,7 @@ import (
 	"github.com/go-co-op/gocron/v2"
 
 	"github.com/keyturn/keyturn/core"
-	lockgocron "github.com/keyturn/keyturn/middleware/gocron"
+	lockgocron "github.com/keyturn/keyturn/middleware/cron/gocron"
 	"github.com/keyturn/keyturn/store/memstore"
 )
 

@@ -1,5 +1,6 @@
-// Package lockgocron makes the jobs of github.com/go-co-op/gocron/v2 run on one process of a fleet
-// per tick, or all of them on one process of the fleet.
+// Package lockgocron (not gocron, which its users import, too) makes the jobs of
+// github.com/go-co-op/gocron/v2 run on one process of a fleet per tick, or all of them on one
+// process of the fleet.
 //
 //	locker, err := lockgocron.NewLocker(eng, "cron:{job}", core.WithMinHold(30*time.Second))
 //	...

@@ -1,0 +1,196 @@
+package lockhttp
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/internal/httprule"
+	"github.com/keyturn/keyturn/internal/refusal"
+)
+
+// Locks is a set of rules over an engine. It is safe for concurrent use. Make one with [New].
+type Locks struct {
+	*rules
+	refuse ErrorHandler
+}
+
+// rules are what all Locks over the same rules share.
+type rules struct {
+	guards []*guard            // in the order of New
+	paths  map[string][]*guard // those that cover a path, in the same order
+	rest   []*guard            // those that cover every other path
+}
+
+// guard is a rule with the requests that it covers.
+type guard struct {
+	rule                *httprule.Rule
+	route, method, path string                   // method "": all; path "*": all
+	skip                func(*http.Request) bool // nil: none
+}
+
+// New checks every rule and makes Locks of them. It does no I/O. The error joins everything that is
+// wrong:
+//
+//   - the engine, a route or a key function is missing;
+//   - a template does not parse or names an unknown source;
+//   - an option is out of range (core.ErrInvalidOption);
+//   - the engine's store does not support a rule (errors.ErrUnsupported).
+//
+// A route that does not exist is no error, because routes are not known yet: see [Locks.Check].
+func New(eng *core.Engine, all ...Rule) (*Locks, error) {
+	l := &Locks{rules: &rules{paths: make(map[string][]*guard)}, refuse: DefaultErrorHandler}
+	var errs []error
+	if eng == nil && len(all) == 0 {
+		errs = append(errs, &core.OptionError{Option: "lockhttp.New", Value: nil, Want: "an engine"})
+	}
+	for _, r := range all {
+		g, err := r.compile(eng)
+		errs = append(errs, err)
+		l.guards = append(l.guards, g)
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, fmt.Errorf("lockhttp: %w", err)
+	}
+	for _, g := range l.guards {
+		if g.path != everything {
+			l.paths[g.path] = nil
+		}
+	}
+	for path := range l.paths {
+		l.paths[path] = l.covering(path)
+	}
+	l.rest = l.covering(everything)
+	return l, nil
+}
+
+// everything is the route of a rule that covers all requests.
+const everything = "*"
+
+// covering returns the rules that cover a path.
+func (l *rules) covering(path string) (some []*guard) {
+	for _, g := range l.guards {
+		if g.path == path || g.path == everything {
+			some = append(some, g)
+		}
+	}
+	return some
+}
+
+// split splits a route into its method, "" for all of them, and its path.
+func split(route string) (method, path string) {
+	method, path, found := strings.Cut(route, " ")
+	if !found {
+		return "", route
+	}
+	return method, strings.TrimLeft(path, " \t")
+}
+
+// compile checks r and binds it to the engine.
+func (r Rule) compile(eng *core.Engine) (*guard, error) {
+	g := &guard{route: r.route, skip: r.skip}
+	g.method, g.path = split(r.route)
+	var errs []error
+	if g.path == "" {
+		errs = append(errs, errors.New(`want a route, such as "PUT /users/{id}", or "*"; make rules with Serialize, Once and so on`))
+	}
+	if r.kind == serialize && (r.memory.Storable != nil || r.memory.Headers != nil) {
+		errs = append(errs, errors.New("Storable and StoredHeaders are for rules of Once"))
+	}
+	if r.kind != idempotency && (r.sender.Header != "" || r.sender.Optional) {
+		errs = append(errs, errors.New("Header and Optional are for rules of Idempotency"))
+	}
+	s := r.settings
+	if s.Engine = eng; g.path != everything {
+		s.Name = r.route
+	}
+	var err error
+	switch r.kind {
+	case once:
+		g.rule, err = httprule.Once(s, r.memory)
+	case idempotency:
+		g.rule, err = httprule.Idempotency(s, r.memory, r.sender)
+	default:
+		g.rule, err = httprule.Serialize(s)
+	}
+	errs = append(errs, err)
+	if err := errors.Join(errs...); err != nil {
+		return nil, fmt.Errorf("route %q: %w", r.route, err)
+	}
+	return g, nil
+}
+
+// WithErrorHandler returns Locks with the same rules that answer refusals by h. Use them in place of l.
+// nil: [DefaultErrorHandler].
+func (l *Locks) WithErrorHandler(h ErrorHandler) *Locks {
+	if h == nil {
+		h = DefaultErrorHandler
+	}
+	return &Locks{rules: l.rules, refuse: h}
+}
+
+// Middleware puts the rules around a handler behind a router, which has set the request's Pattern: they
+// choose by it. A request without a rule passes. One without a Pattern is answered with 500, because
+// nobody knows its rules; unless all rules are for "*".
+func (l *Locks) Middleware(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if len(l.paths) == 0 {
+			l.serve(l.rest, r.Method, next, w, r)
+			return
+		}
+		method, path := split(routeOf(r))
+		if path == "" {
+			told := refusal.Told("lockhttp", "", &httprule.RouteError{})
+			told.Reason = ProblemOf(told).Reason
+			l.refuse(w, r, told)
+			return
+		}
+		guards, known := l.paths[path]
+		if !known && !strings.HasSuffix(r.Pattern, path) {
+			guards, known = l.paths[l.mounted(path)]
+		}
+		if !known {
+			guards = l.rest
+		}
+		l.serve(guards, cmp.Or(method, r.Method), next, w, r) // GET is the pattern of HEAD, too
+	})
+}
+
+// mounted returns the path of a rule for a route of which only the end is a pattern: its router is
+// mounted in others, and the front is taken from the request.
+func (l *rules) mounted(path string) string {
+	parts := strings.Split(path, "/")
+	for _, g := range l.guards {
+		own := strings.Split(g.path, "/")
+		fits := len(own) == len(parts)
+		for i := 0; fits && i < len(own); i++ {
+			fits = own[i] == parts[i] || strings.HasPrefix(own[i], "{")
+		}
+		if fits {
+			return g.path
+		}
+	}
+	return ""
+}
+
+// serve runs next under the first of guards that applies, and within it under the others.
+func (l *Locks) serve(guards []*guard, method string, next http.Handler, w http.ResponseWriter, r *http.Request) {
+	for i, g := range guards {
+		if !g.covers(method) || g.skip != nil && g.skip(r) || !g.rule.Applies(r) {
+			continue
+		}
+		x := &exchange{guard: g, refuse: l.refuse, next: next, w: w, r: r}
+		if rest := guards[i+1:]; len(rest) > 0 {
+			x.next = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { l.serve(rest, method, next, w, r) })
+		}
+		_ = g.rule.Serve(w, x) // an error has been answered already
+		return
+	}
+	next.ServeHTTP(w, r)
+}
+
+// covers reports whether g covers requests with a method.
+func (g *guard) covers(method string) bool { return g.method == "" || g.method == method }
