@@ -6,8 +6,6 @@ import (
 	"go.etcd.io/etcd/client/v3/concurrency"
 )
 
-// snippet
-
 func withEtcd(ctx context.Context, session *concurrency.Session, order string, charge work) error {
 	mutex := concurrency.NewMutex(session, "order:"+order)
 	if err := mutex.Lock(ctx); err != nil {
@@ -16,5 +14,3 @@ func withEtcd(ctx context.Context, session *concurrency.Session, order string, c
 	defer mutex.Unlock(context.WithoutCancel(ctx))
 	return charge(ctx) // which watches session.Done(): nothing ends ctx if the session expires
 }
-
-// end snippet

@@ -92,7 +92,7 @@ func take(t *testing.T, versions ...func(ctx context.Context, order string, char
 	}
 }
 
-// TestTakeTurns runs both functions of docs/migrating.md at once, as two versions of a service do
+// TestTakeTurns runs a service with the old lock and with keyturn at once, as two versions of it do
 // during a roll-out.
 func TestTakeTurns(t *testing.T) {
 	beside(t, longTTL, func(t *testing.T, p *peer, _ []string, old library, eng *core.Engine) {

@@ -26,7 +26,7 @@ type peer struct {
 type library interface {
 	// try returns errTaken if somebody else has the order's lock.
 	try(ctx context.Context, order string) (*lock, error)
-	// before is the function of docs/migrating.md.
+	// before is the service with the old lock, such as withRedislock.
 	before(ctx context.Context, order string, charge work) error
 	close()
 }

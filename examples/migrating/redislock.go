@@ -7,8 +7,6 @@ import (
 	"github.com/bsm/redislock"
 )
 
-// snippet
-
 func withRedislock(ctx context.Context, locks *redislock.Client, order string, charge work) error {
 	lock, err := locks.Obtain(ctx, "order:"+order, 30*time.Second, &redislock.Options{
 		RetryStrategy: redislock.LinearBackoff(50 * time.Millisecond),
@@ -19,5 +17,3 @@ func withRedislock(ctx context.Context, locks *redislock.Client, order string, c
 	defer lock.Release(context.WithoutCancel(ctx))
 	return charge(ctx) // which calls lock.Refresh if it takes long
 }
-
-// end snippet

@@ -7,8 +7,6 @@ import (
 	"github.com/go-redsync/redsync/v4"
 )
 
-// snippet
-
 func withRedsync(ctx context.Context, locks *redsync.Redsync, order string, charge work) error {
 	mutex := locks.NewMutex("order:"+order, redsync.WithExpiry(30*time.Second), redsync.WithTries(600))
 	if err := mutex.LockContext(ctx); err != nil {
@@ -17,5 +15,3 @@ func withRedsync(ctx context.Context, locks *redsync.Redsync, order string, char
 	defer mutex.UnlockContext(context.WithoutCancel(ctx))
 	return charge(ctx) // which calls mutex.ExtendContext if it takes long
 }
-
-// end snippet

@@ -6,8 +6,6 @@ import (
 	"github.com/redis/rueidis/rueidislock"
 )
 
-// snippet
-
 func withRueidislock(ctx context.Context, locks rueidislock.Locker, order string, charge work) error {
 	ctx, unlock, err := locks.WithContext(ctx, "order:"+order)
 	if err != nil {
@@ -16,5 +14,3 @@ func withRueidislock(ctx context.Context, locks rueidislock.Locker, order string
 	defer unlock()
 	return charge(ctx)
 }
-
-// end snippet

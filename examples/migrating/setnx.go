@@ -8,8 +8,6 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// snippet
-
 // deleteMine deletes the lock if it is still the caller's.
 var deleteMine = redis.NewScript(`if redis.call("GET", KEYS[1]) == ARGV[1] then return redis.call("DEL", KEYS[1]) else return 0 end`)
 
@@ -32,5 +30,3 @@ func withSetNX(ctx context.Context, client redis.UniversalClient, order string, 
 	defer deleteMine.Run(context.WithoutCancel(ctx), client, []string{key}, mine)
 	return charge(ctx) // for 30 seconds at most: nobody renews
 }
-
-// end snippet

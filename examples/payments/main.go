@@ -30,7 +30,7 @@ import (
 
 	_ "modernc.org/sqlite" // the driver "sqlite"
 
-	"github.com/keyturn/keyturn/examples/im/fleet"
+	"github.com/keyturn/keyturn/examples/internal/fleet"
 	"github.com/keyturn/keyturn/fence"
 )
 

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/keyturn/keyturn/examples/im/fleet"
+	"github.com/keyturn/keyturn/examples/internal/fleet"
 )
 
 // The test binary is the program that starts itself again.

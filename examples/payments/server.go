@@ -14,6 +14,7 @@ import (
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/fence"
 	"github.com/keyturn/keyturn/middleware/echo"
+	"github.com/keyturn/keyturn/middleware/http"
 	"github.com/keyturn/keyturn/store/memstore"
 )
 
@@ -53,11 +54,15 @@ func serve(ctx context.Context, file string, guarded bool, crash string, ready f
 	}
 	defer func() { err = errors.Join(err, eng.Close(context.WithoutCancel(ctx))) }()
 
+	locks, err := lockecho.New(eng, lockhttp.Idempotency("POST /charges", customer, options(db, guarded)...))
+	if err != nil {
+		return err
+	}
 	e := echo.New()
 	e.HideBanner, e.HidePort = true, true
 	e.Server.ReadTimeout, e.Server.WriteTimeout = 10*time.Second, time.Minute
 	e.Use(killedBeforeAnswer(crash))
-	e.POST("/charges", charge(db, crash), lockecho.New(eng).Idempotency(customer, options(db, guarded)...))
+	e.POST("/charges", charge(db, crash), locks.Middleware)
 	if e.Listener, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
 		return err
 	}
@@ -79,7 +84,7 @@ func options(db *sql.DB, guarded bool) []core.CallOption {
 }
 
 // customer is who asks. A real service has authenticated its caller.
-func customer(echo.Context) string { return "ann" }
+func customer(*http.Request) string { return "ann" }
 
 // charge writes a charge, in the transaction that also marks the request's key.
 func charge(db *sql.DB, crash string) echo.HandlerFunc {

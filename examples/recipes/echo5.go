@@ -12,13 +12,13 @@ import (
 // serializes may be wrapped. One with Once must not: it would record the response before Echo has
 // answered the handler's error.
 func setStatusRoute(e *echo.Echo, locks *lockhttp.Locks, setStatus echo.HandlerFunc) {
-	e.PUT("/users/:id/status", setStatus, echo.WrapMiddleware(locks.Serialize("user:status:{path.id}")))
+	e.PUT("/users/:id/status", setStatus, echo.WrapMiddleware(locks.Middleware))
 }
 
 // paymentRoute: for Once, the rule is around Echo as a whole, and answers of Echo are recorded, too.
-func paymentRoute(e *echo.Echo, locks *lockhttp.Locks, caller func(*http.Request) string) http.Handler {
+func paymentRoute(e *echo.Echo, locks *lockhttp.Locks) http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle("POST /payments", locks.Idempotency(caller)(e))
+	mux.Handle("POST /payments", locks.Middleware(e))
 	mux.Handle("/", e)
 	return mux
 }

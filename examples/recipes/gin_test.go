@@ -20,31 +20,33 @@ func answerKey(c *gin.Context) { c.String(http.StatusOK, key(c.Request)) }
 // As the package's documentation says: gin as a whole, behind a mux that has the
 // routes with rules.
 func TestGinBehindAMux(t *testing.T) {
-	locks := lockhttp.New(ruletest.NewEngine(t, ruletest.NewStore()))
+	locks := ruletest.Locks(t, ruletest.NewEngine(t, ruletest.NewStore()),
+		lockhttp.Serialize("PUT /users/{id}/status", "user:{path.id}"), lockhttp.Idempotency("POST /payments", user))
 	var calls atomic.Int64
 	g := newGin()
 	g.PUT("/users/:id/status", answerKey)
 	g.GET("/users/:id", answerKey)
 	g.POST("/payments", func(c *gin.Context) { c.String(http.StatusCreated, "%d", calls.Add(1)) })
 	mux := http.NewServeMux()
-	mux.Handle("PUT /users/{id}/status", locks.Serialize("user:{path.id}")(g))
-	mux.Handle("POST /payments", locks.Idempotency(user)(g))
+	mux.Handle("PUT /users/{id}/status", locks.Middleware(g))
+	mux.Handle("POST /payments", locks.Middleware(g))
 	mux.Handle("/", g)
 	checkGin(t, ruletest.Serve(t, mux, false))
 }
 
 func TestRuleInGin(t *testing.T) {
-	locks := lockhttp.New(ruletest.NewEngine(t, ruletest.NewStore()))
-	var calls atomic.Int64
-	g := newGin()
-	g.ContextWithFallback = true
-	guard, err := lockgin.New(g)
+	locks, err := lockgin.New(ruletest.NewEngine(t, ruletest.NewStore()),
+		lockhttp.Serialize("PUT /users/:id/status", "user:{path.id}"), lockhttp.Idempotency("POST /payments", user))
 	if err != nil {
 		t.Fatal(err)
 	}
-	g.PUT("/users/:id/status", guard(locks.Serialize("user:{path.id}")), answerKey)
+	var calls atomic.Int64
+	g := newGin()
+	g.ContextWithFallback = true
+	g.Use(locks.Middleware)
+	g.PUT("/users/:id/status", answerKey)
 	g.GET("/users/:id", answerKey)
-	g.POST("/payments", guard(locks.Idempotency(user)), func(c *gin.Context) { c.String(http.StatusCreated, "%d", calls.Add(1)) })
+	g.POST("/payments", func(c *gin.Context) { c.String(http.StatusCreated, "%d", calls.Add(1)) })
 	checkGin(t, ruletest.Serve(t, g, false))
 }
 

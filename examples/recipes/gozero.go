@@ -2,13 +2,11 @@ package recipes
 
 import (
 	"net/http"
-	"time"
 
 	"github.com/zeromicro/go-zero/rest"
 	"github.com/zeromicro/go-zero/rest/pathvar"
 	"google.golang.org/grpc"
 
-	"github.com/keyturn/keyturn/core"
 	lockgrpc "github.com/keyturn/keyturn/middleware/grpc"
 	lockhttp "github.com/keyturn/keyturn/middleware/http"
 )
@@ -43,6 +41,6 @@ func goZeroRule(pattern string, rule func(http.Handler) http.Handler) rest.Middl
 // goZeroStatus: go-zero answers 503 after its own timeout (3 s), so a caller should wait for less than
 // that: then it gets the rule's answer, with Retry-After.
 func goZeroStatus(server *rest.Server, locks *lockhttp.Locks, setStatus http.HandlerFunc) {
-	rule := goZeroRule("/users/:id/status", locks.Serialize("user:status:{path.id}", core.WithMaxWait(2*time.Second)))
+	rule := goZeroRule("/users/:id/status", locks.Middleware)
 	server.AddRoutes(rest.WithMiddleware(rule, rest.Route{Method: http.MethodPut, Path: "/users/:id/status", Handler: setStatus}))
 }

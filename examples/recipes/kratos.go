@@ -36,5 +36,5 @@ func kratosFilter(rule func(http.Handler) http.Handler) khttp.FilterFunc {
 // kratosStatus: a filter of the route, because one of the server runs before Kratos knows the path
 // values. Kratos answers a handler's error before the filter ends, so Once is right in it, too.
 func kratosStatus(s *khttp.Server, locks *lockhttp.Locks, setStatus khttp.HandlerFunc) {
-	s.Route("/").PUT("/users/{id}/status", setStatus, kratosFilter(locks.Serialize("user:status:{path.id}")))
+	s.Route("/").PUT("/users/{id}/status", setStatus, kratosFilter(locks.Middleware))
 }

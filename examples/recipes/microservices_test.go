@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/internal/httprule/ruletest"
 	"github.com/keyturn/keyturn/locktest"
 	lockgrpc "github.com/keyturn/keyturn/middleware/grpc"
 	lockhttp "github.com/keyturn/keyturn/middleware/http"
@@ -68,7 +69,7 @@ func TestKratosGRPC(t *testing.T) {
 
 func TestKratosHTTP(t *testing.T) {
 	s := khttp.NewServer()
-	kratosStatus(s, lockhttp.New(locktest.New(t).Engine), func(c khttp.Context) error {
+	kratosStatus(s, ruletest.Locks(t, locktest.New(t).Engine, lockhttp.Serialize("/users/{id}/status", "user:status:{path.id}")), func(c khttp.Context) error {
 		// Generated code passes c on as a context, through the middlewares of Kratos.
 		res, err := c.Middleware(func(ctx context.Context, _ any) (any, error) {
 			if err := errors.Join(core.AssertHeld(ctx, core.Exclusive("user:status:42")), core.AssertHeld(c, core.Exclusive("user:status:42"))); err != nil {
@@ -111,7 +112,7 @@ func TestGoZeroHTTP(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	goZeroStatus(server, lockhttp.New(locktest.New(t).Engine), func(w http.ResponseWriter, r *http.Request) { _, _ = w.Write([]byte(key(r))) })
+	goZeroStatus(server, ruletest.Locks(t, locktest.New(t).Engine, lockhttp.Serialize("PUT /users/:id/status", "user:status:{path.id}")), func(w http.ResponseWriter, r *http.Request) { _, _ = w.Write([]byte(key(r))) })
 	serverless, err := rest.NewServerless(server)
 	if err != nil {
 		t.Fatal(err)

@@ -46,7 +46,12 @@ func key(r *http.Request) string {
 }
 
 func TestEcho5(t *testing.T) {
-	locks := lockhttp.New(locktest.New(t).Engine)
+	locks, err := lockhttp.New(locktest.New(t).Engine,
+		lockhttp.Serialize("PUT /users/:id/status", "user:status:{path.id}"),
+		lockhttp.Idempotency("POST /payments", func(*http.Request) string { return "ann" }))
+	if err != nil {
+		t.Fatal(err)
+	}
 	e := echo.New()
 	setStatusRoute(e, locks, func(c *echo.Context) error { return c.String(http.StatusOK, key(c.Request())) })
 	var n atomic.Int64
@@ -56,7 +61,7 @@ func TestEcho5(t *testing.T) {
 		}
 		return c.String(http.StatusCreated, "paid")
 	})
-	h := paymentRoute(e, locks, func(*http.Request) string { return "ann" })
+	h := paymentRoute(e, locks)
 	if code, text := do(t, h, "PUT", "/users/42/status", ""); code != 200 || text != "user:status:42" {
 		t.Error(code, text)
 	}
@@ -82,7 +87,7 @@ func TestGin(t *testing.T) {
 		_ = c.BindJSON(&req)
 		c.String(http.StatusCreated, "%s of %s", key(c.Request), req.GroupID)
 	}
-	if err := groupRoutes(g, lockhttp.New(locktest.New(t).Engine), answer, answer, answer); err != nil {
+	if err := groupRoutes(g, locktest.New(t).Engine, answer, answer, answer); err != nil {
 		t.Fatal(err)
 	}
 	for _, route := range []string{"join_group", "invite_user_to_group", "kick_group"} {

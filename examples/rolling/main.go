@@ -50,12 +50,12 @@ func run(ctx context.Context, addr, server string) error {
 		time.Sleep(2 * time.Millisecond)
 		fmt.Fprintln(w, "done")
 	}
-	rule, err := lockhttp.SerializeConfig{Engine: eng, Template: "k:{path.key}"}.ToMiddleware()
+	locks, err := lockhttp.New(eng, lockhttp.Serialize("POST /{key}", "k:{path.key}"))
 	if err != nil {
 		return err
 	}
 	mux := http.NewServeMux()
-	mux.Handle("POST /{key}", rule(http.HandlerFunc(work)))
+	mux.Handle("POST /{key}", locks.Middleware(http.HandlerFunc(work)))
 	listener, err := net.Listen("tcp", addr)
 	if err != nil {
 		return err

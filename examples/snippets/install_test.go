@@ -29,7 +29,7 @@ func main() {
 }
 `
 
-// annotated is the line of README.md about rules in a .proto file.
+// annotated is the line of docs/usage.md about rules in a .proto file.
 const annotated = `package main
 
 import (
@@ -41,7 +41,7 @@ import (
 var _ = lockgrpc.FromAnnotations(&impb.Groups_ServiceDesc)
 `
 
-// TestInstall does what README.md says about a module that is to use keyturn before there is a
+// TestInstall does what docs/usage.md says about a module that is to use keyturn before there is a
 // release: the commands, as they stand there, and all snippets. The module has a service of its
 // own: the generated code of the example's. It requires what this module requires, as a service that
 // exists does. Otherwise the newest versions would be taken, and compiled for this test alone.
@@ -53,10 +53,10 @@ func TestInstall(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, after, found := strings.Cut(read(t, "../../README.md"), "<!-- run by examples/snippets/install_test.go -->\n```sh\n")
+	_, after, found := strings.Cut(read(t, "../../docs/usage.md"), "<!-- run by examples/snippets/install_test.go -->\n```sh\n")
 	commands, _, ended := strings.Cut(after, "```\n")
 	if !found || !ended {
-		t.Fatal("README.md says nothing about it")
+		t.Fatal("docs/usage.md says nothing about it")
 	}
 
 	app := filepath.Join(t.TempDir(), "app")

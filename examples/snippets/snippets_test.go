@@ -77,7 +77,7 @@ func TestEcho(t *testing.T) {
 	}, func(c echo.Context) error {
 		paid++
 		return c.NoContent(http.StatusCreated)
-	}, func(c echo.Context) string { return c.Request().Header.Get("X-Account") })
+	}, func(r *http.Request) string { return r.Header.Get("X-Account") })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,10 +101,13 @@ func TestEcho(t *testing.T) {
 
 func TestHTTP(t *testing.T) {
 	ran := false
-	handler := newHandler(engine(t), http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	handler, err := newHandler(engine(t), func(w http.ResponseWriter, r *http.Request) {
 		ran = true
 		expectLease(t, r.Context(), "user:status:42")
-	}))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 	rec := httptest.NewRecorder()
 	handler.ServeHTTP(rec, httptest.NewRequest(http.MethodPut, "/users/42/status", nil))
 	if !ran || rec.Code != http.StatusOK {

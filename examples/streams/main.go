@@ -16,7 +16,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/keyturn/keyturn/core"
-	"github.com/keyturn/keyturn/examples/im/anyredis"
+	"github.com/keyturn/keyturn/examples/internal/anyredis"
 	"github.com/keyturn/keyturn/store/redisstore"
 )
 

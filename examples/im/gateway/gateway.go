@@ -5,6 +5,7 @@ package gateway
 import (
 	"context"
 	"errors"
+	"net"
 	"net/http"
 	"time"
 
@@ -15,13 +16,14 @@ import (
 	"github.com/keyturn/keyturn/examples/im/impb"
 	"github.com/keyturn/keyturn/examples/im/node"
 	"github.com/keyturn/keyturn/middleware/echo"
+	"github.com/keyturn/keyturn/middleware/http"
 )
 
 // newEcho makes the routes. Here the status route gets its lock: updates of one user take
 // turns, whichever gateway they come to.
 //
 // The services lock the other routes.
-func newEcho(n *node.Node, h *handlers) *echo.Echo {
+func newEcho(n *node.Node, h *handlers) (*echo.Echo, error) {
 	e := echo.New()
 	e.HideBanner, e.HidePort = true, true
 	// Without timeouts, slow clients keep their connections for as long as they like. The write
@@ -32,33 +34,36 @@ func newEcho(n *node.Node, h *handlers) *echo.Echo {
 	if n.Locks == nil {
 		e.PUT("/users/:id/status", h.setStatus)
 	} else {
-		locks := lockecho.New(n.Locks)
-		e.PUT("/users/:id/status", h.setStatus, locks.Serialize("user:status:{path.id}"), pause(n))
-	}
-	if n.Show {
-		e.POST("/transfers/:from/:to", transfer(n))
+		locks, err := lockecho.New(n.Locks, lockhttp.Serialize("PUT /users/:id/status", "user:status:{path.id}"))
+		if err != nil {
+			return nil, err
+		}
+		e.PUT("/users/:id/status", h.setStatus, locks.Middleware)
 	}
 	e.PUT("/groups/:id/members/:user", h.join)
 	e.DELETE("/groups/:id/members/:user", h.leave)
 	e.POST("/messages", h.deliver)
-	return e
+	return e, nil
 }
 
-// Serve runs a gateway that listens at addr, in front of the services at these addresses, until ctx
-// ends. It calls ready with its own address.
-func Serve(ctx context.Context, n *node.Node, addr string, services []string, ready func(addr string)) error {
+// Serve runs a gateway in front of the services at these addresses, until ctx ends. It calls
+// ready with its own address.
+func Serve(ctx context.Context, n *node.Node, services []string, ready func(addr string)) error {
 	conn, err := dial(services)
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
-	e := newEcho(n, &handlers{
+	e, err := newEcho(n, &handlers{
 		users:  impb.NewUsersClient(conn),
 		groups: impb.NewGroupsClient(conn),
 		tasks:  asynq.NewClientFromRedisClient(n.Redis),
 		queue:  n.Queue(),
 	})
-	if e.Listener, err = node.Listen(addr); err != nil {
+	if err != nil {
+		return err
+	}
+	if e.Listener, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
 		return err
 	}
 	ready(e.Listener.Addr().String())

@@ -26,18 +26,16 @@ const (
 type client struct {
 	gateways []string
 	http     *http.Client
-	progress Progress
 	done     atomic.Int64
 }
 
-func newClient(gateways []string, p Progress) *client {
+func newClient(gateways []string) *client {
 	return &client{
 		gateways: gateways,
 		http: &http.Client{
 			Timeout:   requestTimeout,
 			Transport: &http.Transport{MaxIdleConnsPerHost: 128}, // otherwise most connections would be closed and opened again
 		},
-		progress: p,
 	}
 }
 
@@ -53,7 +51,6 @@ func (c *client) do(ctx context.Context, gateway int, method, path string, body 
 		again, err := c.try(ctx, gateway, method, path, content)
 		if err == nil {
 			c.done.Add(1)
-			c.progress.Answered()
 			return nil
 		}
 		if again == 0 || time.Now().Add(again).After(end) {

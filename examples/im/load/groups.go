@@ -13,10 +13,9 @@ import (
 // users try to join, each through two gateways at once (a double click, a retry after a
 // timeout), while users of the round before leave.
 const (
-	groups        = 4
-	rounds        = 8
-	newcomers     = 8 // per round; more than there are seats
-	groupRequests = groups * rounds * newcomers * 3
+	groups    = 4
+	rounds    = 8
+	newcomers = 8 // per round; more than there are seats
 )
 
 func playGroups(ctx context.Context, c *client, to Target, sum *Figures) error {

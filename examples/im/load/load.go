@@ -4,6 +4,7 @@ package load
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/hibiken/asynq"
 
@@ -34,13 +35,6 @@ func (f Figures) Clean() bool {
 	return f == Figures{}
 }
 
-// Progress learns how far a load is. Answered is called from many goroutines.
-type Progress interface {
-	Begin(scenario string, requests int)
-	Answered()
-	End()
-}
-
 // Target is the service under load.
 type Target struct {
 	Gateways []string // host:port
@@ -50,26 +44,25 @@ type Target struct {
 	Queue string
 }
 
-// Run runs the three scenarios, one after the other. The load is the same in every run. If it
+// Run runs the three scenarios, one after the other. The load is the same in every run. tell gets a line after each. If it
 // returns an error, the figures are worthless: a request failed, or was refused for too long.
-func Run(ctx context.Context, to Target, p Progress) (Figures, error) {
+func Run(ctx context.Context, to Target, tell func(format string, args ...any)) (Figures, error) {
 	var sum Figures
-	c := newClient(to.Gateways, p)
+	c := newClient(to.Gateways)
 	defer c.close()
 	for _, scenario := range []struct {
-		name     string
-		requests int
-		play     func(context.Context, *client, Target, *Figures) error
+		name string
+		play func(context.Context, *client, Target, *Figures) error
 	}{
-		{"status updates", StatusUpdates, playStatus},
-		{"group joins and leaves", groupRequests, playGroups},
-		{"messages", 2 * Messages, playMessages},
+		{"status updates", playStatus},
+		{"group joins and leaves", playGroups},
+		{"messages", playMessages},
 	} {
-		p.Begin(scenario.name, scenario.requests)
+		begin, before := time.Now(), c.done.Load()
 		if err := scenario.play(ctx, c, to, &sum); err != nil {
 			return sum, fmt.Errorf("%s: %w", scenario.name, err)
 		}
-		p.End()
+		tell("  %-24s %5d requests  %5.1f s", scenario.name, c.done.Load()-before, time.Since(begin).Seconds())
 	}
 	sum.Requests = int(c.done.Load())
 	return sum, nil

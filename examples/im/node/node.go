@@ -7,47 +7,24 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/keyturn/keyturn/core"
-	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/examples/im/db"
+	"github.com/keyturn/keyturn/store/redisstore"
 	"github.com/keyturn/keyturn/tracing"
 )
 
 // Config is the same for all processes of a fleet.
 type Config struct {
 	RedisURL string
-	// StoreURL is where the locks are; "": in the same Redis.
-	StoreURL string
 	// Run names the fleet. All its keys in Redis contain Run. So several runs do not affect
 	// each other, and their keys can be told from other data.
 	Run string
 	// Guarded turns the locks on.
 	Guarded bool
-	// Database is the PostgreSQL URL or SQLite file of the couriers; "": there are none.
-	Database string
-	// Collector is where a process sends its spans; "": no telemetry.
-	Collector string
-	// Show makes handlers slow, so that a person can see who waits for whom. It also adds one that
-	// nests keys in the order of the request: two such requests can be a deadlock.
-	Show bool
-	// Soak makes processes tell how large they are.
-	Soak bool
-}
-
-// Pause takes some of the time of a handler under its lock, if [Config.Show] is set.
-func (c Config) Pause(ctx context.Context) {
-	if !c.Show {
-		return
-	}
-	select {
-	case <-ctx.Done():
-	case <-time.After(time.Duration(300+rand.IntN(1500)) * time.Millisecond):
-	}
 }
 
 // Queue is the asynq queue between gateways and services.
@@ -63,8 +40,8 @@ type Node struct {
 	data *redis.Client // of the DB
 }
 
-// Open makes a node. ctx bounds the opening of a store that asks its server.
-func Open(ctx context.Context, cfg Config) (*Node, error) {
+// Open makes a node.
+func Open(cfg Config) (*Node, error) {
 	opts, err := redis.ParseURL(cfg.RedisURL)
 	if err != nil {
 		return nil, errors.New("the Redis URL can't be read") // the error must not repeat the URL, which may have a password
@@ -74,21 +51,22 @@ func Open(ctx context.Context, cfg Config) (*Node, error) {
 	n := &Node{Config: cfg, Redis: redis.NewClient(opts), data: redis.NewClient(&once)}
 	n.DB = db.New(n.data, cfg.Run+":db:")
 	if cfg.Guarded {
-		store, err := openStore(ctx, cfg, n.Redis)
-		if err != nil {
+		if n.Locks, err = newEngine(n.Redis, cfg.Run+":lock:"); err != nil {
 			return nil, errors.Join(err, n.closeClients())
-		}
-		if n.Locks, err = newEngine(store); err != nil {
-			return nil, errors.Join(err, store.Close(), n.closeClients())
 		}
 	}
 	return n, nil
 }
 
-// newEngine is all that a program needs for locks that every process sees.
-func newEngine(store driver.Store) (*core.Engine, error) {
-	// Without the tracer and meter providers of Config.Collector, this costs nothing. A group's
-	// key names no person, so it may be shown.
+// newEngine is all that a program needs for locks that every process sees. The prefix keeps runs
+// apart; a program that has Redis to itself needs none.
+func newEngine(client *redis.Client, prefix string) (*core.Engine, error) {
+	store, err := redisstore.New(client, redisstore.WithPrefix(prefix))
+	if err != nil {
+		return nil, err
+	}
+	// Without an OpenTelemetry SDK in the program, this costs nothing. A group's key names no
+	// person, so it may be shown.
 	hooks, err := tracing.New(tracing.WithRawKeysFor("group-members"))
 	if err != nil {
 		return nil, err
@@ -110,25 +88,15 @@ func (n *Node) Close() error {
 
 func (n *Node) closeClients() error { return errors.Join(n.Redis.Close(), n.data.Close()) }
 
-// Clean deletes what the fleet left in Redis and in the store of its locks. Call it when its
-// processes have ended.
+// Clean deletes what the fleet left in Redis. Call it when its processes have ended.
 func (n *Node) Clean(ctx context.Context) error {
-	if n.StoreURL != "" {
-		if err := n.forgetRecords(ctx); err != nil {
-			return fmt.Errorf("clean up: %w", err)
-		}
-	}
 	// asynq keeps a list of the queues it has seen.
-	if err := n.Redis.SRem(ctx, "asynq:queues", n.Queue()).Err(); err != nil {
-		return fmt.Errorf("clean up: %w", err)
-	}
+	err := n.Redis.SRem(ctx, "asynq:queues", n.Queue()).Err()
 	keys := n.Redis.Scan(ctx, 0, "*"+n.Run+"*", 1000).Iterator()
-	for keys.Next(ctx) {
-		if err := n.Redis.Del(ctx, keys.Val()).Err(); err != nil {
-			return fmt.Errorf("clean up: %w", err)
-		}
+	for err == nil && keys.Next(ctx) {
+		err = n.Redis.Del(ctx, keys.Val()).Err()
 	}
-	if err := keys.Err(); err != nil {
+	if err = errors.Join(err, keys.Err()); err != nil {
 		return fmt.Errorf("clean up: %w", err)
 	}
 	return nil

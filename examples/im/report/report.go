@@ -1,5 +1,4 @@
-// Package report shows the result of a run: to people as a table, to programs as JSON. During
-// the run it shows how far the run is.
+// Package report shows the result of a run: to people as a table, to programs as JSON.
 package report
 
 import (
@@ -8,34 +7,22 @@ import (
 	"io"
 	"time"
 
-	"github.com/keyturn/keyturn/examples/im/courier"
 	"github.com/keyturn/keyturn/examples/im/load"
 )
 
 // Result is the result of the same load without keyturn and with it.
 type Result struct {
 	Redis     string       `json:"redis"`
-	Store     string       `json:"store,omitempty"` // of the locks; "": that Redis
-	Seconds   float64      `json:"seconds"`         // of the whole run
+	Seconds   float64      `json:"seconds"` // of the whole run
 	Unguarded load.Figures `json:"unguarded"`
 	Guarded   load.Figures `json:"guarded"`
-	Killed    *Killed      `json:"killed,omitempty"` // nil: without a database
 
 	// How long each load took.
 	UnguardedTook, GuardedTook time.Duration `json:"-"`
 }
 
-// Killed is the result of delivering messages into a database while workers are killed.
-type Killed struct {
-	Database  string          `json:"database"`
-	Unguarded courier.Figures `json:"unguarded"`
-	Guarded   courier.Figures `json:"guarded"`
-}
-
 // Clean reports whether nothing went wrong with locks.
-func (r Result) Clean() bool {
-	return r.Guarded.Clean() && (r.Killed == nil || r.Killed.Guarded == courier.Figures{})
-}
+func (r Result) Clean() bool { return r.Guarded.Clean() }
 
 // WriteJSON writes the result as one object.
 func (r Result) WriteJSON(w io.Writer) error {
@@ -50,10 +37,6 @@ func (r Result) WriteTable(w io.Writer) error {
 	t.figures("members too many or twice", 0, r.Unguarded.GroupViolations, r.Guarded.GroupViolations)
 	t.figures("messages processed twice", load.Messages, r.Unguarded.MessagesProcessedTwice, r.Guarded.MessagesProcessedTwice)
 	t.figures("messages lost", load.Messages, r.Unguarded.MessagesLost, r.Guarded.MessagesLost)
-	if k := r.Killed; k != nil {
-		t.figures("twice, workers killed", courier.Messages, k.Unguarded.DeliveredTwice, k.Guarded.DeliveredTwice)
-		t.figures("lost, workers killed", courier.Messages, k.Unguarded.Lost, k.Guarded.Lost)
-	}
 	t.figures("requests", 0, r.Unguarded.Requests, r.Guarded.Requests)
 	t.row("seconds", "", seconds(r.UnguardedTook), seconds(r.GuardedTook))
 	t.write("\n%s\n", r.verdict())
@@ -64,15 +47,11 @@ func (r Result) verdict() string {
 	if !r.Clean() {
 		return "Something went wrong although the locks were there. That is a bug: please report it."
 	}
-	killed := ""
-	if r.Killed != nil {
-		killed = "  courier/courier.go    fence.WithDatabase(w.db.DB, w.db.dialect\n"
-	}
 	return `Same handlers, same load. The difference, in examples/im, is a line next to each:
-  gateway/gateway.go    locks.Serialize("user:status:{path.id}")
+  gateway/gateway.go    lockhttp.Serialize("PUT /users/:id/status", "user:status:{path.id}")
   impb/im.proto         option (keyturn.v1.lock) = {key: "group:{group_id}", name: "group-members"};
   service/messages.go   lockasynq.Once(delivery.Type, "message:{payload.message_id}")
-` + killed + `It takes longer as these few users and groups are always busy, and now take turns.`
+It takes longer as these few users and groups are always busy, and now take turns.`
 }
 
 // table writes until a write fails.

@@ -7,10 +7,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
-	"github.com/keyturn/keyturn/examples/im/courier"
 	"github.com/keyturn/keyturn/examples/im/load"
 )
 
@@ -41,34 +39,10 @@ seconds                                           0.8               1.9`
 	}
 }
 
-func TestTableWithADatabase(t *testing.T) {
-	var out bytes.Buffer
-	with := result
-	with.Killed = &Killed{Unguarded: courier.Figures{DeliveredTwice: 13}}
-	if err := with.WriteTable(&out); err != nil {
-		t.Fatal(err)
-	}
-	for _, want := range []string{
-		"\ntwice, workers killed      of 120                  13                 0\n",
-		"\nlost, workers killed       of 120                   0                 0\n",
-		`courier/courier.go    fence.WithDatabase(`,
-	} {
-		if !strings.Contains(out.String(), want) {
-			t.Errorf("%q is not in\n%s", want, &out)
-		}
-	}
-	with.Killed.Guarded.Lost = 1
-	if with.Clean() {
-		t.Error("a lost message counts for nothing")
-	}
-}
-
 // The lines that the table names are those in the code.
 func TestTableTellsTheTruth(t *testing.T) {
-	with := result
-	with.Killed = &Killed{}
-	named := regexp.MustCompile(`(?m)^  (\S+\.(?:go|proto)) +(.+)$`).FindAllStringSubmatch(with.verdict(), -1)
-	if len(named) != 4 {
+	named := regexp.MustCompile(`(?m)^  (\S+\.(?:go|proto)) +(.+)$`).FindAllStringSubmatch(result.verdict(), -1)
+	if len(named) != 3 {
 		t.Fatalf("%d lines named", len(named))
 	}
 	for _, line := range named {
@@ -121,46 +95,4 @@ func TestWriteErrors(t *testing.T) {
 	if err := result.WriteJSON(full{}); !errors.Is(err, errFull) {
 		t.Errorf("JSON: %v", err)
 	}
-}
-
-func play(out *bytes.Buffer, terminal bool) {
-	p := NewProgress(out, terminal)
-	p.Say("on %s", "a Redis")
-	p.Begin("messages", 4)
-	for range 4 {
-		time.Sleep(500 * time.Millisecond)
-		p.Answered()
-	}
-	p.End()
-	p.Begin("another", 4)
-	p.Stop()
-}
-
-func TestProgressInAFile(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var out bytes.Buffer
-		play(&out, false)
-		if want := "on a Redis\n  messages                     4 requests    2.0 s\n"; out.String() != want {
-			t.Errorf("got %q, want %q", out.String(), want)
-		}
-	})
-}
-
-// In the end a terminal shows the same as a file; before that, the bar grows.
-func TestProgressOnATerminal(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var out bytes.Buffer
-		play(&out, true)
-		var shown []string
-		for line := range strings.SplitSeq(out.String(), "\n") {
-			frames := strings.Split(line, clearLine)
-			shown = append(shown, frames[len(frames)-1])
-		}
-		if got, want := strings.Join(shown, "\n"), "on a Redis\n  messages                     4 requests    2.0 s\n"; got != want {
-			t.Errorf("shows %q, want %q", got, want)
-		}
-		if half := strings.Repeat("█", barWidth/2) + strings.Repeat("·", barWidth/2); !strings.Contains(out.String(), half) {
-			t.Errorf("no half-way bar in %q", out.String())
-		}
-	})
 }

@@ -4,6 +4,7 @@ package service
 
 import (
 	"context"
+	"net"
 
 	"go.opentelemetry.io/contrib/instrumentation/google.golang.org/grpc/otelgrpc"
 	"google.golang.org/grpc"
@@ -28,20 +29,14 @@ func newServer(n *node.Node) (*grpc.Server, *lockgrpc.Interceptor, error) {
 		}
 		opts = append(opts, grpc.ChainUnaryInterceptor(locks.Unary()))
 	}
-	if n.Show { // inside of the locks
-		opts = append(opts, grpc.ChainUnaryInterceptor(func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
-			n.Pause(ctx)
-			return handler(ctx, req)
-		}))
-	}
 	server := grpc.NewServer(opts...)
 	impb.RegisterUsersServer(server, &users{db: n.DB})
 	impb.RegisterGroupsServer(server, &groups{db: n.DB})
 	return server, locks, nil
 }
 
-// Serve runs a replica that listens at addr until ctx ends. It calls ready with the address.
-func Serve(ctx context.Context, n *node.Node, addr string, ready func(addr string)) error {
+// Serve runs a replica until ctx ends. It calls ready with its address.
+func Serve(ctx context.Context, n *node.Node, ready func(addr string)) error {
 	server, _, err := newServer(n)
 	if err != nil {
 		return err
@@ -51,7 +46,7 @@ func Serve(ctx context.Context, n *node.Node, addr string, ready func(addr strin
 		return err
 	}
 	defer worker.Shutdown()
-	listener, err := node.Listen(addr)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
 	}

@@ -24,8 +24,7 @@ type Redis struct {
 	Name string // for people, without a password
 	PID  int    // process id of a private server; otherwise 0
 
-	close   func()
-	restart func(context.Context) error
+	close func()
 }
 
 // pingTimeout is how long a server that should be running already may take to answer.
@@ -33,18 +32,13 @@ const pingTimeout = 5 * time.Second
 
 // Open returns a server that answers, or an error that says why there is none. If the chosen
 // server does not work, Open does not try another one.
-func Open(ctx context.Context) (*Redis, error) { return find(ctx, false) }
-
-// OpenDurable is like Open, except that [Redis.Restart] can restart a private server.
-func OpenDurable(ctx context.Context) (*Redis, error) { return find(ctx, true) }
-
-func find(ctx context.Context, durable bool) (*Redis, error) {
+func Open(ctx context.Context) (*Redis, error) {
 	if u := os.Getenv("REDIS_URL"); u != "" {
 		return theirs(ctx, u)
 	}
 	for _, program := range []string{"redis-server", "valkey-server"} {
 		if path, err := exec.LookPath(program); err == nil {
-			return private(ctx, program, path, durable)
+			return private(ctx, program, path)
 		}
 	}
 	return embedded()
@@ -56,16 +50,6 @@ func (r *Redis) String() string {
 		return r.Name
 	}
 	return fmt.Sprintf("%s (pid %d)", r.Name, r.PID)
-}
-
-// Restart kills a private server of [OpenDurable] with SIGKILL, and starts it again on its port. What it
-// has acknowledged is still there. For any other server it returns [errors.ErrUnsupported]. It must not
-// run at the same time as Close.
-func (r *Redis) Restart(ctx context.Context) error {
-	if r.restart == nil {
-		return errors.ErrUnsupported
-	}
-	return r.restart(ctx)
 }
 
 // Close ends the server, if it is ours.

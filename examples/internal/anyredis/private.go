@@ -26,20 +26,18 @@ var errPortTaken = errors.New("the port was taken")
 // server is a redis-server that this program starts.
 type server struct {
 	path, port, dir string
-	durable         bool // its data outlives it
 
 	cmd  *exec.Cmd
 	log  bytes.Buffer // read it only after done
 	done chan struct{}
 }
 
-// private starts a server that only this run uses. What it stores on disk, if it is durable, is deleted
-// when it is closed.
-func private(ctx context.Context, program, path string, durable bool) (*Redis, error) {
+// private starts a server that only this run uses. It stores nothing on disk.
+func private(ctx context.Context, program, path string) (*Redis, error) {
 	var r *Redis
 	var err error
 	for range portAttempts {
-		if r, err = startPrivate(ctx, program, path, durable); !errors.Is(err, errPortTaken) {
+		if r, err = startPrivate(ctx, program, path); !errors.Is(err, errPortTaken) {
 			break
 		}
 	}
@@ -49,7 +47,7 @@ func private(ctx context.Context, program, path string, durable bool) (*Redis, e
 	return r, nil
 }
 
-func startPrivate(ctx context.Context, program, path string, durable bool) (*Redis, error) {
+func startPrivate(ctx context.Context, program, path string) (*Redis, error) {
 	port, err := freePort()
 	if err != nil {
 		return nil, err
@@ -59,26 +57,18 @@ func startPrivate(ctx context.Context, program, path string, durable bool) (*Red
 	if err != nil {
 		return nil, err
 	}
-	s := &server{path: path, port: port, dir: dir, durable: durable}
+	s := &server{path: path, port: port, dir: dir}
 	version, err := s.run(ctx)
 	if err != nil {
 		s.close()
 		return nil, err
 	}
-	r := &Redis{
+	return &Redis{
 		URL:   s.url(),
 		Name:  fmt.Sprintf("a private %s %s", program, version),
 		PID:   s.cmd.Process.Pid,
 		close: s.close,
-	}
-	if durable {
-		r.restart = func(ctx context.Context) error {
-			err := s.again(ctx)
-			r.PID = s.cmd.Process.Pid
-			return err
-		}
-	}
-	return r, nil
+	}, nil
 }
 
 func (s *server) url() string { return "redis://127.0.0.1:" + s.port }
@@ -86,12 +76,6 @@ func (s *server) url() string { return "redis://127.0.0.1:" + s.port }
 // run starts the server, and returns its version once it answers.
 func (s *server) run(ctx context.Context) (version string, err error) {
 	args := []string{"--bind", "127.0.0.1", "--port", s.port, "--dir", s.dir, "--save", "", "--appendonly", "no"}
-	if s.durable {
-		// Without fsync a write is with the kernel before it is acknowledged. So a server that is
-		// killed loses nothing; only a crash of the machine would.
-		args = append(args, "--appendonly", "yes", "--appendfsync", "no")
-	}
-	s.log.Reset()
 	s.cmd = exec.Command(s.path, args...)
 	s.cmd.Stdout, s.cmd.Stderr = &s.log, &s.log
 	endWithParent(s.cmd)
@@ -105,17 +89,6 @@ func (s *server) run(ctx context.Context) (version string, err error) {
 		close(done)
 	}()
 	return s.awaitReady(ctx, s.url())
-}
-
-// again kills the server and starts it on its port. Another process may have the port for a moment.
-func (s *server) again(ctx context.Context) error {
-	s.kill()
-	for end := time.Now().Add(startTimeout); ; time.Sleep(10 * time.Millisecond) {
-		_, err := s.run(ctx)
-		if !errors.Is(err, errPortTaken) || time.Now().After(end) {
-			return err
-		}
-	}
 }
 
 // awaitReady returns the server's version once it answers.
@@ -153,16 +126,11 @@ func (s *server) failure() error {
 	return fmt.Errorf("%v: %s", s.cmd.ProcessState, said)
 }
 
-// kill ends the server, by its process id.
-func (s *server) kill() {
-	if s.done == nil {
-		return // it did not start
-	}
-	_ = s.cmd.Process.Kill() // it may have ended before
-	<-s.done
-}
-
+// close ends the server, by its process id.
 func (s *server) close() {
-	s.kill()
+	if s.done != nil { // it did start
+		_ = s.cmd.Process.Kill() // it may have ended before
+		<-s.done
+	}
 	_ = os.RemoveAll(s.dir)
 }

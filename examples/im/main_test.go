@@ -7,9 +7,6 @@ import (
 	"os/exec"
 	"testing"
 	"time"
-
-	"github.com/keyturn/keyturn/internal/sqltest"
-	"github.com/keyturn/keyturn/internal/zktest"
 )
 
 // asProgram has the test binary be the program, with all that its processes do
@@ -21,7 +18,7 @@ const (
 
 func TestMain(m *testing.M) {
 	if os.Getenv("KEYTURN_IM_TEST_AS_PROGRAM") == "" {
-		os.Exit(zktest.Main(sqltest.Main(m)).Run())
+		os.Exit(m.Run())
 	}
 	main()
 }

@@ -3,7 +3,6 @@
 package anyredis
 
 import (
-	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -49,42 +48,6 @@ func TestPrivate(t *testing.T) {
 	}
 	if left, err := os.ReadDir(tmp); err != nil || len(left) > 0 {
 		t.Errorf("left %v, %v", left, err)
-	}
-}
-
-// A durable server is killed and started again: what it has acknowledged is there, at the same address.
-func TestRestart(t *testing.T) {
-	t.Setenv("REDIS_URL", "")
-	t.Setenv("TMPDIR", t.TempDir())
-	r, err := OpenDurable(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
-	opts, err := redis.ParseURL(r.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	client := redis.NewClient(opts)
-	defer client.Close()
-	for n := range 3 {
-		before := r.PID
-		if err := client.Incr(t.Context(), "n").Err(); err != nil {
-			t.Fatal(err)
-		}
-		if err := r.Restart(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if kept, err := client.Get(t.Context(), "n").Int(); err != nil || kept != n+1 || r.PID == before {
-			t.Errorf("%d, %v, want %d; process %d, then %d", kept, err, n+1, before, r.PID)
-		}
-	}
-	r.Close()
-	if left, err := os.ReadDir(os.Getenv("TMPDIR")); err != nil || len(left) > 0 {
-		t.Errorf("left %v, %v", left, err)
-	}
-	if other, _ := open(t); !errors.Is(other.Restart(t.Context()), errors.ErrUnsupported) {
-		t.Error("a server that keeps nothing was restarted")
 	}
 }
 
