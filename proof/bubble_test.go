@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -170,7 +171,14 @@ func TestProcessesOnBrokenStoresAreRejected(t *testing.T) {
 		{"what is taken stays", func(s slow) driver.Store { return polite{s} }, []string{"taken away"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			says(t, processesInMemory(t, time.Minute, test.wrap), test.says)
+			var err error
+			for range 10 { // a short history may have none of what a store does wrong
+				err = processesInMemory(t, 20*time.Second, test.wrap)
+				if test.says == nil || err != nil && strings.Contains(err.Error(), test.says[0]) {
+					break
+				}
+			}
+			says(t, err, test.says)
 		})
 	}
 }

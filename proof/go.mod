@@ -17,16 +17,18 @@ require (
 	github.com/hibiken/asynq v0.26.0
 	github.com/jackc/pgx/v5 v5.10.0
 	github.com/jmoiron/sqlx v1.4.0
-	github.com/keyturn/keyturn v0.0.0
-	github.com/keyturn/keyturn/middleware/connect v0.0.0
-	github.com/keyturn/keyturn/middleware/cron v0.0.0
-	github.com/keyturn/keyturn/middleware/gocron v0.0.0
-	github.com/keyturn/keyturn/middleware/river v0.0.0
-	github.com/keyturn/keyturn/pgx v0.0.0
-	github.com/keyturn/keyturn/store/etcdstore v0.0.0
-	github.com/keyturn/keyturn/store/zkstore v0.0.0
+	github.com/keyturn/keyturn v0.0.0-20261124014439-3f3f4d8a14b7
+	github.com/keyturn/keyturn/middleware/connect v0.0.0-20261124014439-3f3f4d8a14b7
+	github.com/keyturn/keyturn/middleware/cron v0.0.0-20261124014439-3f3f4d8a14b7
+	github.com/keyturn/keyturn/middleware/river v0.0.0-20261124014439-3f3f4d8a14b7
+	github.com/keyturn/keyturn/pgx v0.0.0-20261124014439-3f3f4d8a14b7
+	github.com/keyturn/keyturn/store/etcdstore v0.0.0-20261124014439-3f3f4d8a14b7
+	github.com/keyturn/keyturn/store/natsstore v0.0.0-20261124014439-3f3f4d8a14b7
+	github.com/keyturn/keyturn/store/zkstore v0.0.0-20261124014439-3f3f4d8a14b7
 	github.com/labstack/echo/v4 v4.16.0
 	github.com/lib/pq v1.12.3
+	github.com/nats-io/nats-server/v2 v2.12.3
+	github.com/nats-io/nats.go v1.47.0
 	github.com/prometheus/client_golang v1.24.1
 	github.com/redis/go-redis/v9 v9.21.0
 	github.com/redis/rueidis v1.0.79
@@ -59,6 +61,16 @@ require (
 	gorm.io/gorm v1.31.1
 	modernc.org/sqlite v1.59.0
 	pgregory.net/rapid v1.2.0
+)
+
+require (
+	github.com/antithesishq/antithesis-sdk-go v0.5.0-default-no-op // indirect
+	github.com/google/go-tpm v0.9.7 // indirect
+	github.com/klauspost/compress v1.19.1 // indirect
+	github.com/minio/highwayhash v1.0.4-0.20251030100505-070ab1a87a76 // indirect
+	github.com/nats-io/jwt/v2 v2.8.0 // indirect
+	github.com/nats-io/nkeys v0.4.12 // indirect
+	github.com/nats-io/nuid v1.0.1 // indirect
 )
 
 require (
@@ -163,9 +175,9 @@ replace (
 	github.com/keyturn/keyturn => ../
 	github.com/keyturn/keyturn/middleware/connect => ../middleware/connect
 	github.com/keyturn/keyturn/middleware/cron => ../middleware/cron
-	github.com/keyturn/keyturn/middleware/gocron => ../middleware/gocron
 	github.com/keyturn/keyturn/middleware/river => ../middleware/river
 	github.com/keyturn/keyturn/pgx => ../pgx
 	github.com/keyturn/keyturn/store/etcdstore => ../store/etcdstore
+	github.com/keyturn/keyturn/store/natsstore => ../store/natsstore
 	github.com/keyturn/keyturn/store/zkstore => ../store/zkstore
 )

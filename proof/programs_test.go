@@ -26,6 +26,9 @@ func programs() *rapid.Generator[[]model.Step] {
 func manyPrograms(t *testing.T, run func(program []model.Step) error) {
 	t.Helper()
 	budget := 8 * time.Second
+	if testing.Short() {
+		budget = 2 * time.Second
+	}
 	if checks := flag.Lookup("rapid.checks"); checks.Value.String() != checks.DefValue {
 		budget = time.Hour // who asks for more gets it
 	}

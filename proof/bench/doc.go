@@ -5,12 +5,9 @@
 //	go run ./proof/bench -scenario hot-4proc,handover       some of it
 //	go run ./proof/bench -ladder                            1 to 256 goroutines, a key each
 //	go run ./proof/bench -systems keyturn,redislock         some of the systems
-//	go run ./proof/bench -growth                            how costs grow with keys, waiters and processes
 //	go run ./proof/bench -sql                               locks in databases, and package fence
-//	go run ./proof/bench -json > rows.json                  for programs
 //	go run ./proof/bench -ratios                            as Markdown, for docs/benchmarks.md
-//	go run ./proof/bench -plot docs/benchmarks.svg          also draws the chart of the README
-//	go run ./proof/bench -soak soak.csv -plot soak.svg      draws the samples of examples/im -for; measures nothing
+//	go run ./proof/bench -ladder -plot docs/ladder.svg      also draws the chart of the README
 //
 // It starts a redis-server (or valkey-server) of its own, on the loopback interface, which ends
 // with it, and for -sql a PostgreSQL and a MariaDB. It needs a Unix system.
@@ -27,11 +24,7 @@
 // says nothing.
 //
 // The systems are keyturn, bsm/redislock, go-redsync/redsync and rueidislock. Package lock says
-// how each is set up. The row "limit" is the most that the server can do with prepared bytes
-// and a command for each operation, in the best of several forms of pipelining. The row
-// "limit-grouped" is the same with many operations in one call of a script. For hot-1proc and
-// hot-4proc the limit is one caller after the other; a library that passes a key on within the
-// process can be faster. For handover it is one round trip.
+// how each is set up.
 //
 // With -sql the systems are keyturn, with messages of PostgreSQL and without, and locks that a program
 // would write by hand (package dblock), over as many connections. The servers do not wait for the

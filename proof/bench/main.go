@@ -35,21 +35,15 @@ func main() {
 // more of them would only be slower.
 const masters = 3
 
-// independent is the number of servers that know nothing of each other.
-const independent = 5
-
 // options are the options of the command line.
 type options struct {
 	size    scenario.Size
 	names   string
 	systems string
-	growth  bool
 	ladder  bool
 	sql     bool
-	json    bool
 	ratios  bool
 	plot    string
-	soak    string
 }
 
 func parse(args []string, messages io.Writer) (options, error) {
@@ -61,11 +55,8 @@ func parse(args []string, messages io.Writer) (options, error) {
 	flags.StringVar(&o.systems, "systems", "", "only these `systems` of each scenario, name[,name]")
 	flags.BoolVar(&o.ladder, "ladder", false, "measure instead 1 to 256 goroutines, a key each")
 	flags.BoolVar(&o.sql, "sql", false, "measure instead locks in databases, and package fence")
-	flags.BoolVar(&o.growth, "growth", false, "measure instead how costs grow with keys, waiters and processes")
-	flags.BoolVar(&o.json, "json", false, "print rows as JSON instead of a table")
 	flags.BoolVar(&o.ratios, "ratios", false, "print what keyturn's figures are of the others', in Markdown, instead of a table")
-	flags.StringVar(&o.plot, "plot", "", "also draw the chart into this SVG `file`")
-	flags.StringVar(&o.soak, "soak", "", "measure nothing; with -plot: draw the samples of examples/im -for from this CSV `file`")
+	flags.StringVar(&o.plot, "plot", "", "with -ladder: also draw the chart into this SVG `file`")
 	if err := flags.Parse(args); err != nil {
 		return o, err
 	}
@@ -83,13 +74,7 @@ func run(ctx context.Context, args []string, out, messages io.Writer) (err error
 	if err != nil {
 		return err
 	}
-	if o.soak != "" {
-		return drawSoak(o)
-	}
 	all := scenario.All()
-	if o.growth {
-		all = scenario.Growth(o.size)
-	}
 	if o.ladder {
 		all = scenario.Ladder()
 	}
@@ -125,14 +110,6 @@ func run(ctx context.Context, args []string, out, messages io.Writer) (err error
 	databases := new(server.SQL)
 	atEnd = append(atEnd, databases.Close)
 	env.Database = databases.Database
-	env.Nodes = func() (nodes, faulty []string, err error) {
-		apart, failed := server.StartNodes(independent)
-		if failed != nil {
-			return nil, nil, failed
-		}
-		atEnd = append(atEnd, apart.Close)
-		return apart.Addrs, apart.Faulty, nil
-	}
 	rows, err := scenario.Run(ctx, env, scenarios, messages)
 	if o.plot != "" {
 		err = errors.Join(err, chart.Draw(o.plot, rows))
@@ -140,22 +117,8 @@ func run(ctx context.Context, args []string, out, messages io.Writer) (err error
 	return errors.Join(err, o.write(out, rows))
 }
 
-func drawSoak(o options) error {
-	if o.plot == "" {
-		return errors.New("-soak needs -plot")
-	}
-	samples, err := os.Open(o.soak)
-	if err != nil {
-		return err
-	}
-	defer samples.Close()
-	return chart.DrawSoak(o.plot, samples)
-}
-
 func (o options) write(out io.Writer, rows []stats.Row) error {
 	switch {
-	case o.json:
-		return stats.WriteJSON(out, rows)
 	case o.ratios && o.ladder:
 		return stats.WriteLadder(out, rows, "keyturn")
 	case o.ratios:

@@ -124,7 +124,7 @@ func (w *world) Inspect(_ context.Context, key string) (driver.LockInfo, error) 
 	return driver.LockInfo{Key: key}, nil
 }
 
-func (w *world) List(context.Context, string) iter.Seq2[driver.LockInfo, error] {
+func (w *world) ListAll(context.Context, string) iter.Seq2[driver.LockInfo, error] {
 	return func(yield func(driver.LockInfo, error) bool) {
 		now := time.Now()
 		for _, l := range w.lanes {

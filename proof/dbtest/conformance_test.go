@@ -9,6 +9,7 @@ import (
 	"github.com/keyturn/keyturn/core/drivertest"
 	"github.com/keyturn/keyturn/internal/servertest"
 	"github.com/keyturn/keyturn/internal/sqltest"
+	"github.com/keyturn/keyturn/store/sqlstore"
 )
 
 // late is how much later than due something may happen: several servers run at the same time.
@@ -18,27 +19,40 @@ const late = 2 * time.Second
 // with a network of its own.
 func TestContractOfPostgres(t *testing.T) {
 	t.Parallel()
-	contract(t, sqltest.StartPostgres(t).Database(t))
+	if testing.Short() {
+		t.Skip("TestContractWithMessages runs the same checks, and TestContractOfMySQL has no messages either")
+	}
+	contract(t, sqltest.StartPostgres(t).Database(t), false)
+}
+
+// TestContractWithMessages runs it with messages: here leases may linger, too.
+func TestContractWithMessages(t *testing.T) {
+	t.Parallel()
+	contract(t, sqltest.StartPostgres(t).Database(t), true)
 }
 
 func TestContractOfMySQL(t *testing.T) {
 	t.Parallel()
-	contract(t, sqltest.StartMySQL(t).Database(t))
+	contract(t, sqltest.StartMySQL(t).Database(t), false)
 }
 
 // contract runs it on a database whose server belongs to this test alone.
-func contract(t *testing.T, d *sqltest.Database) {
+func contract(t *testing.T, d *sqltest.Database, messages bool) {
 	migrate(t, d)
 	var networks sync.Map // driver.Store -> *servertest.Proxy
 	network := func(s driver.Store) *servertest.Proxy {
 		p, _ := networks.Load(s)
 		return p.(*servertest.Proxy)
 	}
-	drivertest.Run(t, drivertest.Harness{
+	h := drivertest.Harness{
 		TTL: 800 * time.Millisecond, Late: late,
 		New: func(t testing.TB) driver.Store {
 			p := servertest.NewProxy(t, d.Server.Addr())
-			s := open(t, d.OpenAt(t, p.Addr()), dialectOf(d))
+			var opts []sqlstore.Option
+			if messages {
+				opts = append(opts, listen(t, d, p.Addr()))
+			}
+			s := open(t, d.OpenAt(t, p.Addr()), dialectOf(d), opts...)
 			networks.Store(s, p)
 			return s
 		},
@@ -50,7 +64,19 @@ func contract(t *testing.T, d *sqltest.Database) {
 		Resume: func(testing.TB) { d.Server.Resume() },
 		Cut:    func(_ testing.TB, s driver.Store) { network(s).Cut() },
 		Heal:   func(_ testing.TB, s driver.Store) { network(s).Heal() },
-	})
+	}
+	if !messages {
+		h.Elsewhere = elsewhere()
+	}
+	drivertest.Run(t, h)
+}
+
+// elsewhere is for the dialects whose Begin is tested in the long run only.
+func elsewhere() string {
+	if testing.Short() {
+		return "TestContractWithMessages"
+	}
+	return ""
 }
 
 // forget deletes all data of the store.
@@ -71,7 +97,7 @@ func TestContractOfSQLite(t *testing.T) {
 	d := sqltest.SQLite(t)
 	migrate(t, d)
 	drivertest.Run(t, drivertest.Harness{
-		TTL: 800 * time.Millisecond, Late: late,
+		TTL: 800 * time.Millisecond, Late: late, Elsewhere: elsewhere(),
 		New: func(t testing.TB) driver.Store { return open(t, d.Open(t), dialectOf(d)) },
 		Restart: func(t testing.TB) {
 			forget(t, d)

@@ -68,7 +68,8 @@ func TestExaminePlainSQLite(t *testing.T) {
 	finds(t, open(t, db, sqlstore.SQLite), "journal_mode", "busy_timeout")
 }
 
-// A replica for which no COMMIT waits is found, and a server that leaves its data to the system's memory.
+// A replica for which no COMMIT waits is found, and then a pool that passes no warnings on; and a server that
+// leaves its data to the system's memory.
 func TestExamineReplica(t *testing.T) {
 	t.Parallel()
 	p := newPair(t)          // with fsync=off
@@ -80,7 +81,7 @@ func TestExamineReplica(t *testing.T) {
 	p.replica.CaughtUp(t, p.Server) // so it is connected
 	finds(t, s, "fsync", "synchronous_standby_names")
 	p.Server.Synchronous(t)
-	finds(t, open(t, p.Open(t), sqlstore.Postgres), "fsync")
+	finds(t, open(t, p.Open(t), sqlstore.Postgres), "warnings", "fsync")
 
 	alone := sqltest.Postgres(t)
 	migrate(t, alone)

@@ -2,6 +2,7 @@ package dbtest
 
 import (
 	"database/sql"
+	"flag"
 	"io"
 	"log/slog"
 	"testing"
@@ -14,7 +15,12 @@ import (
 	"github.com/keyturn/keyturn/store/sqlstore"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(sqltest.Main(m)) }
+func TestMain(m *testing.M) {
+	// Nearly all that these tests do is to wait for leases to end.
+	flag.Parse()
+	_ = flag.Set("test.parallel", "10")
+	goleak.VerifyTestMain(sqltest.Main(m))
+}
 
 // silent is for stores whose server is broken on purpose, or has settings that are warned of.
 var silent = sqlstore.WithLogger(slog.New(slog.NewTextHandler(io.Discard, nil)))

@@ -144,11 +144,11 @@ func useEverything(t *testing.T, s *sqlstore.Store) {
 	check("Raise", err)
 	_, err = s.Inspect(ctx, "n9")
 	check("Inspect", err)
-	for cursor := ""; ; {
-		_, cursor, err = s.List(ctx, "n1", cursor, 10)
-		check("List", err)
-		if cursor == "" {
-			break
+	for _, records := range []bool{false, true} {
+		q := keyturn.Listing{Prefix: "n1", Limit: 10, Records: records}
+		for first := true; first || q.Cursor != ""; first = false {
+			_, q.Cursor, err = s.List(ctx, q)
+			check("List", err)
 		}
 	}
 	var all sync.WaitGroup

@@ -2,9 +2,16 @@ package dbtest
 
 import (
 	"context"
+	"database/sql"
+	"fmt"
 	"log/slog"
+	"net/url"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	_ "github.com/lib/pq" // the driver "postgres"
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/pgx/pgwake"
@@ -15,31 +22,76 @@ import (
 // which server has granted it: otherwise two processes hold the key until the next renewal.
 func TestAYoungLeaseNoticesAFailover(t *testing.T) {
 	t.Parallel()
-	p := newPair(t)
-	dsn := p.DSNAt(p.Server.Addr()+","+p.replica.Addr()) + "&target_session_attrs=read-write"
-	l, err := pgwake.Dial(t.Context(), dsn)
+	for name, c := range map[string]struct {
+		driver string
+		late   bool // the listener says only afterwards where it is connected
+	}{"pgx": {"pgx", false}, "lib/pq": {"postgres", false}, "the listener connects late": {"pgx", true}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newPair(t)
+			dsn := p.DSNAt(p.Server.Addr()+","+p.replica.Addr()) + "&target_session_attrs=read-write"
+			l, err := pgwake.Dial(t.Context(), dsn)
+			if err != nil {
+				t.Fatal(err)
+			}
+			waker := &lateWaker{Listener: l}
+			waker.known.Store(!c.late)
+			db, err := sql.Open(c.driver, p.words(t))
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = db.Close() })
+			eng, err := core.New(open(t, db, sqlstore.Postgres, sqlstore.WithWaker(waker)), core.WithTTL(time.Minute), core.WithLogger(slog.New(slog.DiscardHandler)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			p.replica.CaughtUp(t, p.Server)
+			p.network.Cut()
+			lease, err := eng.Acquire(t.Context(), "k")
+			if err != nil {
+				t.Fatal(err)
+			}
+			p.fail(t)
+			waker.known.Store(true)
+			began := time.Now()
+			select {
+			case <-lease.Done():
+				t.Logf("after %v", time.Since(began))
+			case <-time.After(15 * time.Second): // the next renewal is after 20 s
+				t.Error("the holder never learns that another server answers")
+			}
+			ended, cancel := context.WithCancel(context.Background())
+			cancel() // it does not wait for the lease
+			_ = eng.Close(ended)
+		})
+	}
+}
+
+// words is the DSN of both servers in the form that every driver reads.
+func (p *pair) words(t *testing.T) string {
+	t.Helper()
+	u, err := url.Parse(p.DSN())
 	if err != nil {
 		t.Fatal(err)
 	}
-	eng, err := core.New(open(t, p.open(t), sqlstore.Postgres, sqlstore.WithWaker(l)), core.WithTTL(time.Minute), core.WithLogger(slog.New(slog.DiscardHandler)))
-	if err != nil {
-		t.Fatal(err)
+	var hosts, ports []string
+	for _, addr := range []string{p.Server.Addr(), p.replica.Addr()} {
+		host, port, _ := strings.Cut(addr, ":")
+		hosts, ports = append(hosts, host), append(ports, port)
 	}
-	p.replica.CaughtUp(t, p.Server)
-	p.network.Cut()
-	lease, err := eng.Acquire(t.Context(), "k")
-	if err != nil {
-		t.Fatal(err)
+	return fmt.Sprintf("host=%s port=%s user=%s dbname=%s sslmode=disable target_session_attrs=read-write",
+		strings.Join(hosts, ","), strings.Join(ports, ","), u.User.Username(), strings.TrimPrefix(u.Path, "/"))
+}
+
+// lateWaker is a listener that is connecting at first.
+type lateWaker struct {
+	*pgwake.Listener
+	known atomic.Bool
+}
+
+func (w *lateWaker) Server() (string, error) {
+	if !w.known.Load() {
+		return "", nil
 	}
-	p.fail(t)
-	began := time.Now()
-	select {
-	case <-lease.Done():
-		t.Logf("after %v", time.Since(began))
-	case <-time.After(10 * time.Second):
-		t.Error("the holder never learns that another server answers")
-	}
-	ended, cancel := context.WithCancel(context.Background())
-	cancel() // it does not wait for the lease
-	_ = eng.Close(ended)
+	return w.Listener.Server()
 }

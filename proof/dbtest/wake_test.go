@@ -1,12 +1,10 @@
 package dbtest
 
 import (
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
-	"github.com/keyturn/keyturn/core/drivertest"
 	"github.com/keyturn/keyturn/internal/servertest"
 	"github.com/keyturn/keyturn/internal/sqltest"
 	"github.com/keyturn/keyturn/pgx/pgwake"
@@ -143,27 +141,4 @@ func TestListenerIsCutOff(t *testing.T) {
 	if reason := <-impaired; reason != nil {
 		t.Errorf("impaired after the network has healed: %v", reason)
 	}
-}
-
-// TestContractWithMessages runs the suite with them: here leases may linger, too.
-func TestContractWithMessages(t *testing.T) {
-	t.Parallel()
-	d := sqltest.Postgres(t)
-	migrate(t, d)
-	var networks sync.Map // driver.Store -> *servertest.Proxy
-	network := func(s driver.Store) *servertest.Proxy {
-		p, _ := networks.Load(s)
-		return p.(*servertest.Proxy)
-	}
-	drivertest.Run(t, drivertest.Harness{
-		TTL: 800 * time.Millisecond, Late: late,
-		New: func(t testing.TB) driver.Store {
-			p := servertest.NewProxy(t, d.Server.Addr())
-			s := open(t, d.OpenAt(t, p.Addr()), sqlstore.Postgres, listen(t, d, p.Addr()))
-			networks.Store(s, p)
-			return s
-		},
-		Cut:  func(_ testing.TB, s driver.Store) { network(s).Cut() },
-		Heal: func(_ testing.TB, s driver.Store) { network(s).Heal() },
-	})
 }

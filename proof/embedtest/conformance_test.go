@@ -8,7 +8,6 @@ import (
 	"net/url"
 	"os"
 	"strconv"
-	"strings"
 	"testing"
 	"time"
 
@@ -20,8 +19,6 @@ import (
 	"github.com/keyturn/keyturn/internal/servertest"
 	"github.com/keyturn/keyturn/store/etcdstore"
 )
-
-var full = flag.Bool("full", false, "run all of the suite")
 
 func TestMain(m *testing.M) {
 	// Nearly all that these tests do is to wait for leases to end.
@@ -61,15 +58,10 @@ func harness(t testing.TB) drivertest.Harness {
 			t.Cleanup(func() { _ = s.Close() })
 			return &networked{s, p}
 		},
-		Restart: server.forget,
-		Around: func(t *testing.T, test func(*testing.T)) {
-			if !*full && strings.Contains(t.Name(), "/L3_") {
-				t.Skip("not tested without -full: store/etcdstore runs it with an older etcd")
-			}
-			test(t)
-		},
-		Cut:  func(_ testing.TB, s driver.Store) { s.(*networked).Cut() },
-		Heal: func(_ testing.TB, s driver.Store) { s.(*networked).Heal() },
+		Restart:   server.forget,
+		Elsewhere: "store/etcdstore",
+		Cut:       func(_ testing.TB, s driver.Store) { s.(*networked).Cut() },
+		Heal:      func(_ testing.TB, s driver.Store) { s.(*networked).Heal() },
 	}
 }
 

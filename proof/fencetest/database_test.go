@@ -70,6 +70,14 @@ func TestWithDatabaseRollsBack(t *testing.T) {
 		db.run(t, `CREATE TABLE effect (n INT)`)
 		option := fence.WithDatabase(db.DB, db.dialect)
 		fails := true
+		guards, err := lockecho.New(newEngine(t), lockhttp.Idempotency("*", lockhttp.AnyCaller, option))
+		if err != nil {
+			t.Fatal(err)
+		}
+		locks, err := lockhttp.New(newEngine(t), lockhttp.Idempotency("*", lockhttp.AnyCaller, option))
+		if err != nil {
+			t.Fatal(err)
+		}
 		e := echo.New()
 		e.POST("/", func(c echo.Context) error {
 			err := insert(c.Request().Context())
@@ -77,8 +85,8 @@ func TestWithDatabaseRollsBack(t *testing.T) {
 				return echo.NewHTTPError(http.StatusInternalServerError, "after the effect")
 			}
 			return errors.Join(err, c.String(http.StatusOK, "done"))
-		}, lockecho.New(newEngine(t)).Idempotency(lockecho.AnyCaller, option))
-		plain := lockhttp.New(newEngine(t)).Idempotency(lockhttp.AnyCaller, option)(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		}, guards.Middleware)
+		plain := locks.Middleware(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if err := insert(r.Context()); err != nil || fails {
 				http.Error(w, "after the effect", http.StatusInternalServerError)
 			}
@@ -101,7 +109,7 @@ func TestWithDatabaseRollsBack(t *testing.T) {
 			db.run(t, `DELETE FROM effect`)
 		}
 
-		_, err := newEngine(t).Once(bounded(t), "lost", func(ctx context.Context) ([]byte, error) {
+		_, err = newEngine(t).Once(bounded(t), "lost", func(ctx context.Context) ([]byte, error) {
 			err := insert(ctx)
 			<-ctx.Done()
 			return nil, err // as if it had not noticed
@@ -187,6 +195,7 @@ func TestWithDatabaseReturnsTheHandlersError(t *testing.T) {
 // A database that is down, or has become read-only under a pooled connection, is an outage. A
 // missing table is not.
 func TestWithDatabaseInAnOutage(t *testing.T) {
+	t.Parallel()
 	server := sqltest.StartPostgres(t)
 	db := newDatabase(t, fence.Postgres, server.Database(t), sql.LevelDefault)
 	db.SetMaxOpenConns(1)

@@ -98,7 +98,11 @@ var deliveries = map[string]func(ctx context.Context, s *service, id string) err
 		return err
 	},
 	"http": func(ctx context.Context, s *service, id string) error {
-		h := lockhttp.New(s.eng).Idempotency(lockhttp.AnyCaller, append(s.options(), core.WithMaxWait(core.Forever))...)(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		locks, err := lockhttp.New(s.eng, lockhttp.Idempotency("*", lockhttp.AnyCaller, append(s.options(), core.WithMaxWait(core.Forever))...))
+		if err != nil {
+			return err
+		}
+		h := locks.Middleware(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if err := s.effect(r.Context(), id); err != nil {
 				http.Error(w, err.Error(), http.StatusInternalServerError)
 				return
@@ -109,13 +113,16 @@ var deliveries = map[string]func(ctx context.Context, s *service, id string) err
 	},
 	"echo": func(ctx context.Context, s *service, id string) error {
 		e := echo.New()
-		locks := lockecho.New(s.eng)
+		locks, err := lockecho.New(s.eng, lockhttp.Idempotency("*", lockhttp.AnyCaller, append(s.options(), core.WithMaxWait(core.Forever))...))
+		if err != nil {
+			return err
+		}
 		e.POST("/", func(c echo.Context) error {
 			if err := s.effect(c.Request().Context(), id); err != nil {
 				return err
 			}
 			return c.String(http.StatusOK, id)
-		}, locks.Idempotency(lockecho.AnyCaller, append(s.options(), core.WithMaxWait(core.Forever))...))
+		}, locks.Middleware)
 		return serve(ctx, e, id)
 	},
 	"func": func(ctx context.Context, s *service, id string) error {

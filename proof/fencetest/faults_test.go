@@ -189,31 +189,33 @@ func TestCommitWithoutAnswer(t *testing.T) {
 
 // As long as nobody can be asked, the outcome is unknown, and the error says so.
 func TestCommitWithoutAnswerForLong(t *testing.T) {
-	onEach(t, func(t *testing.T, db *database) {
-		if db.dialect == fence.SQLite {
-			return
-		}
-		db.run(t, `CREATE TABLE effect (id VARCHAR(20))`)
-		proxy := servertest.NewProxy(t, db.Server.Addr())
-		far := db.breaking(t, proxy.Addr())
-		far.before(proxy.CutReplies)
-		run := func(ctx context.Context) (core.Outcome, error) {
-			return fence.Once(ctx, far.DB, db.dialect, "id", func(ctx context.Context, tx *sql.Tx) ([]byte, error) {
-				_, err := tx.ExecContext(ctx, `INSERT INTO effect VALUES ('id')`)
-				return []byte("done"), err
-			}, fence.WithAttempts(2))
-		}
-		ctx, cancel := context.WithTimeout(bounded(t), 7*time.Second) // the wait for the COMMIT alone takes 5
-		defer cancel()
-		_, err := run(ctx)
-		expect(t, err, core.ErrOutcomeUnknown)
-		far.before(func() {})
-		proxy.Heal()
-		out, err := run(bounded(t))
-		if err != nil || string(out.Result) != "done" || db.number(t, `SELECT count(*) FROM effect`) != 1 {
-			t.Errorf("the repeat: %q, %v", out.Result, err)
-		}
-	})
+	t.Parallel()
+	for dialect, server := range servers {
+		t.Run(dialect.String(), func(t *testing.T) {
+			t.Parallel()
+			db := newDatabase(t, dialect, server(t), sql.LevelDefault)
+			db.run(t, `CREATE TABLE effect (id VARCHAR(20))`)
+			proxy := servertest.NewProxy(t, db.Server.Addr())
+			far := db.breaking(t, proxy.Addr())
+			far.before(proxy.CutReplies)
+			run := func(ctx context.Context) (core.Outcome, error) {
+				return fence.Once(ctx, far.DB, db.dialect, "id", func(ctx context.Context, tx *sql.Tx) ([]byte, error) {
+					_, err := tx.ExecContext(ctx, `INSERT INTO effect VALUES ('id')`)
+					return []byte("done"), err
+				}, fence.WithAttempts(2))
+			}
+			ctx, cancel := context.WithTimeout(bounded(t), 7*time.Second) // the wait for the COMMIT alone takes 5
+			defer cancel()
+			_, err := run(ctx)
+			expect(t, err, core.ErrOutcomeUnknown)
+			far.before(func() {})
+			proxy.Heal()
+			out, err := run(bounded(t))
+			if err != nil || string(out.Result) != "done" || db.number(t, `SELECT count(*) FROM effect`) != 1 {
+				t.Errorf("the repeat: %q, %v", out.Result, err)
+			}
+		})
+	}
 }
 
 // killOthers ends all connections to the database except the one that does so.

@@ -174,9 +174,7 @@ func TestLockRefusesItsOptions(t *testing.T) {
 	db := newDatabase(t, fence.SQLite, open(t, fence.SQLite), 0)
 	tx := db.begin(t)
 	for _, opts := range [][]fence.LockOption{
-		{fence.NoWait(), fence.Within(time.Second)},
 		{fence.Within(0)},
-		{fence.NoWait(), fence.NoWait()},
 		{nil},
 	} {
 		expect(t, tx.Lock(bounded(t), "a", opts...), core.ErrInvalidOption)

@@ -4,10 +4,10 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"fmt"
 	"io"
 	"log"
 	"math/rand/v2"
+	"sync"
 	"testing"
 	"time"
 
@@ -45,21 +45,25 @@ type database struct {
 	level   sql.IsolationLevel
 }
 
-// onEach runs a test on each dialect, with its default level.
+// onEach runs a test on all dialects at the same time, with the default level of each.
 func onEach(t *testing.T, test func(t *testing.T, db *database)) {
 	for _, d := range dialects {
-		t.Run(d.dialect.String(), func(t *testing.T) { test(t, newDatabase(t, d.dialect, open(t, d.dialect), d.levels[0])) })
+		t.Run(d.dialect.String(), func(t *testing.T) {
+			t.Parallel()
+			test(t, newDatabase(t, d.dialect, open(t, d.dialect), d.levels[0]))
+		})
 	}
 }
 
-// onEachLevel runs a test on each dialect at each level.
+// onEachLevel runs a test on all dialects at the same time, at one level after the other.
 func onEachLevel(t *testing.T, test func(t *testing.T, db *database)) {
 	for _, d := range dialects {
-		for _, level := range d.levels {
-			t.Run(fmt.Sprintf("%v/%v", d.dialect, level), func(t *testing.T) {
-				test(t, newDatabase(t, d.dialect, open(t, d.dialect), level))
-			})
-		}
+		t.Run(d.dialect.String(), func(t *testing.T) {
+			t.Parallel()
+			for _, level := range d.levels {
+				t.Run(level.String(), func(t *testing.T) { test(t, newDatabase(t, d.dialect, open(t, d.dialect), level)) })
+			}
+		})
 	}
 }
 
@@ -68,22 +72,27 @@ type lasting struct{ testing.TB }
 
 func (lasting) Cleanup(func()) {}
 
-// shared has a database of each server, emptied for each test.
-var shared = map[fence.Dialect]*sqltest.Database{}
+// servers make a database of its own for a test that runs beside others.
+var servers = map[fence.Dialect]func(testing.TB) *sqltest.Database{fence.Postgres: sqltest.Postgres, fence.MySQL: sqltest.MySQL}
 
-// open returns an empty database. The tests that use it don't run at the same time.
+// shared has a database of each server, emptied for each test.
+var shared = map[fence.Dialect]*struct {
+	once sync.Once
+	*sqltest.Database
+}{fence.Postgres: {}, fence.MySQL: {}}
+
+// open returns an empty database. Tests of one dialect don't run at the same time.
 func open(t *testing.T, d fence.Dialect) *sqltest.Database {
 	t.Helper()
 	if d == fence.SQLite {
 		return sqltest.SQLite(t)
 	}
-	if shared[d] == nil {
-		shared[d] = map[fence.Dialect]func(testing.TB) *sqltest.Database{fence.Postgres: sqltest.Postgres, fence.MySQL: sqltest.MySQL}[d](lasting{t})
-	}
-	db := &database{Database: shared[d], DB: shared[d].Open(t)}
+	s := shared[d]
+	s.once.Do(func() { s.Database = servers[d](lasting{t}) })
+	db := &database{Database: s.Database, DB: s.Open(t)}
 	if d == fence.Postgres {
 		db.run(t, `DROP SCHEMA public CASCADE`, `CREATE SCHEMA public`)
-		return shared[d]
+		return s.Database
 	}
 	rows, err := db.QueryContext(bounded(t), `SELECT table_name FROM information_schema.tables WHERE table_schema = database()`)
 	must(t, err)
@@ -94,7 +103,7 @@ func open(t *testing.T, d fence.Dialect) *sqltest.Database {
 		db.run(t, `DROP TABLE `+name)
 	}
 	must(t, rows.Err())
-	return shared[d]
+	return s.Database
 }
 
 func newDatabase(t *testing.T, d fence.Dialect, data *sqltest.Database, level sql.IsolationLevel) *database {

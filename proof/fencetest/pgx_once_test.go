@@ -158,6 +158,7 @@ func TestPgxSweep(t *testing.T) {
 // Every engine forgets what it did. The mark does not. A server that is down, or has become
 // read-only under a pooled connection, is an outage. A missing table is not.
 func TestPgxWithDatabase(t *testing.T) {
+	t.Parallel()
 	server := sqltest.StartPostgres(t)
 	db := newDatabase(t, fence.Postgres, server.Database(t), sql.LevelDefault)
 	db.run(t, `CREATE TABLE effect (n INT)`)

@@ -132,7 +132,8 @@ func (db *database) killCommit(t testing.TB) {
 // pgbouncer loses the answer to a COMMIT, and says 08P01. That counted as a refusal, and the mark
 // was not asked.
 func TestPgbouncerLosesTheAnswerToCommit(t *testing.T) {
-	db := newDatabase(t, fence.Postgres, open(t, fence.Postgres), 0)
+	t.Parallel()
+	db := newDatabase(t, fence.Postgres, sqltest.Postgres(t), 0)
 	db.run(t, `CREATE TABLE effect (n INT)`)
 	for _, driver := range drivers[fence.Postgres] {
 		for fault, lose := range map[string]func(*servertest.Proxy){

@@ -68,7 +68,7 @@ func TestBoundOfALockAfterTheEndOfItsContext(t *testing.T) {
 				must(t, err)
 				ending, cancel := context.WithCancel(bounded(t))
 				g := fence.On(&endsContext{tx, cancel, after}, db.dialect)
-				err = g.Lock(ending, name, fence.Within(time.Second))
+				err = g.Lock(ending, name, fence.Within(250*time.Millisecond))
 				cancel()
 				if err == nil || errors.Is(err, fence.ErrLocked) {
 					must(t, second(tx.ExecContext(bounded(t), `SELECT 1`)))

@@ -12,6 +12,7 @@ import (
 
 	"github.com/keyturn/keyturn/internal/httprule/ruletest"
 	lockecho "github.com/keyturn/keyturn/middleware/echo"
+	lockhttp "github.com/keyturn/keyturn/middleware/http"
 )
 
 func TestEcho(t *testing.T) { onBackends(t, testEcho) }
@@ -21,14 +22,19 @@ func testEcho(t *testing.T, b *backend) {
 	var mu sync.Mutex
 	processed := map[string]int{}
 	gateway := func() *ruletest.Site {
-		locks := lockecho.New(newEngine(t, b))
+		locks, err := lockecho.New(newEngine(t, b),
+			lockhttp.Serialize("PUT /users/:id/status", "user:status:{path.id}"), lockhttp.Once("POST /messages", "message:{body.id}"))
+		if err != nil {
+			t.Fatal(err)
+		}
 		e := echo.New()
+		e.Use(locks.Middleware)
 		e.PUT("/users/:id/status", func(c echo.Context) error {
 			read := status.Load()
 			time.Sleep(time.Millisecond) // room for the other gateway, if it got in
 			status.Store(read + 1)
 			return c.NoContent(http.StatusOK)
-		}, locks.Serialize("user:status:{path.id}"))
+		})
 		e.POST("/messages", func(c echo.Context) error {
 			var m struct{ ID string }
 			if err := c.Bind(&m); err != nil {
@@ -38,7 +44,7 @@ func testEcho(t *testing.T, b *backend) {
 			defer mu.Unlock()
 			processed[m.ID]++
 			return c.JSON(http.StatusCreated, map[string]int{m.ID: len(processed)})
-		}, locks.Once("message:{body.id}"))
+		})
 		return ruletest.Serve(t, e, false)
 	}
 	gateways := []*ruletest.Site{gateway(), gateway()}

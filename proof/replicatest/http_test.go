@@ -20,7 +20,9 @@ func TestHTTP(t *testing.T) { onBackends(t, testHTTP) }
 func testHTTP(t *testing.T, b *backend) {
 	var balance, payments atomic.Int64
 	server := func() *ruletest.Site {
-		locks := lockhttp.New(newEngine(t, b))
+		locks := ruletest.Locks(t, newEngine(t, b),
+			lockhttp.Idempotency("POST /payments/{account}", lockhttp.AnyCaller, core.WithMaxWait(b.maxWait())),
+			lockhttp.Serialize("POST /payments/{account}", "account:{path.account}"))
 		pay := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			read := balance.Load()
 			time.Sleep(time.Millisecond) // room for the other server, if it got in
@@ -29,7 +31,7 @@ func testHTTP(t *testing.T, b *backend) {
 			fmt.Fprint(w, payments.Add(1))
 		})
 		mux := http.NewServeMux()
-		mux.Handle("POST /payments/{account}", locks.Idempotency(lockhttp.AnyCaller, core.WithMaxWait(b.maxWait()))(locks.Serialize("account:{path.account}")(pay)))
+		mux.Handle("POST /payments/{account}", locks.Middleware(pay))
 		return ruletest.Serve(t, mux, false)
 	}
 	servers := []*ruletest.Site{server(), server()}

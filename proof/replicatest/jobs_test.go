@@ -14,7 +14,7 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	lockcron "github.com/keyturn/keyturn/middleware/cron"
-	lockgocron "github.com/keyturn/keyturn/middleware/gocron"
+	lockgocron "github.com/keyturn/keyturn/middleware/cron/gocron"
 	lockriver "github.com/keyturn/keyturn/middleware/river"
 )
 

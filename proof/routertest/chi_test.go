@@ -1,6 +1,7 @@
 package routertest
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -9,19 +10,25 @@ import (
 
 	"github.com/go-chi/chi/v5"
 
+	"github.com/keyturn/keyturn/core/coverage"
 	"github.com/keyturn/keyturn/internal/httprule/ruletest"
 	lockhttp "github.com/keyturn/keyturn/middleware/http"
 )
 
 func TestChiHasThePathValues(t *testing.T) {
-	locks := lockhttp.New(ruletest.NewEngine(t, ruletest.NewStore()))
-	r := chi.NewRouter()
-	r.With(locks.Serialize("user:{path.id}")).Put("/users/{id}/status", keys)
-	r.With(locks.Serialize("order:{path.number}")).Put("/orders/{number:[0-9]*}", keys)
-	r.Route("/groups/{group}", func(r chi.Router) {
-		r.With(locks.Serialize("group:{path.group}:{path.member}")).Put("/members/{member}", keys)
+	locks := ruletest.Locks(t, ruletest.NewEngine(t, ruletest.NewStore()),
+		lockhttp.Serialize("PUT /users/{id}/status", "user:{path.id}"),
+		lockhttp.Serialize("PUT /orders/{number:[0-9]*}", "order:{path.number}"),
+		lockhttp.Serialize("PUT /groups/{group}/members/{member}", "group:{path.group}:{path.member}"),
+	)
+	mux := chi.NewRouter()
+	r := mux.With(locks.Middleware)
+	r.Put("/users/{id}/status", keys)
+	r.Put("/orders/{number:[0-9]*}", keys)
+	mux.Route("/groups/{group}", func(r chi.Router) {
+		r.With(locks.Middleware).Put("/members/{member}", keys)
 	})
-	s := ruletest.Serve(t, r, false)
+	s := ruletest.Serve(t, mux, false)
 	for target, want := range map[string]string{
 		"/users/42/status":     "user:42",
 		"/orders/7":            "order:7",
@@ -35,13 +42,13 @@ func TestChiHasThePathValues(t *testing.T) {
 
 // A sub-router tells its handlers its own part of the pattern alone.
 func TestIdempotencyOfChisRoutes(t *testing.T) {
-	locks := lockhttp.New(ruletest.NewEngine(t, ruletest.NewStore()))
+	locks := ruletest.Locks(t, ruletest.NewEngine(t, ruletest.NewStore()), lockhttp.Idempotency("*", user))
 	var calls atomic.Int64
 	count := func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, calls.Add(1)) }
 	r := chi.NewRouter()
 	for _, name := range []string{"/payments", "/refunds"} {
 		r.Route(name, func(r chi.Router) {
-			r = r.With(locks.Idempotency(user))
+			r = r.With(locks.Middleware)
 			r.Post("/", count)
 			r.Post("/{id}", count)
 		})
@@ -60,22 +67,23 @@ func TestIdempotencyOfChisRoutes(t *testing.T) {
 	post("/payments/2").Problem(t, 422, "FINGERPRINT_MISMATCH") // one route, another path
 }
 
-// Walk knows each route's middleware, as RuleOf's documentation says.
+// Walk lists the routes.
 func TestCoverageOfChisRoutes(t *testing.T) {
-	locks := lockhttp.New(ruletest.NewEngine(t, ruletest.NewStore()))
+	locks := ruletest.Locks(t, ruletest.NewEngine(t, ruletest.NewStore()),
+		lockhttp.Serialize("PUT /users/{id}", "user:{path.id}"), lockhttp.Serialize("/groups/{group}/members/{member}", "group:{path.group}"))
 	r := chi.NewRouter()
-	r.With(locks.Serialize("user:{path.id}")).Put("/users/{id}", keys)
+	r.With(locks.Middleware).Put("/users/{id}", keys)
 	r.Get("/users/{id}", keys)
-	var covered []string
-	err := chi.Walk(r, func(method, route string, _ http.Handler, middlewares ...func(http.Handler) http.Handler) error {
-		for _, m := range middlewares {
-			if info, ok := lockhttp.RuleOf(m, method); ok {
-				covered = append(covered, method+" "+route+" "+info.Key)
-			}
-		}
+	r.Route("/groups/{group}", func(r chi.Router) { r.With(locks.Middleware).Put("/members/{member}", keys) })
+	var routes []string
+	err := chi.Walk(r, func(method, route string, _ http.Handler, _ ...func(http.Handler) http.Handler) error {
+		routes = append(routes, method+" "+route)
 		return nil
 	})
-	if want := []string{"PUT /users/{id} user:{path.id}"}; err != nil || !slices.Equal(covered, want) {
-		t.Errorf("covered %q, %v; want %q", covered, err, want)
+	if err := errors.Join(err, locks.Check(routes...)); err != nil {
+		t.Error(err)
+	}
+	if left := coverage.Uncovered(locks.Coverage(routes...)); !slices.Equal(left, []string{"GET /users/{id}"}) {
+		t.Errorf("without a rule: %q", left)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/author"
 	"github.com/keyturn/keyturn/core/coverage"
 	lockasynq "github.com/keyturn/keyturn/middleware/asynq"
 	lockfunc "github.com/keyturn/keyturn/middleware/func"
@@ -80,7 +81,8 @@ func TestCountersBeginAtZero(t *testing.T) {
 		lockasynq.Serialize("read", "doc:{payload.id}", core.WithShared(), core.WithRunUnlocked()),
 	)
 	want(t, err, nil)
-	lockhttp.New(eng).Serialize("user:{path.id}")
+	_, err = lockhttp.New(eng, lockhttp.Serialize("/users/{id}", "user:{path.id}"))
+	want(t, err, nil)
 	_, err = lockfunc.Serialize(lockfunc.New(eng), "deliver", func(string) string { return "k" }, func(context.Context, string) (int, error) { return 0, nil })
 	want(t, err, nil)
 	first := scrape(t, registry)
@@ -143,7 +145,7 @@ func TestUndeclaredRulesBeginWithTheirFirstLease(t *testing.T) {
 	}
 	policy, err := core.NewPolicy(core.WithRule("declared"))
 	want(t, err, nil)
-	_, err = eng.Declare(policy, coverage.Rule{Once: true}, "k")
+	_, err = author.Declare(eng, author.Rule{Policy: policy, About: coverage.Rule{Once: true}, Like: []string{"k"}})
 	want(t, err, nil)
 	begins(t, scrape(t, registry), "keyturn_losses_total taken exclusive declared memory", "keyturn_duplicates_total declared memory")
 }
@@ -156,7 +158,7 @@ func TestRulesThatAreTooManyShareASeries(t *testing.T) {
 		for i := from; i < to; i++ {
 			policy, err := core.NewPolicy(core.WithRule(fmt.Sprint("user ", i)))
 			want(t, err, nil)
-			_, err = eng.Declare(policy, coverage.Rule{}, "k")
+			_, err = author.Declare(eng, author.Rule{Policy: policy, About: coverage.Rule{}, Like: []string{"k"}})
 			want(t, err, nil)
 			want(t, eng.Do(context.Background(), "k", func(context.Context) error { return nil }, policy), nil)
 		}

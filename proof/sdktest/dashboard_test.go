@@ -15,6 +15,7 @@ import (
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/author"
 	"github.com/keyturn/keyturn/core/coverage"
 	"github.com/keyturn/keyturn/core/observe"
 	"github.com/keyturn/keyturn/store/memstore"
@@ -65,7 +66,7 @@ func inPrometheus(t *testing.T) map[string]map[string]bool {
 	}
 	policy, err := core.NewPolicy(rule)
 	want(t, err, nil)
-	eng.Skipped(ctx, policy, coverage.SkipHeld)
+	author.Skipped(ctx, eng, policy, coverage.SkipHeld)
 	down := &core.UnavailableError{Op: "acquire"}
 	obs.Unlocked(ctx, observe.Acquisition{Claims: lease.Claims(), Rule: "set-status", Store: "memory"}, down)
 	obs.StoreCalled("memory", "acquire", time.Second, down)

@@ -131,20 +131,27 @@ func (u users) Check(ctx context.Context, _ *health.HealthCheckRequest) (*health
 
 func TestEcho(t *testing.T) {
 	s, eng := newScenario(t)
+	locks, err := lockecho.New(eng, lockhttp.Serialize("PUT /users/:id/status", "user:status:{path.id}"))
+	if err != nil {
+		t.Fatal(err)
+	}
 	e := echo.New()
 	e.Use(otelecho.Middleware("im", otelecho.WithTracerProvider(s.o.tracers)))
 	e.PUT("/users/:id/status", func(c echo.Context) error {
 		s.handle(c.Request().Context())
 		return c.NoContent(http.StatusNoContent)
-	}, lockecho.New(eng).Serialize("user:status:{path.id}"))
+	}, locks.Middleware)
 	s.run(t, "echo", put(t, s, e))
 }
 
 func TestHTTP(t *testing.T) {
 	s, eng := newScenario(t)
 	mux := http.NewServeMux()
-	locked := lockhttp.New(eng).Serialize("user:status:{path.id}")
-	mux.Handle("PUT /users/{id}/status", locked(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	locks, err := lockhttp.New(eng, lockhttp.Serialize("PUT /users/{id}/status", "user:status:{path.id}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	mux.Handle("PUT /users/{id}/status", locks.Middleware(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.handle(r.Context())
 		w.WriteHeader(http.StatusNoContent)
 	})))

@@ -34,6 +34,7 @@ import (
 	lockasynq "github.com/keyturn/keyturn/middleware/asynq"
 	lockecho "github.com/keyturn/keyturn/middleware/echo"
 	lockgrpc "github.com/keyturn/keyturn/middleware/grpc"
+	lockhttp "github.com/keyturn/keyturn/middleware/http"
 	"github.com/keyturn/keyturn/store/memstore"
 	"github.com/keyturn/keyturn/tracing"
 	"github.com/keyturn/keyturn/tracing/semconv"
@@ -113,8 +114,8 @@ func newServer(locks *lockgrpc.Interceptor) *grpc.Server {
 
 func newRouter(locks *lockecho.Locks, setStatus echo.HandlerFunc) *echo.Echo {
 	e := echo.New()
-	e.Use(otelecho.Middleware("im")) // before the routes' own middleware
-	e.PUT("/users/:id/status", setStatus, locks.Serialize("user:status:{path.id}"))
+	e.Use(otelecho.Middleware("im"), locks.Middleware) // in this order
+	e.PUT("/users/:id/status", setStatus)
 	return e
 }
 
@@ -168,7 +169,11 @@ func TestWiring(t *testing.T) {
 	}
 	newServer(calls).Stop()
 
-	routes := newRouter(lockecho.New(eng), func(c echo.Context) error { return c.NoContent(http.StatusNoContent) })
+	guards, err := lockecho.New(eng, lockhttp.Serialize("PUT /users/:id/status", "user:status:{path.id}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	routes := newRouter(guards, func(c echo.Context) error { return c.NoContent(http.StatusNoContent) })
 	answer := httptest.NewRecorder()
 	routes.ServeHTTP(answer, httptest.NewRequest(http.MethodPut, "/users/42/status", http.NoBody))
 	if answer.Code != http.StatusNoContent {

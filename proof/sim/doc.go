@@ -4,7 +4,7 @@
 //
 // # What is real
 //
-//   - The engine, the store and its scripts; the client, go-redis, with its own settings.
+//   - The engine, the stores (redisstore, and redlock on five servers) and their scripts; the client, go-redis, with its own settings.
 //   - The work of the processes, what they write down, and the checks (packages work and history).
 //
 // # What is simulated

@@ -56,7 +56,50 @@ const calm = time.Second
 // failover is a fault that loses what the replica does not have that becomes the master.
 const failover = "failover"
 
-var kinds = []kind{
+// kinds are those of a fleet with one server.
+var kinds = slices.Concat(kindsOfProcesses, []kind{
+	{"freeze", servers, 0.2, 2, false, func(f *fleet, x *Fault) {
+		f.servers[0].set(func() { f.servers[0].frozen = time.Now().Add(x.Lasts) })
+		time.Sleep(x.Lasts)
+	}},
+	{"crash", servers, 0, 1, false, func(f *fleet, x *Fault) { f.outage(x.Lasts, func() {}, f.servers[0]) }},
+	{"empty", servers, 0, 1, true, func(f *fleet, x *Fault) { f.outage(x.Lasts, f.erase, f.servers[0]) }},
+	{"forget", servers, 0, 0, true, func(f *fleet, x *Fault) {
+		// The counter is lost, too, and the tokens of grants may be 1 ms ahead of the clock.
+		f.servers[0].set(func() { f.servers[0].frozen = time.Now().Add(3 * time.Millisecond) })
+		f.erase()
+	}},
+	{failover, servers, 0.3, 0.7, true, func(f *fleet, x *Fault) {
+		lags := f.servers[0].replicate()
+		f.servers[0].set(func() { f.servers[0].alone = true })
+		time.Sleep(x.Lasts)
+		f.outage(x.of(1).between(0, f.TTL/5), func() {
+			f.servers[0].promote(lags)
+			f.emptied = time.Now()
+		}, f.servers[0])
+		f.servers[0].set(func() { f.servers[0].alone = false })
+	}},
+	{"flush", servers, 1, 2, false, func(f *fleet, x *Fault) {
+		for range 20 {
+			f.servers[0].do("SCRIPT", "FLUSH")
+			time.Sleep(x.Lasts / 20)
+		}
+	}},
+	{"memory", servers, 0.5, 2, false, func(f *fleet, x *Fault) {
+		f.servers[0].set(func() { f.servers[0].full = true })
+		time.Sleep(x.Lasts)
+		f.servers[0].set(func() { f.servers[0].full = false })
+	}},
+	{"clock", servers, 0, 0, true, (*fleet).jump},
+	{"disk", servers, 0.5, 2, false, func(f *fleet, x *Fault) {
+		slow := x.of(1).between(0, f.TTL/2)
+		f.servers[0].set(func() { f.servers[0].disk = slow })
+		time.Sleep(x.Lasts)
+		f.servers[0].set(func() { f.servers[0].disk = 0 })
+	}},
+}, kindsOfNetwork)
+
+var kindsOfProcesses = []kind{
 	{"kill", processes, 0, 0, false, func(f *fleet, x *Fault) {
 		place := x.of(1).below(len(f.alive))
 		p := f.alive[place]
@@ -66,47 +109,9 @@ var kinds = []kind{
 			panic(err) // the process before it had the same settings
 		}
 	}},
+}
 
-	{"freeze", servers, 0.2, 2, false, func(f *fleet, x *Fault) {
-		f.server.set(func() { f.server.frozen = time.Now().Add(x.Lasts) })
-		time.Sleep(x.Lasts)
-	}},
-	{"crash", servers, 0, 1, false, func(f *fleet, x *Fault) { f.outage(x.Lasts, func() {}) }},
-	{"empty", servers, 0, 1, true, func(f *fleet, x *Fault) { f.outage(x.Lasts, f.erase) }},
-	{"forget", servers, 0, 0, true, func(f *fleet, x *Fault) {
-		// The counter is lost, too, and the tokens of grants may be 1 ms ahead of the clock.
-		f.server.set(func() { f.server.frozen = time.Now().Add(3 * time.Millisecond) })
-		f.erase()
-	}},
-	{failover, servers, 0.3, 0.7, true, func(f *fleet, x *Fault) {
-		lags := f.server.replicate()
-		f.server.set(func() { f.server.alone = true })
-		time.Sleep(x.Lasts)
-		f.outage(x.of(1).between(0, f.TTL/5), func() {
-			f.server.promote(lags)
-			f.emptied = time.Now()
-		})
-		f.server.set(func() { f.server.alone = false })
-	}},
-	{"flush", servers, 1, 2, false, func(f *fleet, x *Fault) {
-		for range 20 {
-			f.server.do("SCRIPT", "FLUSH")
-			time.Sleep(x.Lasts / 20)
-		}
-	}},
-	{"memory", servers, 0.5, 2, false, func(f *fleet, x *Fault) {
-		f.server.set(func() { f.server.full = true })
-		time.Sleep(x.Lasts)
-		f.server.set(func() { f.server.full = false })
-	}},
-	{"clock", servers, 0, 0, true, (*fleet).jump},
-	{"disk", servers, 0.5, 2, false, func(f *fleet, x *Fault) {
-		slow := x.of(1).between(0, f.TTL/2)
-		f.server.set(func() { f.server.disk = slow })
-		time.Sleep(x.Lasts)
-		f.server.set(func() { f.server.disk = 0 })
-	}},
-
+var kindsOfNetwork = []kind{
 	tangle("cut", 0, 0, func(_ *fleet, _ *Fault, w *way) { w.cut() }),
 	tangle("silence", 0.1, 1, func(_ *fleet, _ *Fault, w *way) { w.set(func() { w.silent = true }) }),
 	tangle("replies", 0.1, 1, func(_ *fleet, _ *Fault, w *way) { w.set(func() { w.mute = true }) }),
@@ -117,7 +122,7 @@ var kinds = []kind{
 		// The last answers before the silence come late, and nothing can be renewed after them.
 		ways := f.ways(x)
 		for _, w := range ways {
-			w.set(func() { w.slow = x.of(2).between(f.TTL/20, f.TTL/5) })
+			w.set(func() { w.tardy = x.of(2).between(f.TTL/10, f.TTL/2) })
 		}
 		time.Sleep(x.of(3).between(f.TTL/2, f.TTL))
 		for _, w := range ways {
@@ -150,34 +155,43 @@ func heal(ways []*way) {
 	}
 }
 
-// ways returns those that a fault strikes: one of three times all of them.
+// ways returns those that a fault strikes: those of one process, or one of three times all of them.
 func (f *fleet) ways(x *Fault) []*way {
-	var all []*way
-	for _, p := range f.alive {
-		all = append(all, p.way)
-	}
+	all := f.alive
 	x.Place = "all ways"
 	if n := x.of(1).below(3 * len(all)); n < 2*len(all) {
-		x.Place = fmt.Sprint("the way of process ", f.alive[n/2].nr)
-		return all[n/2:][:1]
+		all = all[n/2:][:1]
+		x.Place = fmt.Sprint("the way of process ", all[0].nr)
 	}
-	return all
+	var ways []*way
+	for _, p := range all {
+		ways = append(ways, p.ways...)
+	}
+	return ways
 }
 
-// outage has the server be down for a while, and come back.
-func (f *fleet) outage(lasts time.Duration, meanwhile func()) {
-	f.server.set(func() { f.server.down = true })
-	for _, p := range f.alive {
-		p.way.cut()
+// outage has servers be down for a while, and come back.
+func (f *fleet) outage(lasts time.Duration, meanwhile func(), servers ...*server) {
+	for _, s := range servers {
+		s.set(func() { s.down = true })
+		for _, p := range f.alive {
+			for _, w := range p.ways {
+				if w.to == s {
+					w.cut()
+				}
+			}
+		}
 	}
 	meanwhile()
 	time.Sleep(lasts)
-	f.server.restart()
-	f.server.set(func() { f.server.down = false })
+	for _, s := range servers {
+		s.restart()
+		s.set(func() { s.down = false })
+	}
 }
 
 func (f *fleet) erase() {
-	f.server.redis.FlushAll()
+	f.servers[0].redis.FlushAll()
 	f.emptied = time.Now()
 }
 
@@ -191,7 +205,7 @@ func (f *fleet) jump(x *Fault) {
 		f.emptied = f.emptied.Add(-d)
 	}
 	x.Place = "the server by " + d.String()
-	f.server.jump(d)
+	f.servers[0].jump(d)
 	if d < 0 {
 		time.Sleep(-d)
 	}
@@ -230,7 +244,7 @@ func plan(c chance, kinds []kind, lasts, ttl time.Duration) []*Fault {
 	return all
 }
 
-func shuffle(all []kind, c chance) {
+func shuffle[T any](all []T, c chance) {
 	for i := range all {
 		j := i + c.of(uint64(i)).below(len(all)-i)
 		all[i], all[j] = all[j], all[i]

@@ -4,29 +4,20 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"net"
 	"sync"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-	"github.com/redis/go-redis/v9/maintnotifications"
-
 	"github.com/keyturn/keyturn/core"
-	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/proof/history"
 	"github.com/keyturn/keyturn/proof/work"
-	"github.com/keyturn/keyturn/store/redisstore"
 )
 
 var silent = slog.New(slog.DiscardHandler)
 
-// waiterLease is short, because processes are killed all the time.
-const waiterLease = time.Second
-
 // process is a process of the fleet: an engine with a store and a client of its own.
 type process struct {
 	nr     int
-	way    *way
+	ways   []*way // to each server
 	cancel context.CancelFunc
 	over   chan struct{} // closed when all its goroutines have ended
 	died   int64         // 0: it was not killed
@@ -37,7 +28,7 @@ type process struct {
 type fleet struct {
 	Run
 	net       *network
-	server    *server
+	servers   []*server
 	registers *work.Registers
 	emptied   time.Time // when the server's data was lost last, by its own clock
 
@@ -61,18 +52,7 @@ func (f *fleet) start(place int) error {
 	f.all = append(f.all, p)
 	f.alive[place] = p
 	f.mu.Unlock()
-	p.way = &way{net: f.net, to: f.server, nr: uint64(p.nr), conns: map[*link]bool{}}
-	client := redis.NewClient(&redis.Options{
-		Addr:   "192.0.2.1:6379",
-		Dialer: func(ctx context.Context, _, _ string) (net.Conn, error) { return p.way.dial(ctx) },
-		// It holds a mutex while it asks the server, and then time stands still in a bubble.
-		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
-	})
-	opts := []redisstore.Option{redisstore.WithWaiterLease(waiterLease), redisstore.WithLogger(silent)}
-	if f.Replicas > 0 {
-		opts = append(opts, redisstore.WithReplicas(f.Replicas, f.TTL/20))
-	}
-	store, err := redisstore.New(client, opts...)
+	store, hangUp, err := f.open(p)
 	if err != nil {
 		return err
 	}
@@ -80,12 +60,12 @@ func (f *fleet) start(place int) error {
 	w := &work.Worker{
 		Recorder: recorder, Resource: owned{f, p}, TTL: f.TTL, Rest: f.Rest, Think: time.Millisecond,
 		Seed: uint64(f.chance.of(6, uint64(p.nr))), Retention: 5 * time.Second,
+		Plain: f.Nodes > 0, // redlock has neither sets, nor other modes, nor records
 	}
-	wrapped := driver.Store(store)
 	if f.Wrap != nil {
-		wrapped = f.Wrap(store)
+		store = f.Wrap(store)
 	}
-	if err := w.NewEngine(wrapped, core.WithLogger(silent)); err != nil {
+	if err := w.NewEngine(store, core.WithLogger(silent)); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -94,7 +74,7 @@ func (f *fleet) start(place int) error {
 		defer close(p.over)
 		w.Work(ctx)
 		_ = w.Engine.Close(context.Background()) // its last releases may have met a fault
-		_ = client.Close()
+		hangUp()
 	}()
 	return nil
 }
@@ -114,8 +94,10 @@ func (f *fleet) kill(p *process) {
 	f.mu.Lock()
 	p.died = now()
 	f.mu.Unlock()
-	p.way.cut()
-	p.way.set(func() { p.way.gone = true })
+	for _, w := range p.ways {
+		w.cut()
+		w.set(func() { w.gone = true })
+	}
 	p.cancel()
 }
 

@@ -62,6 +62,7 @@ type way struct {
 	silent bool          // nothing gets through
 	mute   bool          // nothing gets back
 	slow   time.Duration // for each packet
+	tardy  time.Duration // for each answer, too
 	late   time.Duration // for the next request
 }
 
@@ -125,7 +126,7 @@ func (w *way) set(change func()) {
 // heal ends all faults but those of single connections. A connection that lost a packet never
 // recovers: its streams would have a gap.
 func (w *way) heal() {
-	w.set(func() { w.silent, w.mute, w.slow, w.late = false, false, 0, 0 })
+	w.set(func() { w.silent, w.mute, w.slow, w.tardy, w.late = false, false, 0, 0, 0 })
 }
 
 // repeat sends an old request again, on a connection that nobody listens to.
@@ -155,7 +156,7 @@ func (w *way) sent(data []byte) (later time.Duration, lost bool) {
 	if w.gone || w.silent {
 		return 0, true
 	}
-	if isScript(data) {
+	if writes(data) {
 		if len(w.kept) == mostKept {
 			w.kept = w.kept[1:]
 		}
@@ -169,7 +170,7 @@ func (w *way) sent(data []byte) (later time.Duration, lost bool) {
 func (w *way) answered() (later time.Duration, lost bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.slow, w.gone || w.silent || w.mute
+	return w.slow + w.tardy, w.gone || w.silent || w.mute
 }
 
 func (w *way) closed(l *link) {

@@ -24,6 +24,7 @@ type Run struct {
 	Seed      uint64
 	Lasts     time.Duration // of the bubble's time
 	Processes int
+	Nodes     int // how many independent servers there are, for redlock; 0: one, for redisstore
 	TTL       time.Duration
 	Rest      time.Duration
 	Replicas  int   // how many confirm each grant (redisstore.WithReplicas)
@@ -65,10 +66,17 @@ func (r *Run) fill() {
 	if r.Seed%3 == 0 && r.Replicas == 0 {
 		r.Replicas = 2
 	}
+	if r.Nodes > 0 {
+		r.losing, r.Replicas = false, 0
+	}
 }
 
 // kinds are the faults that may strike.
 func (r *Run) kinds() []kind {
+	kinds := kinds
+	if r.Nodes > 0 {
+		kinds = kindsOfNodes
+	}
 	return slices.DeleteFunc(slices.Clone(kinds), func(k kind) bool {
 		return k.loses && !r.losing && (k.name != failover || r.Replicas == 0)
 	})
@@ -121,7 +129,9 @@ func (h *History) Fingerprint() string {
 // live is what happens in the bubble.
 func (f *fleet) live(t *testing.T) (left []string, faults []*Fault) {
 	f.net = &network{chance: f.chance.of(8), taken: map[time.Time]bool{}}
-	f.server = newServer()
+	for nr := range max(f.Nodes, 1) {
+		f.servers = append(f.servers, newServer(nr))
+	}
 	for place := range f.alive {
 		if err := f.start(place); err != nil {
 			t.Fatal(err)
@@ -149,8 +159,10 @@ func (f *fleet) live(t *testing.T) (left []string, faults []*Fault) {
 	time.Sleep(2 * time.Second) // for as long as processes may need to notice that all is well
 	f.end()
 	time.Sleep(2*f.TTL + 5*time.Second) // until leases and waiters have run out
-	left = f.server.left()
-	f.server.lua.state.Close()
-	f.server.redis.Close()
+	for _, s := range f.servers {
+		left = append(left, s.left()...)
+		s.lua.state.Close()
+		s.redis.Close()
+	}
 	return left, faults
 }

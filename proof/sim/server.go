@@ -20,6 +20,7 @@ type server struct {
 	redis *miniredis.Miniredis
 	lua   *interpreter
 
+	nr     int // no other server has its run id
 	mu     sync.Mutex
 	run    int           // how often it was started
 	down   bool          // nobody can connect
@@ -34,8 +35,8 @@ type server struct {
 // today is when each server begins. A bubble begins in 2000, when times had one digit less.
 var today = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-func newServer() *server {
-	s := &server{redis: miniredis.NewMiniRedis(), run: 1, ahead: today.Sub(began)}
+func newServer(nr int) *server {
+	s := &server{nr: nr, redis: miniredis.NewMiniRedis(), run: 1, ahead: today.Sub(began)}
 	s.tick()
 	s.redis.ClockTTL(true)
 	first, err := s.redis.Dial() // it begins to serve with the first connection
@@ -108,7 +109,7 @@ func (s *server) restart() {
 
 // Commands that a server without memory refuses, and other commands that write.
 var (
-	growing   = []string{"SET", "HSET", "RPUSH", "LPUSH", "ZADD", "INCR"}
+	growing   = []string{"SET", "HSET", "RPUSH", "LPUSH", "ZADD", "INCR", "INCRBY"}
 	shrinking = []string{"DEL", "HDEL", "LREM", "ZREM", "PEXPIRE", "PEXPIREAT", "LPOP"}
 )
 
@@ -130,11 +131,14 @@ func (s *server) before(peer *resp.Peer, command string, args ...string) bool {
 		peer.WriteInt(s.confirm(args))
 		return true
 	case "INFO":
-		peer.WriteBulk(fmt.Sprintf("# Server\r\nrun_id:%040d\r\n# Memory\r\nmaxmemory_policy:noeviction\r\n# Replication\r\nrole:master\r\n", s.started()))
+		peer.WriteBulk(fmt.Sprintf("# Server\r\nrun_id:%08d%032d\r\n# Memory\r\nmaxmemory_policy:noeviction\r\n# Replication\r\nrole:master\r\n", s.nr, s.started()))
 		return true
 	case "CONFIG":
 		peer.WriteStrings([]string{"maxmemory-policy", "noeviction"})
 		return true
+	}
+	if peer != s.lua.peer { // no script's
+		s.set(func() { s.wrote = false })
 	}
 	if s.lacksMemory(command) {
 		peer.WriteError(oom)
@@ -176,15 +180,15 @@ func (s *server) started() int {
 	return s.run
 }
 
-// isScript reports whether a packet has a request that is worth repeating.
-func isScript(data []byte) bool {
+// writes reports whether a packet has a request that is worth repeating.
+func writes(data []byte) bool {
 	head := string(data[:min(len(data), 64)])
-	return strings.Contains(head, "evalsha")
+	return strings.Contains(head, "evalsha") || strings.Contains(head, "\nset\r")
 }
 
 // stays are the kinds of keys that are there when nothing is held: counters, reasons of forced
-// releases, and records.
-var stays = []string{"}:token", "}:t", "}:f", "}:r"}
+// releases, and records. Of redlock: since when a node votes, and lines, for 30 s after the last question.
+var stays = []string{"}:token", "}:t", "}:f", "}:r", "}:born", "}:line"}
 
 // left returns the keys that are there although nothing is held.
 func (s *server) left() []string {

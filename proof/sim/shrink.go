@@ -44,7 +44,11 @@ func (h *History) String() string {
 	for _, x := range h.Faults {
 		fmt.Fprintln(&b, "  fault", x)
 	}
-	fmt.Fprintf(&b, "  again: scripts/reproducible go test ./sim -run TestFleet -operations 1 -seed %d", h.Seed)
+	store := "redisstore"
+	if h.Nodes > 0 {
+		store = "redlock"
+	}
+	fmt.Fprintf(&b, "  again, in proof: ../scripts/reproducible go test ./sim -run TestFleet/%s -operations 1 -seed %d", store, h.Seed)
 	if h.Only != nil {
 		fmt.Fprintf(&b, " -faults 0,%s", strings.ReplaceAll(strings.Trim(fmt.Sprint(h.Only), "[]"), " ", ","))
 	}

@@ -90,7 +90,7 @@ func (b *coordinator) probe(ctx context.Context, _ int) error {
 // leftovers are holders and waiters in force.
 func (b *coordinator) leftovers(ctx context.Context) (left []string, err error) {
 	for cursor := ""; ; {
-		page, next, err := b.store.List(ctx, "", cursor, 100)
+		page, next, err := b.store.List(ctx, driver.Listing{Cursor: cursor, Limit: 100, Records: true})
 		if err != nil {
 			return nil, err
 		}

@@ -12,7 +12,6 @@ import (
 	"strings"
 
 	"gonum.org/v1/plot"
-	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 	"gonum.org/v1/plot/vg/vgsvg"
@@ -39,19 +38,12 @@ func colorOf(system string) color.Color {
 	return cmp.Or(colors[system], color.Color(color.Gray{0xb0}))
 }
 
-// panel is a part of the chart. It draws nothing, and returns nil, when nothing of it was
-// measured.
-type panel interface {
-	draw(rows []stats.Row, t theme) (*plot.Plot, error)
-}
-
-// Draw writes the panels for which there are rows into an SVG file for a light page, and
-// into one for a dark page, whose name ends in -dark.svg: bars that compare systems, and
-// lines for what was measured over growing numbers.
+// Draw writes the panels for which there are rows into an SVG file for a light page, and into one
+// for a dark page, whose name ends in -dark.svg: lines over growing numbers of goroutines.
 func Draw(file string, rows []stats.Row) error {
 	return both(file, func(t theme) (drawn []*plot.Plot, err error) {
-		for _, p := range panels() {
-			plot, err := p.draw(rows, t)
+		for _, l := range ladders {
+			plot, err := l.draw(rows, t)
 			if err != nil {
 				return nil, err
 			}
@@ -79,20 +71,6 @@ func both(file string, draw func(theme) ([]*plot.Plot, error)) error {
 		}
 	}
 	return nil
-}
-
-func panels() []panel {
-	var all []panel
-	for _, p := range bars {
-		all = append(all, p)
-	}
-	for _, p := range ladders {
-		all = append(all, p)
-	}
-	for _, p := range lines {
-		all = append(all, p)
-	}
-	return all
 }
 
 // save lays the panels out in rows.
@@ -132,17 +110,3 @@ const (
 	oneFont = "font-family:Liberation Sans;"
 	aFont   = "font-family:Liberation Sans,Arial,Helvetica,sans-serif;"
 )
-
-// label writes text beside a point.
-func label(p *plot.Plot, x, y float64, text string) error {
-	labels, err := plotter.NewLabels(plotter.XYLabels{XYs: plotter.XYs{{X: x, Y: y}}, Labels: []string{text}})
-	if err != nil {
-		return err
-	}
-	labels.TextStyle[0].Color = p.Title.TextStyle.Color
-	labels.TextStyle[0].Font = p.Y.Tick.Label.Font
-	labels.TextStyle[0].YAlign = draw.YCenter
-	labels.Offset = vg.Point{X: vg.Millimeter}
-	p.Add(labels)
-	return nil
-}

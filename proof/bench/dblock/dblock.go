@@ -133,10 +133,6 @@ func (k *keyturn) Once(ctx context.Context, key string, fn func()) error {
 	return err
 }
 
-func (k *keyturn) OnceEach(ctx context.Context, keys []string, fn func(fresh int)) error {
-	return lock.Batch(ctx, k.engine, keys, fn)
-}
-
 func (k *keyturn) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()

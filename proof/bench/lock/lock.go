@@ -20,24 +20,15 @@ type Locker interface {
 	Close() error
 }
 
-// EachOnce is a [Locker] that knows batches.
-type EachOnce interface {
-	// OnceEach runs fn with the number of keys for which nothing ran before.
-	OnceEach(ctx context.Context, keys []string, fn func(fresh int)) error
-}
-
 // Unlock releases what was locked, once.
 type Unlock func(ctx context.Context) error
 
 // Config is what a scenario needs of a library.
 type Config struct {
-	Addrs   []string      // one server, some nodes of a Cluster, or independent nodes
-	Nodes   bool          // the servers know nothing of each other, and a majority decides
+	Addrs   []string      // one server, or some nodes of a Cluster
 	Callers int           // roughly how many goroutines use it at once
 	TTL     time.Duration // of each lock, in case its holder dies
 	Renew   bool          // sections may outlast the TTL
-	Idle    bool          // the waiters never get the key, so polling can be slow
-	Sticky  bool          // this process asks for the same keys again and again
 	Sent    *Counter      // counts the commands sent; nil: not counted
 }
 

@@ -14,7 +14,6 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/keyturn/keyturn/internal/redistest"
-	"github.com/keyturn/keyturn/proof/bench/raw"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -188,7 +187,8 @@ func TestCounterCountsCommands(t *testing.T) {
 	defer conn.Close()
 	var commands []byte
 	for i := range 10 {
-		commands = raw.Command(commands, "SET", "k", strings.Repeat("*1\r\n$4\r\n", i*1000))
+		value := strings.Repeat("*1\r\n$4\r\n", i*1000)
+		commands = fmt.Appendf(commands, "*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$%d\r\n%s\r\n", len(value), value)
 	}
 	if _, err := conn.Write(commands); err != nil {
 		t.Fatal(err)

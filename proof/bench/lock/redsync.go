@@ -8,32 +8,27 @@ import (
 	"time"
 
 	"github.com/go-redsync/redsync/v4"
-	driver "github.com/go-redsync/redsync/v4/redis"
 	"github.com/go-redsync/redsync/v4/redis/goredis/v9"
+	"github.com/redis/go-redis/v9"
 )
 
-// quorum is github.com/go-redsync/redsync with a pool for each independent node. Elsewhere it has
-// one pool, so its quorum is one, and it asks no more servers than the others. It tries without limit, because the default of 32 tries gives
-// up under contention. Its delays grow like redislock's. A goroutine renews with Extend.
-type quorum struct {
-	clients clients
-	locks   *redsync.Redsync
-	cfg     Config
+// redsyncLock is github.com/go-redsync/redsync with one pool, so its quorum is one, and it asks no
+// more servers than the others. It tries without limit, because the default of 32 tries gives up
+// under contention. Its delays grow like redislock's. A goroutine renews with Extend.
+type redsyncLock struct {
+	client redis.UniversalClient
+	locks  *redsync.Redsync
+	cfg    Config
 }
 
 func openRedsync(cfg Config) (Locker, error) {
-	clients := newClients(cfg)
-	var pools []driver.Pool
-	for _, c := range clients {
-		pools = append(pools, goredis.NewPool(c))
-	}
-	return &quorum{clients: clients, locks: redsync.New(pools...), cfg: cfg}, nil
+	client := newClient(cfg)
+	return &redsyncLock{client: client, locks: redsync.New(goredis.NewPool(client)), cfg: cfg}, nil
 }
 
-func (s *quorum) Lock(ctx context.Context, key string) (Unlock, error) {
+func (s *redsyncLock) Lock(ctx context.Context, key string) (Unlock, error) {
 	mutex := s.locks.NewMutex(
 		"lock:"+key,
-		redsync.WithFailFast(true), // or one slow node would slow all locks
 		redsync.WithExpiry(s.cfg.TTL),
 		redsync.WithTries(math.MaxInt32),
 		redsync.WithRetryDelayFunc(growingDelay),
@@ -61,8 +56,8 @@ func growingDelay(tries int) time.Duration {
 	return delay/2 + rand.N(delay)
 }
 
-func (s *quorum) Once(ctx context.Context, key string, fn func()) error {
-	return onceByHand(ctx, s, s.clients[0], key, fn)
+func (s *redsyncLock) Once(ctx context.Context, key string, fn func()) error {
+	return onceByHand(ctx, s, s.client, key, fn)
 }
 
-func (s *quorum) Close() error { return s.clients.Close() }
+func (s *redsyncLock) Close() error { return s.client.Close() }

@@ -25,12 +25,10 @@ const tryAgain = time.Second
 //     longer, and a waiter whose try was cut off may never be woken.
 //
 // In other cases, too, a waiter sometimes sleeps through a release, and then for ever. So a
-// wait is cut off after a second, and begun again. This is not done where waiting itself is
-// measured, because that second is ours, not the library's.
+// wait is cut off after a second, and begun again.
 type rueidisLock struct {
 	locks  rueidislock.Locker
 	client redis.UniversalClient // for the marks of Once
-	sleep  time.Duration         // the maximum sleep of a waiter
 }
 
 func openRueidislock(cfg Config) (Locker, error) {
@@ -51,11 +49,7 @@ func openRueidislock(cfg Config) (Locker, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &rueidisLock{locks: locks, client: newClient(cfg), sleep: tryAgain}
-	if cfg.Idle {
-		r.sleep = patience
-	}
-	return r, nil
+	return &rueidisLock{locks: locks, client: newClient(cfg)}, nil
 }
 
 func (r *rueidisLock) Lock(ctx context.Context, key string) (Unlock, error) {
@@ -67,11 +61,11 @@ func (r *rueidisLock) Lock(ctx context.Context, key string) (Unlock, error) {
 	}
 }
 
-// lockSoon waits for r.sleep at most. It does not use a deadline, because the library would
+// lockSoon waits for tryAgain at most. It does not use a deadline, because the library would
 // make the deadline the end of the lock.
 func (r *rueidisLock) lockSoon(ctx context.Context, key string) (Unlock, error) {
 	ctx, giveUp := context.WithCancel(ctx)
-	timer := time.AfterFunc(r.sleep, giveUp)
+	timer := time.AfterFunc(tryAgain, giveUp)
 	_, unlock, err := r.locks.WithContext(ctx, key)
 	if err != nil {
 		return nil, err

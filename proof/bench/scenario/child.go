@@ -4,8 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"os"
 	"time"
 
 	"github.com/keyturn/keyturn/proof/bench/fleet"
@@ -16,7 +14,7 @@ import (
 type task struct {
 	System string
 	Config lock.Config
-	Key    string // "": each goroutine of a load has its own
+	Key    string
 	Warm   time.Duration
 	Span   time.Duration
 }
@@ -81,12 +79,8 @@ type child struct {
 func (c *child) obey(ctx context.Context, order string) (a answer, err error) {
 	switch order {
 	case orderLoad:
-		did, err := load{c.task.Config.Callers, c.task.Warm, c.task.Span}.run(ctx, func(ctx context.Context, i int) (time.Duration, error) {
-			key := c.task.Key
-			if key == "" {
-				key = fmt.Sprintf("process:%d:%d", os.Getpid(), i)
-			}
-			waited, _, err := pair(ctx, c.locker, key)
+		did, err := load{c.task.Config.Callers, c.task.Warm, c.task.Span}.run(ctx, func(ctx context.Context, _ int) (time.Duration, error) {
+			waited, _, err := pair(ctx, c.locker, c.task.Key)
 			return waited, err
 		})
 		if errors.Is(err, errNothing) {

@@ -42,7 +42,7 @@ func (e *Env) spent(ctx context.Context) (cost, error) {
 		return cost{}, fmt.Errorf("processor time of this process: %w", err)
 	}
 	all := cost{client: time.Duration(own.Utime.Nano() + own.Stime.Nano())}
-	for _, addr := range e.servers() {
+	for _, addr := range e.Addrs {
 		d, err := serverTime(ctx, addr)
 		if err != nil {
 			return cost{}, fmt.Errorf("processor time of %s: %w", addr, err)

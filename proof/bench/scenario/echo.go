@@ -9,6 +9,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	lockecho "github.com/keyturn/keyturn/middleware/echo"
+	lockhttp "github.com/keyturn/keyturn/middleware/http"
 	"github.com/keyturn/keyturn/proof/bench/stats"
 )
 
@@ -21,8 +22,11 @@ func echoRequests(ctx context.Context, env *Env, store string) (_ []stats.Sample
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, shut()) }()
-	locks := lockecho.New(eng)
-	return added(ctx, env.Size, echoCaller(ctx), echoCaller(ctx, locks.Serialize("user:status:{path.id}")))
+	locks, err := lockecho.New(eng, lockhttp.Serialize("PUT /users/:id/status", "user:status:{path.id}"))
+	if err != nil {
+		return nil, err
+	}
+	return added(ctx, env.Size, echoCaller(ctx), echoCaller(ctx, locks.Middleware))
 }
 
 // echoCaller returns a request, each time for the next user.

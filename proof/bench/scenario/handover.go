@@ -11,12 +11,7 @@ import (
 // handover lets two processes pass a key back and forth. It measures from the moment before one
 // begins to release it to the moment after the other was told that it has it. Both are on this
 // machine, so they have the same clock.
-//
-// Its limit is a single round trip of a script.
 func handover(ctx context.Context, env *Env, system string) (_ []stats.Sample, err error) {
-	if system == Limit {
-		return env.roundTrip(ctx)
-	}
 	if err := env.reset(ctx); err != nil {
 		return nil, err
 	}
@@ -60,24 +55,4 @@ func handover(ctx context.Context, env *Env, system string) (_ []stats.Sample, e
 
 func latencies(took *stats.Histogram) []stats.Sample {
 	return []stats.Sample{micros("p50", took.Quantile(0.5)), micros("p99", took.Quantile(0.99))}
-}
-
-// roundTrip measures a release on a connection that has the server for itself, after a pause as
-// long as that of the waiters.
-func (e *Env) roundTrip(ctx context.Context) (_ []stats.Sample, err error) {
-	b, err := newBatch(ctx, e.Addrs[0], 0, 1, 1)
-	if err != nil {
-		return nil, err
-	}
-	defer closing(&err, b.conn)
-	took := stats.NewHistogram()
-	for range e.Size.Handovers {
-		time.Sleep(3*time.Millisecond + rand.N(15*time.Millisecond))
-		began := time.Now()
-		if err := b.conn.Do(b.free, b.calls); err != nil {
-			return nil, err
-		}
-		took.Record(time.Since(began))
-	}
-	return latencies(took), nil
 }

@@ -16,13 +16,7 @@ const (
 
 // hotOneProcess lets all goroutines of a process take the same key for a section that does
 // nothing. So only the speed of the lock matters.
-//
-// Its limit is that of one caller: a caller that asks the server for every grant cannot get
-// more grants than round trips that follow each other.
 func hotOneProcess(ctx context.Context, env *Env, system string) (_ []stats.Sample, err error) {
-	if system == Limit {
-		return env.limit(ctx, question{callers: 1}, env.Size.Span)
-	}
 	callers := min(hotCallers, env.Size.MaxCallers)
 	l, err := env.open(ctx, system, callers)
 	if err != nil {
@@ -40,11 +34,7 @@ func hotOneProcess(ctx context.Context, env *Env, system string) (_ []stats.Samp
 }
 
 // hotProcesses is the same for goroutines of several processes. It combines the waits of all.
-// Its limit is the same.
 func hotProcesses(ctx context.Context, env *Env, system string) ([]stats.Sample, error) {
-	if system == Limit {
-		return env.limit(ctx, question{callers: 1}, env.Size.Span)
-	}
 	did, most, err := env.loadFleet(ctx, system, hotKey, hotChildren, min(childCallers, env.Size.MaxCallers))
 	if err != nil {
 		return nil, err
@@ -60,9 +50,8 @@ func unevenness(did report) stats.Sample {
 	return stats.Sample{Unit: "p99/p50", Value: float64(did.Took.Quantile(0.99)) / float64(half)}
 }
 
-// loadFleet lets processes contend for one key. If key is "", each of their goroutines takes a
-// key of its own. It returns what they did together, and how much of it the most successful
-// process did.
+// loadFleet lets processes contend for a key. It returns what they did together, and how much of
+// it the most successful process did.
 func (e *Env) loadFleet(ctx context.Context, system, key string, children, callers int) (sum report, most uint64, err error) {
 	if err := e.reset(ctx); err != nil {
 		return sum, 0, err

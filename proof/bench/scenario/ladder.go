@@ -20,8 +20,8 @@ func Ladder() []Scenario {
 		all = append(all, Scenario{
 			Name:    fmt.Sprintf("ladder-%d", n),
 			About:   fmt.Sprintf("goroutines with a key each: %d", n),
-			Systems: append(lockerNames(), Limit),
-			Measure: uncontended(n, ladderSpan),
+			Systems: lockerNames(),
+			Measure: uncontended(n),
 		})
 	}
 	return all

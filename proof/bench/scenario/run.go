@@ -68,12 +68,6 @@ func (s Scenario) measure(ctx context.Context, env *Env, system string) ([]stats
 			return nil, err
 		}
 	}
-	if s.Nodes {
-		var err error
-		if env, err = env.onNodes(s.Faults); err != nil {
-			return nil, err
-		}
-	}
 	samples, err := s.Measure(ctx, env, system)
 	if ctx.Err() != nil {
 		err = errors.Join(context.Cause(ctx), err)

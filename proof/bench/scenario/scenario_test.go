@@ -8,7 +8,6 @@ import (
 	"io"
 	"math"
 	"os"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -16,7 +15,6 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/keyturn/keyturn/internal/redistest"
-	"github.com/keyturn/keyturn/internal/servertest"
 	"github.com/keyturn/keyturn/proof/bench/fleet"
 	"github.com/keyturn/keyturn/proof/bench/server"
 	"github.com/keyturn/keyturn/proof/bench/stats"
@@ -42,21 +40,10 @@ func newEnv(t *testing.T) *Env {
 			}
 			return addrs, nil
 		},
-		Nodes: func() (nodes, faulty []string, err error) {
-			for range 5 {
-				nodes = append(nodes, redistest.Start(t).Addr())
-			}
-			faulty = slices.Clone(nodes)
-			dead := servertest.NewProxy(t, nodes[4])
-			dead.Cut()
-			faulty[4] = dead.Addr()
-			return nodes, faulty, nil
-		},
 	}
 }
 
-// runLonger runs s, and again for twice as long while a system does nothing in time: some peers
-// pause for longer than Tiny's span when the nodes of a Redlock give nobody a majority.
+// runLonger runs s, and again for twice as long while a system does nothing in time.
 func runLonger(t *testing.T, env *Env, s Scenario, progress io.Writer) ([]stats.Row, error) {
 	longer := *env
 	for {
@@ -71,7 +58,7 @@ func runLonger(t *testing.T, env *Env, s Scenario, progress io.Writer) ([]stats.
 // Every scenario runs with every one of its systems, and ends in figures.
 func TestScenarios(t *testing.T) {
 	env := newEnv(t)
-	for _, s := range slices.Concat(All(), Growth(Tiny), Ladder()) {
+	for _, s := range All() {
 		t.Run(s.Name, func(t *testing.T) { showsFigures(t, env, s) })
 	}
 }
@@ -81,6 +68,9 @@ func TestScenariosOnDatabases(t *testing.T) {
 	databases := new(server.SQL)
 	t.Cleanup(func() { _ = databases.Close() })
 	for _, s := range SQL() {
+		if testing.Short() && !strings.HasPrefix(s.Name, "sqlite-") {
+			continue // the same with another server
+		}
 		t.Run(s.Name, func(t *testing.T) {
 			t.Parallel()
 			showsFigures(t, &Env{Database: databases.Database, Size: Tiny}, s)
@@ -185,38 +175,6 @@ func TestLoadStopsAtTheFirstError(t *testing.T) {
 	})
 	if !errors.Is(err, broken) {
 		t.Errorf("the error is %v", err)
-	}
-}
-
-// The limit does what it claims: it takes every key, each with a token of its
-// own, and deletes them all.
-func TestLimitLocksAndUnlocks(t *testing.T) {
-	server := redistest.Start(t)
-	client := server.Client()
-	for _, perCall := range []int{1, 3, 8} {
-		b, err := newBatch(t.Context(), server.Addr(), 0, 8, perCall)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer b.conn.Close()
-		if err := b.conn.Do(b.grant, b.calls); err != nil {
-			t.Fatal(err)
-		}
-		keys := client.Keys(t.Context(), "lock:*").Val()
-		tokens := make(map[string]bool)
-		for _, key := range keys {
-			_, token, _ := strings.Cut(client.Get(t.Context(), key).Val(), ":")
-			tokens[token] = true
-		}
-		if len(keys) != 8 || len(tokens) != 8 {
-			t.Errorf("%d per call: %d keys with %d tokens", perCall, len(keys), len(tokens))
-		}
-		if err := b.conn.Do(b.free, b.calls); err != nil {
-			t.Fatal(err)
-		}
-		if keys := client.Keys(t.Context(), "lock:*").Val(); len(keys) != 0 {
-			t.Errorf("%d per call: left over: %v", perCall, keys)
-		}
 	}
 }
 

@@ -11,42 +11,28 @@ type Size struct {
 	Held       int           // leases
 	HeldTTL    time.Duration // of each
 	HeldSpan   time.Duration // how long they are watched
-	Keys       int           // with waiters
-	Waiters    int           // on all of them
-	IdleSettle time.Duration // how long until every waiter waits
-	IdleSpan   time.Duration // how long they are watched; whole rounds of 2 s, keyturn's sign of life
 	Tasks      int           // that asynq works on
-	Most       Most          // where growth ends
 }
-
-// Most is how far each growth goes.
-type Most struct{ Keys, Waiters, Processes int }
 
 // Full is the size for docs/benchmarks.md. It takes some 20 minutes.
 var Full = Size{
-	Runs: 5, Span: 3 * time.Second, MaxCallers: 512, Handovers: 200,
+	Runs: 5, Span: 3 * time.Second, MaxCallers: 256, Handovers: 200,
 	Held: 100_000, HeldTTL: 30 * time.Second, HeldSpan: time.Minute,
-	Keys: 100, Waiters: 10_000, IdleSettle: 3 * time.Second, IdleSpan: 10 * time.Second,
 	Tasks: 20_000,
-	Most:  Most{1_000_000, 10_000, 16},
 }
 
 // Quick is the size for an impression, in less than 50 s: shorter, and with fewer leases.
 var Quick = Size{
-	Runs: 2, Span: 160 * time.Millisecond, MaxCallers: 512, Handovers: 15,
+	Runs: 2, Span: 160 * time.Millisecond, MaxCallers: 256, Handovers: 15,
 	Held: 5_000, HeldTTL: 2400 * time.Millisecond, HeldSpan: 800 * time.Millisecond,
-	Keys: 100, Waiters: 10_000, IdleSettle: 300 * time.Millisecond, IdleSpan: 2 * time.Second,
 	Tasks: 1_000,
-	Most:  Most{10_000, 1_000, 4},
 }
 
 // Tiny is the size for tests. It measures nothing.
 var Tiny = Size{
 	Runs: 1, Span: 100 * time.Millisecond, MaxCallers: 8, Handovers: 2,
 	Held: 50, HeldTTL: 300 * time.Millisecond, HeldSpan: 150 * time.Millisecond,
-	Keys: 3, Waiters: 12, IdleSettle: 20 * time.Millisecond, IdleSpan: 50 * time.Millisecond,
 	Tasks: 10,
-	Most:  Most{100, 10, 2},
 }
 
 // warm is for how long a load runs before it is measured.

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"sync"
 	"time"
 
 	"github.com/keyturn/keyturn/fence"
@@ -30,17 +29,12 @@ func SQL() []Scenario {
 			Name: kind + "-handover", About: "from release in one process to grant in another",
 			Systems: dblock.Ways(kind), Measure: onDatabase(kind, sqlHandover),
 		}, Scenario{
-			Name: kind + "-once-500", About: "batches of 500 messages, half of them repeated",
-			Systems: batchWays, Measure: onDatabase(kind, sqlBatches),
-		}, Scenario{
 			Name: kind + "-fence", About: "an UPDATE in a transaction, and what package fence adds",
 			Systems: []string{"check", "claim", "mark", "update"}, Measure: onDatabase(kind, fenced),
 		})
 	}
 	return append(all, Scenario{
 		Name: "postgres-held", About: "10 000 leases kept alive", Systems: []string{"keyturn"}, Once: true, Measure: onDatabase(dblock.Postgres, sqlHeld),
-	}, Scenario{
-		Name: "postgres-idle", About: "1 000 waiters on 100 keys that stay held", Systems: []string{"keyturn", "keyturn+messages"}, Once: true, Measure: onDatabase(dblock.Postgres, sqlIdle),
 	})
 }
 
@@ -219,39 +213,4 @@ func sqlHeld(ctx context.Context, env *Env, d *sqltest.Database, system string) 
 	defer func() { err = errors.Join(err, unlockMany(ctx, unlocks)) }()
 	rate, err := counted(ctx, d, env.Size.HeldSpan)
 	return []stats.Sample{{Unit: "statements per third of the TTL", Value: rate * (dblock.TTL / 3).Seconds()}}, err
-}
-
-// sqlIdle counts the statements of a process whose callers wait in vain.
-func sqlIdle(ctx context.Context, env *Env, d *sqltest.Database, system string) (_ []stats.Sample, err error) {
-	holder, err := dblock.Open(ctx, "keyturn", d)
-	if err != nil {
-		return nil, err
-	}
-	defer closing(&err, holder)
-	unlocks, err := lockMany(ctx, holder, env.Size.Keys)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, unlockMany(ctx, unlocks)) }()
-	waiter, err := dblock.Open(ctx, system, d)
-	if err != nil {
-		return nil, err
-	}
-	defer closing(&err, waiter)
-	waiting, sendHome := context.WithCancel(ctx)
-	var all sync.WaitGroup
-	defer all.Wait()
-	defer sendHome()
-	for i := range env.Size.Waiters / 10 {
-		all.Go(func() {
-			if unlock, err := waiter.Lock(waiting, fmt.Sprintf("session:%d", i%env.Size.Keys)); err == nil {
-				_ = unlock(ctx)
-			}
-		})
-	}
-	if err := pause(ctx, env.Size.IdleSettle); err != nil {
-		return nil, err
-	}
-	rate, err := counted(ctx, d, env.Size.IdleSpan)
-	return []stats.Sample{{Unit: "commands/s", Value: rate}}, err
 }

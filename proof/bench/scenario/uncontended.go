@@ -10,13 +10,10 @@ import (
 
 // uncontended lets goroutines lock and unlock, each on a key that nobody else wants: what the
 // lock costs when it is not needed, which is most of the time. A measurement lasts for the
-// size's span, most at most.
-func uncontended(callers int, most time.Duration) func(context.Context, *Env, string) ([]stats.Sample, error) {
+// size's span, ladderSpan at most.
+func uncontended(callers int) func(context.Context, *Env, string) ([]stats.Sample, error) {
 	return func(ctx context.Context, env *Env, system string) (_ []stats.Sample, err error) {
-		callers, span := min(callers, env.Size.MaxCallers), min(most, env.Size.Span)
-		if system == Limit || system == Grouped {
-			return env.limit(ctx, question{callers, system == Grouped}, span)
-		}
+		callers, span := min(callers, env.Size.MaxCallers), min(ladderSpan, env.Size.Span)
 		l, err := env.open(ctx, system, callers)
 		if err != nil {
 			return nil, err

@@ -1,8 +1,6 @@
 package stats
 
 import (
-	"encoding/json"
-	"io"
 	"slices"
 )
 
@@ -14,13 +12,13 @@ type Sample struct {
 
 // Row is one figure over all runs of a scenario with one system.
 type Row struct {
-	Scenario string  `json:"scenario"`
-	System   string  `json:"system"`
-	Unit     string  `json:"unit"`
-	Median   float64 `json:"median"`
-	Min      float64 `json:"min"`
-	Max      float64 `json:"max"`
-	Runs     int     `json:"runs"`
+	Scenario string
+	System   string
+	Unit     string
+	Median   float64
+	Min      float64
+	Max      float64
+	Runs     int
 }
 
 // Rows gathers samples. The zero value is empty.
@@ -70,30 +68,4 @@ func Median(values []float64) float64 {
 		return sorted[half]
 	}
 	return (sorted[half-1] + sorted[half]) / 2
-}
-
-// WriteJSON writes rows as one JSON array, a row per line. Without rows it is
-// an empty array, not null.
-func WriteJSON(w io.Writer, rows []Row) error {
-	if len(rows) == 0 {
-		_, err := io.WriteString(w, "[]\n")
-		return err
-	}
-	for i, row := range rows {
-		line, err := json.Marshal(row)
-		if err != nil {
-			return err
-		}
-		begin, end := "  ", ",\n"
-		if i == 0 {
-			begin = "[\n  "
-		}
-		if i == len(rows)-1 {
-			end = "\n]\n"
-		}
-		if _, err := io.WriteString(w, begin+string(line)+end); err != nil {
-			return err
-		}
-	}
-	return nil
 }

@@ -103,30 +103,6 @@ func TestRowsSummarize(t *testing.T) {
 	}
 }
 
-func TestJSONForm(t *testing.T) {
-	var out bytes.Buffer
-	if err := WriteJSON(&out, someRows()[:1]); err != nil {
-		t.Fatal(err)
-	}
-	want := `[
-  {"scenario":"hot","system":"ours","unit":"pairs/s","median":3000.5,"min":3000,"max":3001,"runs":2}
-]
-`
-	if out.String() != want {
-		t.Errorf("got %s, want %s", out.String(), want)
-	}
-	for _, rows := range [][]Row{nil, someRows()} {
-		out.Reset()
-		if err := WriteJSON(&out, rows); err != nil {
-			t.Fatal(err)
-		}
-		var back []Row
-		if err := json.Unmarshal(out.Bytes(), &back); err != nil || back == nil || len(back) != len(rows) {
-			t.Errorf("%s: %v", out.String(), err)
-		}
-	}
-}
-
 func TestTableComparesWithTheFirstSystem(t *testing.T) {
 	var out bytes.Buffer
 	if err := WriteTable(&out, someRows()); err != nil {

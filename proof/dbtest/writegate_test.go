@@ -63,9 +63,9 @@ func TestWritersOfSQLiteTakeTurns(t *testing.T) {
 	}
 }
 
-// TestStoppedAtTheDoor: a process that is stopped where it keeps the others from writing does so for a
+// TestStoppedAtTheWriteGate: a process that is stopped where it keeps the others from writing does so for a
 // while only.
-func TestStoppedAtTheDoor(t *testing.T) {
+func TestStoppedAtTheWriteGate(t *testing.T) {
 	t.Parallel()
 	d := sqltest.SQLite(t)
 	migrate(t, d)

@@ -14,7 +14,7 @@ import (
 	"github.com/keyturn/keyturn/store/sqlstore"
 )
 
-// crowd is a store whose callers can't send their requests alone, so they leave together: three others
+// crowd is a store whose callers can't send their requests alone, so they leave in batches: three others
 // wait for rows that a foreign transaction has locked.
 type crowd struct {
 	*sqlstore.Store
@@ -83,8 +83,8 @@ func (c *crowd) done(t *testing.T) {
 	}
 }
 
-// isTogether tells the statement for several requests.
-func isTogether(query string) bool { return strings.Contains(query, "unnest(") }
+// isBatch tells the statement for several requests.
+func isBatch(query string) bool { return strings.Contains(query, "unnest(") }
 
 // each calls do for n keys at a time, and collects the errors.
 func each(n int, do func(i int, key string) error) error {
@@ -116,16 +116,16 @@ func (c *crowd) held(t *testing.T, grants []driver.Grant) {
 	}
 }
 
-// TestRequestsLeaveTogether: few statements take many keys, and release them. A row that somebody else
+// TestRequestsLeaveInBatches: few statements take many keys, and release them. A row that somebody else
 // has locked holds up only the request that is about it.
-func TestRequestsLeaveTogether(t *testing.T) {
+func TestRequestsLeaveInBatches(t *testing.T) {
 	t.Parallel()
 	c := newCrowd(t, 3)
 	const n = 40
 	grants := make([]driver.Grant, n)
 	waits := make(chan error, 1)
 	c.faults.breakAt(0, false) // from now on they are counted
-	holding, onward := c.faults.holdBack(isTogether)
+	holding, onward := c.faults.holdBack(isBatch)
 	first := make(chan error, 1)
 	go func() { first <- c.insist(t.Context(), "first") }()
 	<-holding // the others gather
@@ -161,9 +161,9 @@ func TestRequestsLeaveTogether(t *testing.T) {
 	}
 }
 
-// TestTogetherForOneKey: of the requests for a key that leave together, one gets it, and a record that
+// TestBatchForOneKey: of the requests for a key that leave as a batch, one gets it, and a record that
 // is there is found.
-func TestTogetherForOneKey(t *testing.T) {
+func TestBatchForOneKey(t *testing.T) {
 	t.Parallel()
 	c := newCrowd(t, 3)
 	req := request("key0", time.Minute)
@@ -172,7 +172,7 @@ func TestTogetherForOneKey(t *testing.T) {
 	} else if err := c.other.Complete(t.Context(), g, driver.Record{Result: []byte("done")}, time.Minute); err != nil {
 		t.Fatal(err)
 	}
-	holding, onward := c.faults.holdBack(isTogether)
+	holding, onward := c.faults.holdBack(isBatch)
 	results := make(chan error, 10)
 	for range 10 {
 		go func() {
@@ -206,9 +206,9 @@ func TestTogetherForOneKey(t *testing.T) {
 	c.done(t)
 }
 
-// TestLostAnswersTogether breaks the connection before the statement for several requests arrives, and
+// TestLostAnswersOfABatch breaks the connection before the statement for several requests arrives, and
 // after it was carried out.
-func TestLostAnswersTogether(t *testing.T) {
+func TestLostAnswersOfABatch(t *testing.T) {
 	t.Parallel()
 	c := newCrowd(t, 3)
 	const n = 10
@@ -222,7 +222,7 @@ func TestLostAnswersTogether(t *testing.T) {
 		if err != nil {
 			t.Fatalf("after it: %v: %v", after, err)
 		}
-		if !isTogether(c.faults.broken()) {
+		if !isBatch(c.faults.broken()) {
 			t.Errorf("the statement that broke was %q", c.faults.broken())
 		}
 		c.held(t, grants)
@@ -230,7 +230,7 @@ func TestLostAnswersTogether(t *testing.T) {
 		if err := each(n, func(i int, _ string) error { return c.Release(t.Context(), grants[i]) }); err != nil {
 			t.Fatalf("after it: %v: %v", after, err)
 		}
-		if !isTogether(c.faults.broken()) {
+		if !isBatch(c.faults.broken()) {
 			t.Errorf("the statement that broke was %q", c.faults.broken())
 		}
 		c.held(t, make([]driver.Grant, n))
@@ -238,14 +238,14 @@ func TestLostAnswersTogether(t *testing.T) {
 	c.done(t)
 }
 
-// TestGivingUpTogether: callers whose statement is late leave when their contexts end. What it has taken
+// TestGivingUpInABatch: callers whose statement is late leave when their contexts end. What it has taken
 // for them is given back.
-func TestGivingUpTogether(t *testing.T) {
+func TestGivingUpInABatch(t *testing.T) {
 	t.Parallel()
 	c := newCrowd(t, 3)
 	const n = 5
 	ctx, cancel := context.WithCancel(t.Context())
-	holding, onward := c.faults.holdBack(isTogether)
+	holding, onward := c.faults.holdBack(isBatch)
 	gone := make(chan error, 1)
 	go func() {
 		gone <- each(n, func(_ int, key string) error {
@@ -275,7 +275,7 @@ func TestGivingUpAfterALostAnswer(t *testing.T) {
 	t.Parallel()
 	c := newCrowd(t, 1)
 	c.faults.breakAt(2, true)
-	holding, onward := c.faults.holdBack(isTogether)
+	holding, onward := c.faults.holdBack(isBatch)
 	first := make(chan error, 1)
 	go func() { first <- c.insist(t.Context(), "first") }()
 	<-holding

@@ -1,0 +1,60 @@
+package dbtest
+
+import (
+	"errors"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/store/sqlstore"
+	"github.com/keyturn/keyturn/store/storeurl"
+)
+
+// Somebody restores a backup of a SQLite file by moving it to its place. The connections that were open went on
+// with the old file, so the holder's renewals succeeded for ever, and others got the key.
+func TestAFileThatWasReplaced(t *testing.T) {
+	t.Parallel()
+	for name, replace := range map[string]bool{"replaced": true, "deleted": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			file := t.TempDir() + "/locks.db"
+			u, err := storeurl.Parse("sqlite:" + file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := u.Prepare(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			s := opened(t, "sqlite:"+file)
+			set := request("a", time.Minute)
+			set.Claims = append(set.Claims, driver.Exclusive("b"))
+			var grants []driver.Grant
+			for _, req := range []driver.Request{request("k", time.Minute), set} { // renewed by a statement, and by a transaction
+				g, err := s.Acquire(t.Context(), req)
+				if err != nil {
+					t.Fatal(err)
+				}
+				grants = append(grants, g)
+			}
+			for _, end := range []string{"", "-wal", "-shm"} {
+				if err := os.Remove(file + end); err != nil && !errors.Is(err, os.ErrNotExist) {
+					t.Fatal(err)
+				}
+			}
+			if replace {
+				if err := u.Prepare(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for i, err := range s.Renew(t.Context(), grants) {
+				if !errors.Is(err, driver.ErrLeaseLost) {
+					t.Errorf("lease %d: %v", i, err)
+				}
+			}
+			if _, err := s.Acquire(t.Context(), request("other", time.Minute)); !errors.Is(err, sqlstore.ErrReplaced) {
+				t.Errorf("Acquire: %v", err)
+			}
+		})
+	}
+}

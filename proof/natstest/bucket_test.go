@@ -1,0 +1,153 @@
+package natstest
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/store/natsstore"
+)
+
+// A bucket that somebody else has made, with settings by which locks would go or be read too late, is refused
+// with the setting's name.
+func TestSettings(t *testing.T) {
+	t.Parallel()
+	nc := connect(t, start(t, server.Options{}).Addr().String())
+	js, err := jetstream.New(nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for want, spoil := range map[string]func(*jetstream.StreamConfig){
+		"":                     func(*jetstream.StreamConfig) {},
+		"allow_direct":         func(c *jetstream.StreamConfig) { c.AllowDirect = true },
+		"max_msgs_per_subject": func(c *jetstream.StreamConfig) { c.MaxMsgsPerSubject = 2 },
+		"retention limits":     func(c *jetstream.StreamConfig) { c.Retention = jetstream.WorkQueuePolicy },
+		"max_age":              func(c *jetstream.StreamConfig) { c.MaxAge = time.Hour },
+		"discard new":          func(c *jetstream.StreamConfig) { c.Discard = jetstream.DiscardOld },
+		"allow_atomic":         func(c *jetstream.StreamConfig) { c.AllowAtomicPublish = false },
+	} {
+		bucket := "b" + strings.ReplaceAll(want, " ", "_")
+		c := jetstream.StreamConfig{
+			Name: "KV_" + bucket, Subjects: []string{"$KV." + bucket + ".>"}, MaxMsgsPerSubject: 1,
+			Discard: jetstream.DiscardNew, AllowMsgTTL: true, AllowAtomicPublish: true,
+		}
+		spoil(&c)
+		if _, err := js.CreateStream(t.Context(), c); err != nil {
+			t.Fatal(want, err)
+		}
+		s := open(t, nc, natsstore.WithBucket(bucket))
+		_, err := s.Acquire(t.Context(), request("k", time.Minute))
+		var out *driver.UnavailableError
+		switch {
+		case want == "" && err != nil:
+			t.Errorf("the store's own settings: %v", err)
+		case want != "" && (!errors.As(err, &out) || !out.Refused || !strings.Contains(err.Error(), want)):
+			t.Errorf("%s: %v", want, err)
+		}
+		found := ""
+		for _, f := range s.Describe().Examine(t.Context()) {
+			found += f.Risk
+		}
+		if want != "" && !strings.Contains(found, want) {
+			t.Errorf("%s: an operator reads %q", want, found)
+		}
+	}
+}
+
+// TestForeignEntries: somebody else's entries are neither locks nor overwritten, and a list leaves them out.
+func TestForeignEntries(t *testing.T) {
+	t.Parallel()
+	nc := connect(t, start(t, server.Options{}).Addr().String())
+	s := open(t, nc)
+	if _, err := s.Acquire(t.Context(), request("mine:1/Ä ", time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"other", "a=", "a=zz", "a=6", "a.b", "=61"} {
+		if err := nc.Publish("$KV.keyturn."+name, []byte(`{"holders":"hello"}`)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := nc.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	_, err := s.Acquire(t.Context(), request("other", time.Minute))
+	if out := (*driver.UnavailableError)(nil); !errors.As(err, &out) || !out.Refused {
+		t.Errorf("a key whose entry is not ours: %v", err)
+	}
+	page, next, err := s.List(t.Context(), driver.Listing{Records: true})
+	if err != nil || next != "" || len(page) != 1 || page[0].Key != "mine:1/Ä " {
+		t.Errorf("the list: %v, %q, %v", page, next, err)
+	}
+	if _, _, err := s.List(t.Context(), driver.Listing{Cursor: "a=zz", Records: true}); !errors.Is(err, driver.ErrInvalidOption) {
+		t.Errorf("a cursor that nobody made: %v", err)
+	}
+}
+
+// TestEntriesGo: what is over leaves nothing behind but an entry that the server drops by itself.
+func TestEntriesGo(t *testing.T) {
+	t.Parallel()
+	nc := connect(t, start(t, server.Options{}).Addr().String())
+	s := open(t, nc)
+	g, err := s.Acquire(t.Context(), request("k", time.Minute))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Release(t.Context(), g); err != nil {
+		t.Fatal(err)
+	}
+	js, err := jetstream.New(nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	st, err := js.Stream(t.Context(), "KV_keyturn")
+	if err != nil {
+		t.Fatal(err)
+	}
+	msg, err := st.GetLastMsgForSubject(t.Context(), "$KV.keyturn.k")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ttl := msg.Header.Get("Nats-TTL"); ttl != "10m0s" {
+		t.Errorf("an entry with nothing in it stays for %q", ttl)
+	}
+}
+
+// TestPermissions: what docs/operations-nats.md lists is enough, and without it the error says what is missing.
+func TestPermissions(t *testing.T) {
+	t.Parallel()
+	pub := []string{"$JS.API.STREAM.INFO.KV_keyturn", "$JS.API.STREAM.MSG.GET.KV_keyturn", "$KV.keyturn.>", "keyturn.keyturn.>", "$JS.API.STREAM.CREATE.KV_keyturn"}
+	sub := []string{"_INBOX.>", "keyturn.keyturn.>"}
+	user := func(name string, pub []string) *server.User {
+		return &server.User{Username: name, Password: "p", Permissions: &server.Permissions{
+			Publish: &server.SubjectPermission{Allow: pub}, Subscribe: &server.SubjectPermission{Allow: sub},
+		}}
+	}
+	srv := start(t, server.Options{Users: []*server.User{user("may", pub), user("may-not", pub[:2])}})
+	s := open(t, connect(t, srv.Addr().String(), nats.UserInfo("may", "p")))
+	held, err := s.Acquire(t.Context(), request("k", time.Minute))
+	if err != nil {
+		t.Fatal(err)
+	}
+	waiter := request("k", time.Minute)
+	waiter.Wait = true
+	waiter.OnHeld = func(driver.HeldError) {
+		if err := s.Release(t.Context(), held); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, err := s.Acquire(t.Context(), waiter); err != nil {
+		t.Errorf("a waiter of a user with all permissions: %v", err)
+	}
+
+	denied := open(t, connect(t, srv.Addr().String(), nats.UserInfo("may-not", "p")))
+	_, err = denied.Acquire(t.Context(), request("k2", time.Minute))
+	if out := (*driver.UnavailableError)(nil); !errors.As(err, &out) || !out.Refused || !strings.Contains(err.Error(), "$KV.keyturn.k2") {
+		t.Errorf("without a permission: %v", err)
+	}
+}

@@ -1,0 +1,68 @@
+package natstest
+
+import (
+	"net"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+
+	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/core/drivertest"
+	"github.com/keyturn/keyturn/internal/servertest"
+	"github.com/keyturn/keyturn/store/natsstore"
+)
+
+// stays is so long that a busy machine costs no waiter its place in the queue.
+const stays = 6 * time.Second
+
+// TestContract runs the suite that every store has to pass. Every store is a process with a network of its
+// own.
+func TestContract(t *testing.T) {
+	t.Parallel()
+	h := harness(t)
+	h.Apart = harness
+	if testing.Short() {
+		h.Elsewhere = "proof/dbtest"
+		h.Around = func(t *testing.T, test func(*testing.T)) {
+			if strings.HasSuffix(t.Name(), "/S1_transfers_never_wait_for_each_other_for_ever") {
+				t.Skip("this crowd takes a minute of a processor, and the other stores with that code have it")
+			}
+			test(t)
+		}
+	}
+	drivertest.Run(t, h)
+}
+
+func harness(t testing.TB) drivertest.Harness {
+	opts := server.Options{StoreDir: t.TempDir()}
+	srv := start(t, opts)
+	addr := srv.Addr().(*net.TCPAddr)
+	opts.Port = addr.Port
+	var networks sync.Map // driver.Store -> *servertest.Proxy
+	network := func(s driver.Store) *servertest.Proxy {
+		p, _ := networks.Load(s)
+		return p.(*servertest.Proxy)
+	}
+	return drivertest.Harness{
+		TTL: time.Second, Late: 3 * time.Second, OneByOne: true,
+		New: func(t testing.TB) driver.Store {
+			p := servertest.NewProxy(t, addr.String())
+			s := open(t, connect(t, p.Addr()), natsstore.WithWaiterLease(stays))
+			networks.Store(s, p)
+			return s
+		},
+		Restart: func(t testing.TB) {
+			stop(srv)
+			if err := os.RemoveAll(opts.StoreDir); err != nil {
+				t.Fatal(err)
+			}
+			srv = start(t, opts)
+		},
+		Cut:  func(_ testing.TB, s driver.Store) { network(s).Cut() },
+		Heal: func(_ testing.TB, s driver.Store) { network(s).Heal() },
+	}
+}

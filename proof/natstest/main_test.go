@@ -1,0 +1,97 @@
+package natstest
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"go.uber.org/goleak"
+
+	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/store/natsstore"
+)
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m,
+		// A server that was shut down leaves these behind for as long as the process runs.
+		goleak.IgnoreAnyFunction("github.com/nats-io/nats-server/v2/server/ats.(*AccessTimeService).run"),
+		goleak.IgnoreAnyFunction("github.com/nats-io/nats-server/v2/server/ats.init.0.func1"),
+	)
+}
+
+// start starts a server with JetStream in this process.
+func start(t testing.TB, opts server.Options) *server.Server {
+	t.Helper()
+	opts.Host, opts.JetStream, opts.NoLog, opts.NoSigs = "127.0.0.1", true, true, true
+	if opts.Port == 0 {
+		opts.Port = server.RANDOM_PORT
+	}
+	if opts.StoreDir == "" {
+		opts.StoreDir = t.TempDir()
+	}
+	srv, err := server.NewServer(&opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv.Start()
+	if !srv.ReadyForConnections(10 * time.Second) {
+		t.Fatal("the server did not start")
+	}
+	t.Cleanup(func() { stop(srv) })
+	return srv
+}
+
+func stop(srv *server.Server) {
+	srv.Shutdown()
+	srv.WaitForShutdown()
+}
+
+// connect makes a connection that the test closes.
+func connect(t testing.TB, addr string, opts ...nats.Option) *nats.Conn {
+	t.Helper()
+	nc, err := nats.Connect("nats://"+addr, append([]nats.Option{
+		nats.MaxReconnects(-1), nats.ReconnectWait(20 * time.Millisecond), nats.ReconnectJitter(0, 0),
+		nats.PingInterval(time.Second), nats.Timeout(time.Second), nats.RetryOnFailedConnect(true),
+	}, opts...)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	return nc
+}
+
+// open makes a store that the test closes.
+func open(t testing.TB, nc *nats.Conn, opts ...natsstore.Option) *natsstore.Store {
+	t.Helper()
+	s, err := natsstore.New(nc, opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+var owners atomic.Int64
+
+// request asks for an exclusive lease on key.
+func request(key string, ttl time.Duration) driver.Request {
+	owner := driver.Owner{Host: "test", PID: os.Getpid(), Instance: 1, Start: time.Unix(1, 0), ID: fmt.Sprintf("%032x", owners.Add(1))}
+	return driver.Request{Owner: owner.String(), Claims: []driver.Claim{driver.Exclusive(key)}, TTL: ttl}
+}
+
+func port(srv *server.Server) int { return srv.Addr().(*net.TCPAddr).Port }
+
+// eventually waits until ok, for half a minute at most.
+func eventually(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(30 * time.Second); !ok(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("not within 30 s: " + what)
+		}
+	}
+}

@@ -1,0 +1,83 @@
+package natstest
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+
+	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/store/natsstore"
+	"github.com/keyturn/keyturn/store/storeurl"
+)
+
+// Options are refused before any I/O.
+func TestOptions(t *testing.T) {
+	t.Parallel()
+	nc := connect(t, "127.0.0.1:1")
+	for name, opt := range map[string]natsstore.Option{
+		"nil": nil, "bucket": natsstore.WithBucket("a.b"), "no bucket": natsstore.WithBucket(""), "replicas": natsstore.WithReplicas(6),
+		"waiter lease": natsstore.WithWaiterLease(time.Millisecond), "logger": natsstore.WithLogger(nil),
+	} {
+		if _, err := natsstore.New(nc, opt); !errors.Is(err, driver.ErrInvalidOption) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := natsstore.New(nil); !errors.Is(err, driver.ErrInvalidOption) {
+		t.Errorf("no connection: %v", err)
+	}
+}
+
+func TestURL(t *testing.T) {
+	t.Parallel()
+	srv := start(t, server.Options{Username: "me", Password: "secret"})
+	s, err := storeurl.Open(t.Context(), "nats://me:secret@"+srv.Addr().String()+"/locks?replicas=1&waiter_lease=2s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, err := s.Acquire(t.Context(), request("k", time.Minute))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Release(t.Context(), g); err != nil {
+		t.Error(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	for url, want := range map[string]error{
+		"nats:":                                   storeurl.ErrInvalidURL,
+		"nats://a?nosuch=1":                       storeurl.ErrInvalidURL,
+		"nats://127.0.0.1:1/a.b":                  driver.ErrInvalidOption,
+		"natss://127.0.0.1:1/a?waiter_lease=1ns":  driver.ErrInvalidOption,
+		"nats://127.0.0.1:1/a?replicas=9":         driver.ErrInvalidOption,
+		"nats://127.0.0.1:1?credentials=/no/such": nil, // refused by the client, whatever its error is
+	} {
+		if _, err := storeurl.Open(t.Context(), url); err == nil || want != nil && !errors.Is(err, want) {
+			t.Errorf("%s: %v", url, err)
+		}
+	}
+}
+
+// The server is away when the store is made, and the store works when it is there.
+func TestAwayAtStart(t *testing.T) {
+	t.Parallel()
+	opts := server.Options{StoreDir: t.TempDir()}
+	srv := start(t, opts)
+	opts.Port = port(srv)
+	addr := srv.Addr().String()
+	stop(srv)
+	s := open(t, connect(t, addr))
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	if _, err := s.Acquire(ctx, request("k", time.Minute)); !errors.Is(err, driver.ErrUnavailable) {
+		t.Errorf("without a server: %v", err)
+	}
+	start(t, opts)
+	eventually(t, "the store works", func() bool {
+		_, err := s.Acquire(t.Context(), request("k", time.Minute))
+		return err == nil
+	})
+}
