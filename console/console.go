@@ -18,7 +18,7 @@ import (
 // Source is what a console shows and breaks. A core.Engine is one.
 type Source interface {
 	Inspect(ctx context.Context, key string) (driver.LockInfo, error)
-	List(ctx context.Context, prefix string) iter.Seq2[driver.LockInfo, error]
+	ListAll(ctx context.Context, prefix string) iter.Seq2[driver.LockInfo, error]
 	ForceRelease(ctx context.Context, key, reason string, only ...driver.Holder) ([]driver.Holder, error)
 	Forget(ctx context.Context, key, reason string) (bool, error)
 	// ShowKey returns key as it may be shown: core.WithKeyFilter.

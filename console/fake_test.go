@@ -77,7 +77,7 @@ func (f *fake) Inspect(_ context.Context, key string) (driver.LockInfo, error) {
 	return f.now(key), f.err
 }
 
-func (f *fake) List(context.Context, string) iter.Seq2[driver.LockInfo, error] {
+func (f *fake) ListAll(context.Context, string) iter.Seq2[driver.LockInfo, error] {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	var infos []driver.LockInfo
@@ -218,8 +218,8 @@ type late struct {
 	calls atomic.Int64
 }
 
-func (l *late) List(ctx context.Context, prefix string) iter.Seq2[driver.LockInfo, error] {
-	all := l.fake.List(ctx, prefix)
+func (l *late) ListAll(ctx context.Context, prefix string) iter.Seq2[driver.LockInfo, error] {
+	all := l.fake.ListAll(ctx, prefix)
 	return func(yield func(driver.LockInfo, error) bool) {
 		time.Sleep(time.Duration(l.calls.Add(1)%5) * time.Millisecond)
 		all(yield)

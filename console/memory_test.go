@@ -37,7 +37,7 @@ func (m many) Inspect(_ context.Context, key string) (driver.LockInfo, error) {
 	return m.info(i), err
 }
 
-func (m many) List(context.Context, string) iter.Seq2[driver.LockInfo, error] {
+func (m many) ListAll(context.Context, string) iter.Seq2[driver.LockInfo, error] {
 	return func(yield func(driver.LockInfo, error) bool) {
 		for i := range m.n {
 			if !yield(m.info(i), nil) {

@@ -117,10 +117,10 @@ func (n *names) Inspect(ctx context.Context, name string) (driver.LockInfo, erro
 	return info, err
 }
 
-// List implements [Source].
-func (n *names) List(ctx context.Context, prefix string) iter.Seq2[driver.LockInfo, error] {
+// ListAll implements [Source].
+func (n *names) ListAll(ctx context.Context, prefix string) iter.Seq2[driver.LockInfo, error] {
 	return func(yield func(driver.LockInfo, error) bool) {
-		for info, err := range n.Source.List(ctx, prefix) {
+		for info, err := range n.Source.ListAll(ctx, prefix) {
 			if err == nil {
 				info.Key = n.of(info.Key)
 			}

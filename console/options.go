@@ -91,12 +91,14 @@ func WithHosts(names ...string) Option {
 		if len(names) == 0 {
 			return refuse("WithHosts", names, "at least one name")
 		}
+		var hosts []string
 		for _, name := range names {
 			if name == "" {
 				return refuse("WithHosts", names, "names that are not empty")
 			}
-			c.hosts = append(c.hosts, strings.ToLower(strings.Trim(name, "[]")))
+			hosts = append(hosts, strings.ToLower(strings.Trim(name, "[]")))
 		}
+		c.hosts = hosts
 		return nil
 	}
 }

@@ -154,7 +154,7 @@ func TestWhoMay(t *testing.T) {
 // A page of a stranger that has its name point to this server (DNS rebinding) gets nothing.
 func TestHosts(t *testing.T) {
 	t.Parallel()
-	c := open(t, newFake(), console.WithHosts("localhost", "127.0.0.1", "[::1]"))
+	c := open(t, newFake(), console.WithHosts("evil.example"), console.WithHosts("localhost", "127.0.0.1", "[::1]"))
 	for host, want := range map[string]int{
 		"localhost:8080": 200, "LOCALHOST": 200, "127.0.0.1:1": 200, "[::1]:80": 200, "[::1]": 200,
 		"evil.example": 421, "evil.example:80": 421, "localhost.evil.example": 421, "": 421, "127.0.0.1.evil.example:80": 421,

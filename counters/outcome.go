@@ -9,7 +9,7 @@ import (
 
 // outcomes has the words of package tracing for each kind of refusal.
 var outcomes = map[refusal.Kind]string{
-	refusal.Canceled: "canceled", refusal.DeadlineExceeded: "deadline", refusal.KeyInvalid: "error",
+	refusal.Canceled: "canceled", refusal.DeadlineExceeded: "deadline", refusal.KeyInvalid: "error", refusal.Forbidden: "error",
 	refusal.TooManyWaiters: "too_many_waiters", refusal.WaitTimeout: "wait_timeout", refusal.Held: "held",
 	refusal.LeaseLost: "lost", refusal.LostByClose: "lost", refusal.FingerprintMismatch: "mismatch", refusal.ResultNotKept: "error",
 	refusal.OutcomeUnknown: "unknown", refusal.RolledBack: "rolled_back", refusal.Unavailable: "unavailable", refusal.Closed: "closed",

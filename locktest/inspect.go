@@ -16,9 +16,9 @@ func (s *Store) Inspect(ctx context.Context, key string) (info driver.LockInfo, 
 }
 
 // List implements [driver.Inspector].
-func (s *Store) List(ctx context.Context, prefix, cursor string, limit int) (page []driver.LockInfo, next string, err error) {
+func (s *Store) List(ctx context.Context, q driver.Listing) (page []driver.LockInfo, next string, err error) {
 	err = s.exchange(ctx, "list", func() (err error) {
-		page, next, err = s.mem.List(ctx, prefix, cursor, limit)
+		page, next, err = s.mem.List(ctx, q)
 		return err
 	})
 	return page, next, err

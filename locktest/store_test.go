@@ -271,7 +271,7 @@ func TestInspection(t *testing.T) {
 			t.Errorf("%+v, %v", info, err)
 		}
 		keys := 0
-		for _, err := range kit.Engine.List(ctx, "") {
+		for _, err := range kit.Engine.ListAll(ctx, "") {
 			if keys++; err != nil {
 				t.Error(err)
 			}

@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/author"
 	"github.com/keyturn/keyturn/core/coverage"
 	"github.com/keyturn/keyturn/core/observe"
 	"github.com/keyturn/keyturn/tracing/semconv"
@@ -19,7 +20,7 @@ func TestSeriesBeginWhenSomebodyMeasures(t *testing.T) {
 		policy, err := core.NewPolicy(core.WithRule("deliver"), core.WithRunUnlocked())
 		s.want(err, nil)
 		s.meter.off = func(string) bool { return true }
-		_, err = s.eng.Declare(policy, coverage.Rule{Once: true, Skips: coverage.SkipHeld}, "k")
+		_, err = author.Declare(s.eng, author.Rule{Policy: policy, About: coverage.Rule{Once: true, Skips: coverage.SkipHeld}, Like: []string{"k"}})
 		s.want(err, nil)
 		s.want(s.eng.Do(s.ctx, key, s.work(0), policy), nil)
 		if len(s.meter.begun) > 0 {

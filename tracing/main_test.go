@@ -121,7 +121,7 @@ func newEngine(t testing.TB, store driver.Store, opts ...core.EngineOption) *cor
 
 func newLoggingEngine(t testing.TB, store driver.Store, log *slog.Logger, opts ...core.EngineOption) *core.Engine {
 	t.Helper()
-	eng, err := core.New(store, append(opts, core.WithLogger(log))...)
+	eng, err := core.New(store, append(opts, core.WithTTL(30*time.Second), core.WithLogger(log))...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,7 +21,7 @@ var (
 )
 
 // metrics are the instruments. An instrument that nobody collects is not used: before costly
-// work, the code asks Enabled.
+// work, the code asks [enabled].
 type metrics struct {
 	wait, hold, renewalLag, store                             metric.Float64Histogram
 	waiting, held, lingering, impaired                        metric.Int64UpDownCounter
@@ -78,15 +78,22 @@ func (m *metrics) create(meter metric.Meter) error {
 	return errors.Join(errs...)
 }
 
+// enabled reports whether anybody collects an instrument. The API can answer from 1.40 on; with an
+// older one, it counts as collected.
+func enabled(ctx context.Context, instrument any) bool {
+	asked, ok := instrument.(interface{ Enabled(context.Context) bool })
+	return !ok || asked.Enabled(ctx)
+}
+
 // countsAcquisitions reports whether anybody collects a metric that needs an acquisition's
 // state.
 func (m *metrics) countsAcquisitions(ctx context.Context) bool {
-	return m.wait.Enabled(ctx) || m.conflicts.Enabled(ctx) || m.waiting.Enabled(ctx) || m.handoffs.Enabled(ctx)
+	return enabled(ctx, m.wait) || enabled(ctx, m.conflicts) || enabled(ctx, m.waiting) || enabled(ctx, m.handoffs)
 }
 
 // countsHolds is the same for holds.
 func (m *metrics) countsHolds(ctx context.Context) bool {
-	return m.hold.Enabled(ctx) || m.held.Enabled(ctx) || m.losses.Enabled(ctx)
+	return enabled(ctx, m.hold) || enabled(ctx, m.held) || enabled(ctx, m.losses)
 }
 
 // of returns the measurement options for these labels. The first labels of a rule also begin
@@ -101,26 +108,26 @@ func (m *metrics) of(l labels) *measured {
 
 // add and record skip an instrument that nobody collects.
 func (m *metrics) add(ctx context.Context, c metric.Int64Counter, l labels) {
-	if c.Enabled(ctx) {
+	if enabled(ctx, c) {
 		c.Add(ctx, 1, m.of(l).add...)
 	}
 }
 
 // zero begins a series before there is anything to count.
 func (m *metrics) zero(c metric.Int64Counter, l labels) {
-	if ctx := context.Background(); c.Enabled(ctx) {
+	if ctx := context.Background(); enabled(ctx, c) {
 		c.Add(ctx, 0, m.of(l).add...)
 	}
 }
 
 func (m *metrics) change(ctx context.Context, c metric.Int64UpDownCounter, by int64, l labels) {
-	if c.Enabled(ctx) {
+	if enabled(ctx, c) {
 		c.Add(ctx, by, m.of(l).add...)
 	}
 }
 
 func (m *metrics) record(ctx context.Context, h metric.Float64Histogram, seconds float64, l labels) {
-	if h.Enabled(ctx) {
+	if enabled(ctx, h) {
 		h.Record(ctx, seconds, m.of(l).record...)
 	}
 }

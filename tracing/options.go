@@ -35,8 +35,6 @@ func newConfig(opts []Option) (config, error) {
 		meters: otel.GetMeterProvider(),
 
 		propagators: propagation.TraceContext{},
-
-		keys: keys{rawRules: make(map[string]bool)},
 	}
 	var errs []error
 	for _, o := range opts {
@@ -93,8 +91,7 @@ func WithPropagators(p propagation.TextMapPropagator) Option {
 }
 
 // WithAttributes adds attributes to every span and every measurement. Samplers see them.
-// Several of these options add up. A [semconv.StoreKey] among the attributes replaces the store's own
-// name, for example StoreKey.String("redis-sessions").
+// A [semconv.StoreKey] among the attributes replaces the store's own name, for example StoreKey.String("redis-sessions").
 func WithAttributes(attrs ...attribute.KeyValue) Option {
 	return func(c *config) error {
 		for _, a := range attrs {
@@ -102,7 +99,7 @@ func WithAttributes(attrs ...attribute.KeyValue) Option {
 				return &core.OptionError{Option: "WithAttributes", Value: a, Want: "attributes with a key and a value"}
 			}
 		}
-		c.attributes = append(c.attributes, slices.Clone(attrs)...)
+		c.attributes = slices.Clone(attrs)
 		return nil
 	}
 }
@@ -147,12 +144,10 @@ func WithRawKeys() Option {
 }
 
 // WithRawKeysFor shows the keys of the rules with these names (see [core.WithRule]), and hashes
-// all others. Several of these options add up.
+// all others. It replaces [WithRawKeys].
 func WithRawKeysFor(rules ...string) Option {
 	return func(c *config) error {
-		for _, r := range rules {
-			c.keys.rawRules[r] = true
-		}
+		c.keys.rawAll, c.keys.rawRules = false, slices.Clone(rules)
 		return nil
 	}
 }

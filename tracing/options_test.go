@@ -60,8 +60,8 @@ func TestOptionsAreChecked(t *testing.T) {
 func TestAttributesAreOnEverySpanFromItsStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t,
-			tracing.WithAttributes(semconv.StoreKey.String("sessions")),
-			tracing.WithAttributes(attribute.Int("shard", 3), semconv.OutcomeKey.String("nonsense")),
+			tracing.WithAttributes(semconv.StoreKey.String("the last option counts")),
+			tracing.WithAttributes(semconv.StoreKey.String("sessions"), attribute.Int("shard", 3), semconv.OutcomeKey.String("nonsense")),
 		)
 		starts := 0
 		s.rec.drop = func(name string, attrs []attribute.KeyValue) bool {

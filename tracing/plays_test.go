@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/author"
 	"github.com/keyturn/keyturn/core/coverage"
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/core/observe"
@@ -111,9 +112,9 @@ var successes = map[string]func(*scene){
 	"shadow": func(s *scene) {
 		policy, err := core.NewPolicy(core.WithRule(rule), core.WithShadow(), core.WithRunUnlocked())
 		s.want(err, nil)
-		_, err = s.eng.Declare(policy, coverage.Rule{}, key)
+		_, err = author.Declare(s.eng, author.Rule{Policy: policy, About: coverage.Rule{}, Like: []string{key}})
 		s.want(err, nil)
-		_, err = s.eng.Declare(policy, coverage.Rule{Once: true}, key)
+		_, err = author.Declare(s.eng, author.Rule{Policy: policy, About: coverage.Rule{Once: true}, Like: []string{key}})
 		s.want(err, nil)
 		var all sync.WaitGroup
 		do := func(d time.Duration, opts ...core.CallOption) {
@@ -192,7 +193,7 @@ var successes = map[string]func(*scene){
 		index, err := core.NewPolicy(core.WithRule("index"))
 		s.want(err, nil)
 		for _, why := range []coverage.SkipReason{coverage.SkipSuperseded, coverage.SkipHeld, "what user:status:42 did"} {
-			s.eng.Skipped(s.ctx, index, why)
+			author.Skipped(s.ctx, s.eng, index, why)
 		}
 	},
 	"set": func(s *scene) {

@@ -29,7 +29,7 @@ func (a *app) completeKeys(cmd *cobra.Command, args []string, toComplete string)
 	defer cancel()
 	var keys []cobra.Completion
 	_ = a.withEngine(ctx, func(eng *core.Engine) error { // without a store there is nothing to offer
-		for info, err := range eng.List(ctx, toComplete) {
+		for info, err := range eng.ListAll(ctx, toComplete) {
 			if err != nil || len(keys) == mostCompletions {
 				break
 			}

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/author"
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/lockjson"
 )
@@ -35,7 +36,7 @@ The status is 1 if there is a risk.`,
 
 // examine looks at what all stores have in common, then has the store look at its own.
 func (a *app) examine(ctx context.Context, eng *core.Engine) []driver.Finding {
-	about := eng.Describe()
+	about := author.Describe(eng)
 	all := []driver.Finding{
 		{About: "store", Found: a.storeName(about)},
 		{About: "capabilities", Found: capabilities(about)},
@@ -152,7 +153,7 @@ func tryLooking(ctx context.Context, eng *core.Engine) driver.Finding {
 func adviceFor(err error) string {
 	switch statusOf(err) {
 	case statusForbidden:
-		return "see Permissions in docs/operations.md and docs/cli.md"
+		return "see the permissions in docs/cli.md, and in the page of the store: docs/operations*.md"
 	case statusUnavailable:
 		return "check the address, the network, and whether the server runs"
 	}

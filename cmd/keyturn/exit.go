@@ -81,7 +81,7 @@ func statusOf(err error) int {
 // etcd and ZooKeeper.
 var refusals = []string{
 	"NOPERM", "can't run this command", "NOAUTH", "WRONGPASS", "SQLSTATE 42501", "SQLSTATE 28", "Error 1142", "Error 1044", "Error 1045", "readonly database",
-	"permission denied", "not authenticated", "authentication failed",
+	"permission denied", "not authenticated", "authentication failed", "user name is empty",
 }
 
 // isForbidden reports whether the store's server has refused the account. The servers have nothing in

@@ -5,9 +5,10 @@ go 1.25.0
 require (
 	github.com/go-sql-driver/mysql v1.9.3
 	github.com/jackc/pgx/v5 v5.9.2
-	github.com/keyturn/keyturn v0.0.0
-	github.com/keyturn/keyturn/store/etcdstore v0.0.0
-	github.com/keyturn/keyturn/store/zkstore v0.0.0
+	github.com/keyturn/keyturn v0.0.0-20261124014439-3f3f4d8a14b7
+	github.com/keyturn/keyturn/pgx v0.0.0-20261124014439-3f3f4d8a14b7
+	github.com/keyturn/keyturn/store/etcdstore v0.0.0-20261124014439-3f3f4d8a14b7
+	github.com/keyturn/keyturn/store/zkstore v0.0.0-20261124014439-3f3f4d8a14b7
 	github.com/mattn/go-runewidth v0.0.16
 	github.com/redis/go-redis/v9 v9.14.1
 	github.com/spf13/cobra v1.10.2
@@ -15,6 +16,13 @@ require (
 	golang.org/x/sys v0.47.0
 	golang.org/x/term v0.45.0
 	modernc.org/sqlite v1.59.0
+)
+
+require (
+	github.com/klauspost/compress v1.18.2 // indirect
+	github.com/nats-io/nats.go v1.47.0 // indirect
+	github.com/nats-io/nkeys v0.4.12 // indirect
+	github.com/nats-io/nuid v1.0.1 // indirect
 )
 
 require (
@@ -32,6 +40,7 @@ require (
 	github.com/jackc/pgpassfile v1.0.0 // indirect
 	github.com/jackc/pgservicefile v0.0.0-20240606120523-5a60cdf6a761 // indirect
 	github.com/jackc/puddle/v2 v2.2.2 // indirect
+	github.com/keyturn/keyturn/store/natsstore v0.0.0-20261124014439-3f3f4d8a14b7
 	github.com/mattn/go-isatty v0.0.24 // indirect
 	github.com/ncruces/go-strftime v1.0.0 // indirect
 	github.com/remyoudompheng/bigfft v0.0.0-20230129092748-24d4a6f8daec // indirect
@@ -49,7 +58,7 @@ require (
 	google.golang.org/genproto/googleapis/api v0.0.0-20251202230838-ff82c1b0f217 // indirect
 	google.golang.org/genproto/googleapis/rpc v0.0.0-20251202230838-ff82c1b0f217 // indirect
 	google.golang.org/grpc v1.79.3 // indirect
-	google.golang.org/protobuf v1.36.11 // indirect
+	google.golang.org/protobuf v1.36.10 // indirect
 	modernc.org/libc v1.75.7 // indirect
 	modernc.org/mathutil v1.7.1 // indirect
 	modernc.org/memory v1.12.1 // indirect
@@ -57,6 +66,9 @@ require (
 
 replace (
 	github.com/keyturn/keyturn => ../../
+	github.com/keyturn/keyturn/pgx => ../../pgx
 	github.com/keyturn/keyturn/store/etcdstore => ../../store/etcdstore
 	github.com/keyturn/keyturn/store/zkstore => ../../store/zkstore
 )
+
+replace github.com/keyturn/keyturn/store/natsstore => ../../store/natsstore

@@ -17,7 +17,8 @@ import (
 
 // filter says which keys ls shows.
 type filter struct {
-	// Any of those that are set. None: held or waited for, because there may be a record of each message of a day.
+	// Any of those that are set. None: held or waited for. Without records the store is not asked for those, because
+	// there may be one of each message of a day.
 	held, waiting, records bool
 	longerThan             time.Duration
 	rule, host             string
@@ -34,7 +35,11 @@ func (a *app) listCommand() *cobra.Command {
 				return usage("--longer-than %v: want 0 or more", f.longerThan)
 			}
 			return a.withEngine(cmd.Context(), func(eng *core.Engine) error {
-				return a.list(f.of(eng.List(cmd.Context(), strings.Join(args, ""))))
+				list := eng.List
+				if f.records {
+					list = eng.ListAll
+				}
+				return a.list(f.of(list(cmd.Context(), strings.Join(args, ""))))
 			})
 		},
 		ValidArgsFunction: a.completeKeys,

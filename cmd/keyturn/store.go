@@ -17,7 +17,9 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
+	_ "github.com/keyturn/keyturn/pgx/pgwake"       // messages of PostgreSQL
 	_ "github.com/keyturn/keyturn/store/etcdstore"  // etcd
+	_ "github.com/keyturn/keyturn/store/natsstore"  // nats
 	_ "github.com/keyturn/keyturn/store/redisstore" // redis and its kin
 	_ "github.com/keyturn/keyturn/store/redlock"    // redlock
 	_ "github.com/keyturn/keyturn/store/sqlstore"   // postgres, mysql, sqlite

@@ -107,14 +107,16 @@ func (a *app) rest(ctx context.Context, d time.Duration) error {
 
 // look returns the keys that are held or waited for, and with records those on record, too.
 func look(ctx context.Context, eng *core.Engine, prefix string, records bool) (map[string]driver.LockInfo, error) {
+	list := eng.List
+	if records {
+		list = eng.ListAll
+	}
 	all := make(map[string]driver.LockInfo)
-	for info, err := range eng.List(ctx, prefix) {
+	for info, err := range list(ctx, prefix) {
 		if err != nil {
 			return nil, err
 		}
-		if records || len(info.Holders)+len(info.Waiters) > 0 {
-			all[info.Key] = info
-		}
+		all[info.Key] = info
 	}
 	return all, nil
 }

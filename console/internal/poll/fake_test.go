@@ -87,7 +87,7 @@ func (f *fake) Inspect(_ context.Context, key string) (driver.LockInfo, error) {
 	return f.info(key)
 }
 
-func (f *fake) List(_ context.Context, _ string) iter.Seq2[driver.LockInfo, error] {
+func (f *fake) ListAll(_ context.Context, _ string) iter.Seq2[driver.LockInfo, error] {
 	return func(yield func(driver.LockInfo, error) bool) {
 		f.mu.Lock()
 		silent := f.silent

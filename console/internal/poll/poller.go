@@ -14,7 +14,7 @@ import (
 // Source is what a poller asks. An engine is one.
 type Source interface {
 	Inspect(ctx context.Context, key string) (driver.LockInfo, error)
-	List(ctx context.Context, prefix string) iter.Seq2[driver.LockInfo, error]
+	ListAll(ctx context.Context, prefix string) iter.Seq2[driver.LockInfo, error]
 }
 
 const (
@@ -111,7 +111,7 @@ func (p *Poller) run() {
 		began := time.Now()
 		var failed error
 		silence.Reset(patience)
-		for info, err := range p.src.List(p.ctx, "") {
+		for info, err := range p.src.ListAll(p.ctx, "") {
 			if err != nil {
 				failed = err
 				break
