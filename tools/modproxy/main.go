@@ -1,8 +1,10 @@
 // Command modproxy writes modules of a work tree to a directory that the go command can
 // use as a module proxy, as if each of them had been tagged with a version:
 //
-//	modproxy -version v0.1.0 -out /tmp/proxy . store/redisstore
-//	GOPROXY=file:///tmp/proxy,... go get github.com/keyturn/keyturn/store/redisstore@v0.1.0
+//	modproxy -version v0.1.0 -out /tmp/proxy . store/etcdstore
+//	GOPROXY=file:///tmp/proxy,... go get github.com/keyturn/keyturn/store/etcdstore@v0.1.0
+//
+// With -branch main the version is that of a branch, and no tag: "go get ...@main" finds it.
 //
 // So a release can be tried out, by programs outside of the tree, before it is made. What
 // goes into a module's archive, and what does not, is decided by the package with which
@@ -25,10 +27,11 @@ import (
 
 func main() {
 	version := flag.String("version", "", "version of every module, such as v0.1.0")
+	branch := flag.String("branch", "", "the branch that the version is of, instead of a tag")
 	out := flag.String("out", "", "directory of the proxy")
 	flag.Parse()
 	for _, dir := range flag.Args() {
-		if err := publish(dir, *version, *out); err != nil {
+		if err := publish(dir, *version, *branch, *out); err != nil {
 			fmt.Fprintf(os.Stderr, "modproxy: %s: %v\n", dir, err)
 			os.Exit(1)
 		}
@@ -37,7 +40,7 @@ func main() {
 
 // publish adds the module in dir. The files and their names are those of
 // https://go.dev/ref/mod#goproxy-protocol.
-func publish(dir, version, out string) error {
+func publish(dir, version, branch, out string) error {
 	mod, err := os.ReadFile(filepath.Join(dir, "go.mod"))
 	if err != nil {
 		return err
@@ -61,11 +64,16 @@ func publish(dir, version, out string) error {
 	if err := os.MkdirAll(at, 0o755); err != nil {
 		return err
 	}
-	for name, data := range map[string][]byte{
-		"list":            []byte(version + "\n"),
+	files := map[string][]byte{
 		version + ".info": info,
 		version + ".mod":  mod,
-	} {
+	}
+	if branch == "" {
+		files["list"] = []byte(version + "\n")
+	} else {
+		files["list"], files["../@latest"], files[branch+".info"] = nil, info, info
+	}
+	for name, data := range files {
 		if err := os.WriteFile(filepath.Join(at, name), data, 0o644); err != nil {
 			return err
 		}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"archive/zip"
+	"bytes"
 	"os"
 	"path/filepath"
 	"slices"
@@ -28,12 +29,15 @@ func TestPublish(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := publish(tree, "v0.1.0", out); err != nil {
+	if err := publish(tree, "v0.1.0", "", out); err != nil {
 		t.Fatal(err)
 	}
 	at := filepath.Join(out, "example.com", "!big", "@v")
 	if mod, err := os.ReadFile(filepath.Join(at, "v0.1.0.mod")); err != nil || string(mod) != "module example.com/Big\n" {
 		t.Errorf("%q, %v", mod, err)
+	}
+	if list, err := os.ReadFile(filepath.Join(at, "list")); err != nil || string(list) != "v0.1.0\n" {
+		t.Errorf("the tags are %q, %v", list, err)
 	}
 	archive, err := zip.OpenReader(filepath.Join(at, "v0.1.0.zip"))
 	if err != nil {
@@ -49,7 +53,24 @@ func TestPublish(t *testing.T) {
 	if want := []string{in + "a.go", in + "go.mod", in + "sub/b.go", in + "testdata/d.golden"}; !slices.Equal(files, want) {
 		t.Errorf("%q, want %q", files, want)
 	}
-	if err := publish(tree, "1.0", out); err == nil {
+	if err := publish(tree, "1.0", "", out); err == nil {
 		t.Error("1.0 is not a version")
+	}
+}
+
+// A version of a branch is what the branch, and "latest" without a tag, stand for. It is no tag.
+func TestPublishBranch(t *testing.T) {
+	tree, out := t.TempDir(), t.TempDir()
+	if err := os.WriteFile(filepath.Join(tree, "go.mod"), []byte("module example.com/a\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := publish(tree, "v0.2.0-main", "main", out); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"@v/main.info", "@latest", "@v/list"} {
+		data, err := os.ReadFile(filepath.Join(out, "example.com/a", name))
+		if tagged := name == "@v/list"; err != nil || bytes.Contains(data, []byte("v0.2.0-main")) == tagged {
+			t.Errorf("%s: %q, %v", name, data, err)
+		}
 	}
 }

@@ -11,6 +11,10 @@
 // directory of its go.mod. The files of every root given may import each other and
 // google/protobuf/*.
 //
+// It is neither protoc nor buf. protoc is C++: "go install" cannot pin it, so contributors would need the
+// version of some distribution. buf is Go, but requires 119 modules, for the compiler in protocompile,
+// which protogen calls itself.
+//
 // With -check nothing is written. The command fails if a generated file differs from what would
 // be written.
 package main
