@@ -5,10 +5,10 @@ go 1.25.0
 require (
 	github.com/go-sql-driver/mysql v1.9.3
 	github.com/jackc/pgx/v5 v5.9.2
-	github.com/keyturn/keyturn v0.0.0-20261124014439-3f3f4d8a14b7
-	github.com/keyturn/keyturn/pgx v0.0.0-20261124014439-3f3f4d8a14b7
-	github.com/keyturn/keyturn/store/etcdstore v0.0.0-20261124014439-3f3f4d8a14b7
-	github.com/keyturn/keyturn/store/zkstore v0.0.0-20261124014439-3f3f4d8a14b7
+	github.com/keyturn/keyturn v0.0.0-20261126223632-325d75756d6c
+	github.com/keyturn/keyturn/pgx v0.0.0-20261126223632-325d75756d6c
+	github.com/keyturn/keyturn/store/etcdstore v0.0.0-20261126223632-325d75756d6c
+	github.com/keyturn/keyturn/store/zkstore v0.0.0-20261126223632-325d75756d6c
 	github.com/mattn/go-runewidth v0.0.16
 	github.com/redis/go-redis/v9 v9.14.1
 	github.com/spf13/cobra v1.10.2
@@ -40,7 +40,7 @@ require (
 	github.com/jackc/pgpassfile v1.0.0 // indirect
 	github.com/jackc/pgservicefile v0.0.0-20240606120523-5a60cdf6a761 // indirect
 	github.com/jackc/puddle/v2 v2.2.2 // indirect
-	github.com/keyturn/keyturn/store/natsstore v0.0.0-20261124014439-3f3f4d8a14b7
+	github.com/keyturn/keyturn/store/natsstore v0.0.0-20261126223632-325d75756d6c
 	github.com/mattn/go-isatty v0.0.24 // indirect
 	github.com/ncruces/go-strftime v1.0.0 // indirect
 	github.com/remyoudompheng/bigfft v0.0.0-20230129092748-24d4a6f8daec // indirect

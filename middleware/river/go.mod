@@ -3,7 +3,7 @@ module github.com/keyturn/keyturn/middleware/river
 go 1.25.0
 
 require (
-	github.com/keyturn/keyturn v0.0.0-20261124014439-3f3f4d8a14b7
+	github.com/keyturn/keyturn v0.0.0-20261126223632-325d75756d6c
 	github.com/riverqueue/river/rivertype v0.40.0
 	go.uber.org/goleak v1.3.0
 )

@@ -3,7 +3,7 @@ module github.com/keyturn/keyturn/store/natsstore
 go 1.25.0
 
 require (
-	github.com/keyturn/keyturn v0.0.0-20261124014439-3f3f4d8a14b7
+	github.com/keyturn/keyturn v0.0.0-20261126223632-325d75756d6c
 	github.com/nats-io/nats.go v1.47.0
 	github.com/nats-io/nuid v1.0.1
 )

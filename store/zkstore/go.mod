@@ -4,7 +4,7 @@ go 1.25.0
 
 require (
 	github.com/go-zookeeper/zk v1.0.4
-	github.com/keyturn/keyturn v0.0.0-20261124014439-3f3f4d8a14b7
+	github.com/keyturn/keyturn v0.0.0-20261126223632-325d75756d6c
 	go.uber.org/goleak v1.3.0
 )
 
