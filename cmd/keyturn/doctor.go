@@ -22,7 +22,7 @@ func (a *app) doctorCommand() *cobra.Command {
 		Use:   "doctor",
 		Short: "Check the store: reachable, permitted, settings that may cost locks",
 		Long: `Check the store: whether it answers and how fast, what the account may do, what the store can do, how far its clock
-is from this machine's, and each setting that docs/operations.md warns of. It takes and releases locks on keys of its own.
+is from this machine's, and each setting that the store's page, docs/operations*.md, warns of. It takes and releases locks on keys of its own.
 
 The status is 1 if there is a risk.`,
 		Args: cobra.NoArgs,
@@ -157,7 +157,7 @@ func adviceFor(err error) string {
 	case statusUnavailable:
 		return "check the address, the network, and whether the server runs"
 	}
-	return "see docs/operations.md"
+	return "see the page of the store: docs/operations*.md"
 }
 
 // finding is the JSON of a finding.

@@ -23,7 +23,7 @@ func (a *app) runCommand() *cobra.Command {
 		Long: `Run a program while it holds the keys, all of them or none.
 
 The program and its process group are dead before somebody else can have a key: if the lease runs out, it gets
-SIGTERM one --grace before the end and SIGKILL at the end. The key is released when the program and its group
+--signal (SIGTERM), and SIGKILL one --grace later, shortly before the end. The key is released when the program and its group
 are gone. It finds KEYTURN_KEY, KEYTURN_TOKEN (the fencing token), KEYTURN_OWNER and KEYTURN_LEASES. A run of a key
 within a run of the same key does not wait for itself.
 

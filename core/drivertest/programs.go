@@ -34,8 +34,11 @@ func randomPrograms(s *scene) {
 	stores := []driver.Store{s.open(), s.open()}
 	began := time.Now()
 	least := max(leastPrograms, s.programs)
-	if s.OneByOne && testing.Short() {
-		least = 1
+	if s.OneByOne { // each takes a minute of a processor under the race detector
+		least = 2
+		if testing.Short() {
+			least = 1
+		}
 	}
 	next := uint64(1)
 	if s.Apart != nil && !s.OneByOne { // nearly all that they do is to wait, as the tests do

@@ -48,7 +48,7 @@ func harness(t testing.TB) drivertest.Harness {
 		return p.(*servertest.Proxy)
 	}
 	return drivertest.Harness{
-		TTL: time.Second, Late: 3 * time.Second, OneByOne: true,
+		TTL: time.Second, Late: 5 * time.Second, OneByOne: true,
 		New: func(t testing.TB) driver.Store {
 			p := servertest.NewProxy(t, addr.String())
 			s := open(t, connect(t, p.Addr()), natsstore.WithWaiterLease(stays))

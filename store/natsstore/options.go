@@ -11,7 +11,7 @@ import (
 	"github.com/keyturn/keyturn/core/driver"
 )
 
-// Option changes a default of [New]. The order of options does not matter.
+// Option changes a default of [New]. Of two options about one matter the last counts.
 type Option func(*config) error
 
 type config struct {

@@ -9,7 +9,7 @@ import (
 	"github.com/keyturn/keyturn/core/driver"
 )
 
-// Option changes a default of [New]. The order of options does not matter.
+// Option changes a default of [New]. Of two options about one matter the last counts.
 type Option func(*config) error
 
 type config struct {
@@ -111,7 +111,7 @@ func WithWaker(w Waker) Option {
 }
 
 // WithLogger sets where the store logs warnings about settings of the server that may cost
-// leases (docs/operations.md). Default slog.Default().
+// leases (docs/operations-sql.md). Default slog.Default().
 func WithLogger(l *slog.Logger) Option {
 	return func(c *config) error {
 		c.log = l
