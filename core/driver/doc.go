@@ -31,8 +31,8 @@
 // Store.Describe returns one struct with all that is optional: the store's name, its modes,
 // sets, records and inspection, and the functions that only some stores have (Partition,
 // Identity, OnImpaired, OnWanted). The zero value supports exclusive claims, one at a time.
-// memstore and redisstore support everything. A claim that the store does not support gets an
-// error that matches errors.ErrUnsupported, before any I/O. For a rule, the constructor of the
+// Most stores support everything; redlock supports exclusive claims only. A claim that the store
+// does not support gets an error that matches errors.ErrUnsupported, before any I/O. For a rule, the constructor of the
 // middleware returns it.
 //
 // Optional interfaces would be the usual way in Go. But a wrapper that embeds a Store, to
