@@ -28,6 +28,7 @@ type Settings struct {
 	Key        func(Exchange) string // replaces the template
 	Keys       func(Exchange) ([]string, error)
 	Precheck   func(Exchange) error // refuses a request before it asks for the lock, and before a replay
+	Skip       func(Exchange) bool  // for a rule that is joined: returns true for requests that do without it
 	Options    []core.CallOption
 	BodyLimit  int64 // in bytes; 0: one of the defaults
 	StreamBody bool  // the handler reads the body from the client
@@ -56,6 +57,9 @@ func Once(s Settings, m Memory) (*Rule, error) { return s.compile("Once", &m) }
 
 func (s Settings) compile(kind string, m *Memory) (*Rule, error) {
 	spec := rule.Spec[*request]{Name: cmp.Or(s.Name, "lockhttp."+kind), Template: s.Template, Once: m != nil, Options: s.Options}
+	if s.Skip != nil {
+		spec.Skip = func(r *request) bool { return s.Skip(r) }
+	}
 	var errs []error
 	switch {
 	case (s.Key != nil || s.Keys != nil) && s.Template != "", s.Key != nil && s.Keys != nil:

@@ -25,7 +25,7 @@ func (l *Locks) Coverage(types ...string) []coverage.Target {
 	for i, typename := range types {
 		all[i].Name = typename
 		if r := l.find(typename); r != nil {
-			all[i].Rules = []coverage.Rule{r.Info()}
+			all[i].Rules = r.Infos()
 		}
 	}
 	return all

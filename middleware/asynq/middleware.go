@@ -40,7 +40,7 @@ type process struct {
 // that is wrong:
 //
 //   - the engine, a pattern or a key function is missing;
-//   - two rules have the same pattern;
+//   - rules of one pattern make no set (see [Serialize]);
 //   - a template does not parse or names an unknown source;
 //   - an option is out of range (core.ErrInvalidOption);
 //   - the engine's store does not support a rule (errors.ErrUnsupported): [*] takes several
@@ -53,18 +53,16 @@ func New(eng *core.Engine, rules ...Rule) (*Locks, error) {
 	if eng == nil && len(rules) == 0 {
 		errs = append(errs, &core.OptionError{Option: "lockasynq.New", Value: nil, Want: "an engine"})
 	}
-	seen := make(map[string]bool)
+	seen := make(map[string]*checked)
 	for _, r := range rules {
-		if seen[r.pattern] {
-			errs = append(errs, fmt.Errorf("rule for %q: there is already one", r.pattern))
-		}
-		seen[r.pattern] = true
 		compiled, err := r.compile(eng)
-		if err != nil {
-			errs = append(errs, err)
-			continue
+		if before := seen[r.pattern]; before != nil && err == nil {
+			err = before.join(compiled)
+		} else if err == nil {
+			seen[r.pattern] = compiled
+			l.rules = append(l.rules, compiled)
 		}
-		l.rules = append(l.rules, compiled)
+		errs = append(errs, err)
 	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, fmt.Errorf("lockasynq: %w", err)

@@ -32,6 +32,7 @@ type Rule struct {
 	conflict Conflict
 	payload  reflect.Type // the type of payloads; nil: unknown
 	opts     []core.CallOption
+	skip     func(context.Context, *asynq.Task) bool
 
 	versioned   bool // KeepLatestBy or KeepLatestFunc was called
 	version     string
@@ -58,12 +59,24 @@ type checked struct {
 // task type, or the beginning of several. The package comment lists the placeholders of
 // template.
 //
+// Several rules of one pattern, such as one of the group and one of the user, are one set: all or none,
+// in one order. Each has its mode. The other options of the set, and what becomes of a task, are those of
+// the first rule, and the others must not have any. A rule of Once, or one that keeps the latest or is
+// unique until started, is the only one of its pattern.
+//
 // opts are the rule's policy. Without an option about waiting, the wait is [DefaultMaxWait].
 // [Rule.OnConflict] says what happens to a task that did not get its key by then. With
 // core.WithShared or core.WithPermits, tasks share the key. With core.WithHierarchy, a "/" in
 // the template separates levels, as in "group:{payload.group}/member:{payload.member}".
 func Serialize(pattern, template string, opts ...core.CallOption) Rule {
 	return Rule{pattern: pattern, template: template, opts: opts}
+}
+
+// SkipIf returns the rule with a function that returns true for tasks that run without it. Coverage then
+// calls the rule partial. It is called from many goroutines.
+func (r Rule) SkipIf(skip func(context.Context, *asynq.Task) bool) Rule {
+	r.skip = skip
+	return r
 }
 
 // SerializeFor is [Serialize] for payloads that are a T in JSON. [New] checks the template
@@ -147,7 +160,12 @@ func (r Rule) compile(eng *core.Engine) (*checked, error) {
 	if err != nil {
 		errs = append(errs, fmt.Errorf("rule for %q: %w", r.pattern, err))
 	}
+	var skip func(*request) bool
+	if r.skip != nil {
+		skip = func(req *request) bool { return r.skip(req.ctx, req.task) }
+	}
 	compiled, err := rule.Compile(eng, rule.Spec[*request]{
+		Skip:     skip,
 		Name:     r.pattern,
 		Template: r.template,
 		Key:      r.key,
@@ -166,6 +184,16 @@ func (r Rule) compile(eng *core.Engine) (*checked, error) {
 		c.every = *r.every
 	}
 	return c, errors.Join(append(errs, err)...)
+}
+
+// join makes c the set of c and other, which have the same pattern.
+func (c *checked) join(other *checked) (err error) {
+	alone := func(o *checked) bool { return o.versionOf != nil || o.untilStarted }
+	if alone(c) || alone(other) || other.conflict != Reschedule || other.every != 0 {
+		return fmt.Errorf("rule for %q: several rules are one set: want OnConflict and RescheduleEvery of the first of them only, and no KeepLatestBy or UniqueUntilStarted", c.Name)
+	}
+	c.checkedRule, err = rule.Join(c.checkedRule, other.checkedRule)
+	return err
 }
 
 // skips says why tasks may be dropped.
@@ -191,6 +219,8 @@ func (r Rule) canRemember(c *checkedRule) error {
 		want = "a rule of Serialize's"
 	case strings.Contains(r.template, "[*]"), r.keys != nil:
 		want = "a rule with one key"
+	case r.skip != nil: // such a task would have no key
+		want = "a rule without SkipIf"
 	case info.Mode != driver.ModeExclusive:
 		want = "a rule that takes its key exclusively"
 	case info.RunUnlocked:

@@ -30,6 +30,9 @@ func (l *Locks) TaskID(ctx context.Context, task *asynq.Task) (asynq.Option, err
 		return nil, fmt.Errorf("lockasynq: TaskID: no rule says that tasks of type %q are processed once, or unique until started", task.Type())
 	}
 	keys, err := r.Keys(newRequest(ctx, task))
+	if keys.Skipped() {
+		return nil, fmt.Errorf("lockasynq: TaskID: rule for %q skips this task, so it has no id", r.Name)
+	}
 	id := r.Name + "/" + keys.First
 	if err == nil && r.untilStarted {
 		id, err = r.waitingID(ctx, keys.First)

@@ -18,7 +18,7 @@ import (
 // Without routes it lists the rules themselves, each under its route, in the order of New.
 func (l *Locks) Coverage(routes ...string) []coverage.Target {
 	if len(routes) == 0 {
-		for _, g := range l.guards {
+		for _, g := range l.all {
 			if !slices.Contains(routes, g.route) {
 				routes = append(routes, g.route)
 			}
@@ -27,7 +27,7 @@ func (l *Locks) Coverage(routes ...string) []coverage.Target {
 	all := make([]coverage.Target, len(routes))
 	for i, route := range routes {
 		all[i].Name = route
-		for _, g := range l.guards {
+		for _, g := range l.all {
 			if info, covers := g.on(route); covers {
 				all[i].Rules = append(all[i].Rules, info)
 			}
@@ -60,7 +60,7 @@ func (g *guard) on(route string) (info coverage.Rule, covers bool) {
 // rule with [Rule.SkipIf], which may skip those requests.
 func (l *Locks) Check(routes ...string) error {
 	var errs []error
-	for _, g := range l.guards {
+	for _, g := range l.all {
 		if !slices.ContainsFunc(routes, func(route string) bool { _, covers := g.on(route); return covers }) {
 			errs = append(errs, fmt.Errorf("rule for %q: there is no such route", g.route))
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/keyturn/keyturn/core"
@@ -20,7 +21,8 @@ type Locks struct {
 
 // rules are what all Locks over the same rules share.
 type rules struct {
-	guards []*guard            // in the order of New
+	all    []*guard            // one per rule, in the order of New, for reports
+	guards []*guard            // in the same order, one per set, for requests
 	paths  map[string][]*guard // those that cover a path, in the same order
 	rest   []*guard            // those that cover every other path
 }
@@ -30,6 +32,7 @@ type guard struct {
 	rule                *httprule.Rule
 	route, method, path string                   // method "": all; path "*": all
 	skip                func(*http.Request) bool // nil: none
+	inSet               bool                     // it serves several rules
 }
 
 // New checks every rule and makes Locks of them. It does no I/O. The error joins everything that is
@@ -37,6 +40,7 @@ type guard struct {
 //
 //   - the engine, a route or a key function is missing;
 //   - a template does not parse or names an unknown source;
+//   - rules of one route make no set (see [Serialize]);
 //   - an option is out of range (core.ErrInvalidOption);
 //   - the engine's store does not support a rule (errors.ErrUnsupported).
 //
@@ -47,10 +51,20 @@ func New(eng *core.Engine, all ...Rule) (*Locks, error) {
 	if eng == nil && len(all) == 0 {
 		errs = append(errs, &core.OptionError{Option: "lockhttp.New", Value: nil, Want: "an engine"})
 	}
+	sets := make(map[string]int) // by route: how many rules of Serialize it has
 	for _, r := range all {
-		g, err := r.compile(eng)
+		if r.kind == serialize {
+			sets[r.route]++
+		}
+	}
+	for _, r := range all {
+		inSet := r.kind == serialize && sets[r.route] > 1
+		g, err := r.compile(eng, inSet)
+		l.all = append(l.all, g)
+		if err == nil {
+			err = l.add(g, inSet)
+		}
 		errs = append(errs, err)
-		l.guards = append(l.guards, g)
 	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, fmt.Errorf("lockhttp: %w", err)
@@ -65,6 +79,25 @@ func New(eng *core.Engine, all ...Rule) (*Locks, error) {
 	}
 	l.rest = l.covering(everything)
 	return l, nil
+}
+
+// add adds a guard, or joins it with that of its set.
+func (l *rules) add(g *guard, inSet bool) (err error) {
+	first := slices.IndexFunc(l.guards, func(o *guard) bool { return o.inSet && o.route == g.route })
+	switch {
+	case !inSet:
+		l.guards = append(l.guards, g)
+	case first < 0:
+		served := *g
+		served.inSet, served.skip = true, nil // each rule of a set skips for itself
+		l.guards = append(l.guards, &served)
+	default:
+		joint := l.guards[first]
+		if joint.rule, err = joint.rule.Join(g.rule); err != nil {
+			return fmt.Errorf("route %q: %w", g.route, err)
+		}
+	}
+	return nil
 }
 
 // everything is the route of a rule that covers all requests.
@@ -89,8 +122,8 @@ func split(route string) (method, path string) {
 	return method, strings.TrimLeft(path, " \t")
 }
 
-// compile checks r and binds it to the engine.
-func (r Rule) compile(eng *core.Engine) (*guard, error) {
+// compile checks r and binds it to the engine. A rule of a set skips requests within it.
+func (r Rule) compile(eng *core.Engine, inSet bool) (*guard, error) {
 	g := &guard{route: r.route, skip: r.skip}
 	g.method, g.path = split(r.route)
 	var errs []error
@@ -104,6 +137,17 @@ func (r Rule) compile(eng *core.Engine) (*guard, error) {
 		errs = append(errs, errors.New("Header and Optional are for rules of Idempotency"))
 	}
 	s := r.settings
+	if skip, check := r.skip, s.Precheck; inSet && skip != nil {
+		s.Skip = func(x httprule.Exchange) bool { return skip(x.Request()) }
+		if check != nil {
+			s.Precheck = func(x httprule.Exchange) error {
+				if s.Skip(x) {
+					return nil
+				}
+				return check(x)
+			}
+		}
+	}
 	if s.Engine = eng; g.path != everything {
 		s.Name = r.route
 	}

@@ -34,7 +34,10 @@ const (
 // method it covers all of them. "*" covers every request that reaches the middleware. template makes
 // the key: "user:status:{path.id}". The package's documentation lists the placeholders.
 //
-// Several rules may cover a request. The first of them is the outermost.
+// Several rules of one route, such as one of the group and one of the user, are one set: all or none, in
+// one order, so that requests do not deadlock. Each has its mode. The other options of the set are those
+// of the first rule, and the others must not have any. Rules of Once, and those of other routes that
+// cover a request ("*"), are around it or within it: the first of them is the outermost.
 //
 // opts are the rule's policy, such as core.WithMaxWait, core.WithFailFast, core.WithTTL,
 // core.WithMaxHold and core.WithRunUnlocked. For everything else the engine's settings count.
@@ -143,7 +146,7 @@ func (r Rule) Precheck(check func(*http.Request) error) Rule {
 }
 
 // SkipIf returns the rule with a function that returns true for requests that pass without it. Coverage
-// then calls the rule partial.
+// then calls the rule partial. It may be asked twice about a request.
 func (r Rule) SkipIf(skip func(*http.Request) bool) Rule {
 	r.skip = skip
 	return r

@@ -1,0 +1,33 @@
+package httprule
+
+import "github.com/keyturn/keyturn/internal/rule"
+
+// Join makes one rule of two of [Serialize] that cover the same requests: their keys are one set, see
+// [rule.Join]. A body has to satisfy both limits, and streams to the handler only if both say so. The two
+// describe themselves to reports (Covers, Problem); the joint rule does not.
+func (r *Rule) Join(other *Rule) (*Rule, error) {
+	joint := &Rule{
+		bodyLimit:  min(r.bodyLimit, other.bodyLimit),
+		streamBody: r.streamBody && other.streamBody,
+		precheck:   both(r.precheck, other.precheck),
+	}
+	var err error
+	joint.rule, err = rule.Join(r.rule, other.rule)
+	return joint, err
+}
+
+// both asks two prechecks; nil: none.
+func both(first, second func(Exchange) error) func(Exchange) error {
+	if first == nil || second == nil {
+		if first == nil {
+			return second
+		}
+		return first
+	}
+	return func(x Exchange) error {
+		if err := first(x); err != nil {
+			return err
+		}
+		return second(x)
+	}
+}
