@@ -8,6 +8,7 @@ require (
 	github.com/keyturn/keyturn v0.0.0-20261126223632-325d75756d6c
 	github.com/keyturn/keyturn/pgx v0.0.0-20261126223632-325d75756d6c
 	github.com/keyturn/keyturn/store/etcdstore v0.0.0-20261126223632-325d75756d6c
+	github.com/keyturn/keyturn/store/natsstore v0.0.0-20261126223632-325d75756d6c
 	github.com/keyturn/keyturn/store/zkstore v0.0.0-20261126223632-325d75756d6c
 	github.com/mattn/go-runewidth v0.0.16
 	github.com/redis/go-redis/v9 v9.14.1
@@ -16,13 +17,6 @@ require (
 	golang.org/x/sys v0.47.0
 	golang.org/x/term v0.45.0
 	modernc.org/sqlite v1.59.0
-)
-
-require (
-	github.com/klauspost/compress v1.18.2 // indirect
-	github.com/nats-io/nats.go v1.47.0 // indirect
-	github.com/nats-io/nkeys v0.4.12 // indirect
-	github.com/nats-io/nuid v1.0.1 // indirect
 )
 
 require (
@@ -40,8 +34,11 @@ require (
 	github.com/jackc/pgpassfile v1.0.0 // indirect
 	github.com/jackc/pgservicefile v0.0.0-20240606120523-5a60cdf6a761 // indirect
 	github.com/jackc/puddle/v2 v2.2.2 // indirect
-	github.com/keyturn/keyturn/store/natsstore v0.0.0-20261126223632-325d75756d6c
+	github.com/klauspost/compress v1.18.2 // indirect
 	github.com/mattn/go-isatty v0.0.24 // indirect
+	github.com/nats-io/nats.go v1.47.0 // indirect
+	github.com/nats-io/nkeys v0.4.12 // indirect
+	github.com/nats-io/nuid v1.0.1 // indirect
 	github.com/ncruces/go-strftime v1.0.0 // indirect
 	github.com/remyoudompheng/bigfft v0.0.0-20230129092748-24d4a6f8daec // indirect
 	github.com/rivo/uniseg v0.2.0 // indirect
@@ -68,7 +65,6 @@ replace (
 	github.com/keyturn/keyturn => ../../
 	github.com/keyturn/keyturn/pgx => ../../pgx
 	github.com/keyturn/keyturn/store/etcdstore => ../../store/etcdstore
+	github.com/keyturn/keyturn/store/natsstore => ../../store/natsstore
 	github.com/keyturn/keyturn/store/zkstore => ../../store/zkstore
 )
-
-replace github.com/keyturn/keyturn/store/natsstore => ../../store/natsstore
