@@ -18,7 +18,7 @@
 // lockgrpc.SerializeMessages: each message is received in its turn, but connect gives a handler only one
 // context, which has no lease.
 //
-// On clients, the interceptor does nothing.
+// On clients, the interceptor does nothing. [Interceptor.Check] finds rules of misspelt methods.
 //
 // Put it inside of interceptors that authenticate, log or recover, and outside of those that belong
 // to the work; connect calls the first one given first. This module requires grpc's, whose types the
