@@ -6,7 +6,6 @@ import (
 	"context"
 	"net"
 
-	"go.opentelemetry.io/contrib/instrumentation/google.golang.org/grpc/otelgrpc"
 	"google.golang.org/grpc"
 
 	"github.com/keyturn/keyturn/examples/im/impb"
@@ -19,8 +18,7 @@ import (
 //
 // Users.SetStatus takes turns, too, but the gateways do that.
 func newServer(n *node.Node) (*grpc.Server, *lockgrpc.Interceptor, error) {
-	// Outside of the locks, so that the locks' spans are below the call's.
-	opts := []grpc.ServerOption{grpc.StatsHandler(otelgrpc.NewServerHandler())}
+	var opts []grpc.ServerOption // for spans otelgrpc's stats handler: docs/observability.md
 	var locks *lockgrpc.Interceptor
 	if n.Locks != nil {
 		var err error
