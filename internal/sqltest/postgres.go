@@ -2,6 +2,7 @@ package sqltest
 
 import (
 	"context"
+	"fmt"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -80,11 +81,19 @@ func postgresProgram(t testing.TB, name string) string {
 // setup runs a program that prepares a server.
 func setup(t testing.TB, cmd *exec.Cmd) {
 	t.Helper()
+	if err := run(cmd); err != nil {
+		t.Fatalf("sqltest: %v", err)
+	}
+}
+
+// run runs a program to its end. The error has what the program printed.
+func run(cmd *exec.Cmd) error {
 	ctx, cancel := context.WithTimeout(context.Background(), setupTimeout)
 	defer cancel()
 	limited := exec.CommandContext(ctx, cmd.Path, cmd.Args[1:]...)
 	limited.SysProcAttr, limited.Dir = cmd.SysProcAttr, cmd.Dir
 	if out, err := limited.CombinedOutput(); err != nil {
-		t.Fatalf("sqltest: %s: %v\n%s", cmd.Path, err, out)
+		return fmt.Errorf("%s: %w\n%s", cmd.Path, err, out)
 	}
+	return nil
 }
