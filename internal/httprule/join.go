@@ -1,14 +1,21 @@
 package httprule
 
-import "github.com/keyturn/keyturn/internal/rule"
+import (
+	"errors"
+
+	"github.com/keyturn/keyturn/internal/rule"
+)
 
 // Join makes one rule of two of [Serialize] that cover the same requests: their keys are one set, see
-// [rule.Join]. A body has to satisfy both limits, and streams to the handler only if both say so. The two
-// describe themselves to reports (Covers, Problem); the joint rule does not.
+// [rule.Join]. A body has to satisfy both limits. The two describe themselves to reports (Covers,
+// Problem); the joint rule does not.
 func (r *Rule) Join(other *Rule) (*Rule, error) {
+	if r.streamBody != other.streamBody {
+		return nil, errors.New("several rules are one set: want StreamBody for all of them or for none")
+	}
 	joint := &Rule{
 		bodyLimit:  min(r.bodyLimit, other.bodyLimit),
-		streamBody: r.streamBody && other.streamBody,
+		streamBody: r.streamBody,
 		precheck:   both(r.precheck, other.precheck),
 	}
 	var err error

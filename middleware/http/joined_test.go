@@ -102,6 +102,7 @@ func TestRulesThatMakeNoSet(t *testing.T) {
 	for says, second := range map[string]lockhttp.Rule{
 		"options other than the mode": lockhttp.Serialize(moveRoute, "b", core.WithMaxWait(time.Second)),
 		"already one with the key a":  lockhttp.Serialize(moveRoute, "a"),
+		"StreamBody for all":          lockhttp.Serialize(moveRoute, "b").StreamBody(),
 	} {
 		_, err := lockhttp.New(eng, lockhttp.Serialize(moveRoute, "a"), second)
 		if err == nil || !strings.Contains(err.Error(), says) || !strings.Contains(err.Error(), moveRoute) {

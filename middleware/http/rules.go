@@ -165,7 +165,7 @@ func (r Rule) BodyLimit(bytes int64) Rule {
 // uploads that are too large to be kept, and for handlers that answer before they have read all of it.
 // A client that sends slowly then keeps the key, until http.Server's ReadTimeout or a read deadline
 // of the handler. What a key function reads is limited by BodyLimit. It is an error if the template
-// needs the body, and with Once.
+// needs the body, if another rule of the same set lacks it, and with Once.
 func (r Rule) StreamBody() Rule {
 	r.settings.StreamBody = true
 	return r
