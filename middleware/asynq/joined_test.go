@@ -58,6 +58,7 @@ func TestRulesThatMakeNoSet(t *testing.T) {
 		"UniqueUntilStarted":          {first, lockasynq.Serialize("a", "b").UniqueUntilStarted()},
 		"Once has its key alone":      {lockasynq.Once("a", "a"), lockasynq.Serialize("a", "b")},
 	} {
+		rules = append(rules, lockasynq.Serialize("a", "c"))
 		if _, err := lockasynq.New(engine(t, nil), rules...); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("New() error = %v, want one with %q", err, says)
 		}

@@ -187,12 +187,15 @@ func (r Rule) compile(eng *core.Engine) (*checked, error) {
 }
 
 // join makes c the set of c and other, which have the same pattern.
-func (c *checked) join(other *checked) (err error) {
+func (c *checked) join(other *checked) error {
 	alone := func(o *checked) bool { return o.versionOf != nil || o.untilStarted }
 	if alone(c) || alone(other) || other.conflict != Reschedule || other.every != 0 {
 		return fmt.Errorf("rule for %q: several rules are one set: want OnConflict and RescheduleEvery of the first of them only, and no KeepLatestBy or UniqueUntilStarted", c.Name)
 	}
-	c.checkedRule, err = rule.Join(c.checkedRule, other.checkedRule)
+	joint, err := rule.Join(c.checkedRule, other.checkedRule)
+	if err == nil {
+		c.checkedRule = joint
+	}
 	return err
 }
 

@@ -104,7 +104,7 @@ func TestRulesThatMakeNoSet(t *testing.T) {
 		"already one with the key a":  lockhttp.Serialize(moveRoute, "a"),
 		"StreamBody for all":          lockhttp.Serialize(moveRoute, "b").StreamBody(),
 	} {
-		_, err := lockhttp.New(eng, lockhttp.Serialize(moveRoute, "a"), second)
+		_, err := lockhttp.New(eng, lockhttp.Serialize(moveRoute, "a"), second, lockhttp.Serialize(moveRoute, "c"))
 		if err == nil || !strings.Contains(err.Error(), says) || !strings.Contains(err.Error(), moveRoute) {
 			t.Errorf("New() error = %v, want one with %q", err, says)
 		}

@@ -82,7 +82,7 @@ func New(eng *core.Engine, all ...Rule) (*Locks, error) {
 }
 
 // add adds a guard, or joins it with that of its set.
-func (l *rules) add(g *guard, inSet bool) (err error) {
+func (l *rules) add(g *guard, inSet bool) error {
 	first := slices.IndexFunc(l.guards, func(o *guard) bool { return o.inSet && o.route == g.route })
 	switch {
 	case !inSet:
@@ -92,10 +92,11 @@ func (l *rules) add(g *guard, inSet bool) (err error) {
 		served.inSet, served.skip = true, nil // each rule of a set skips for itself
 		l.guards = append(l.guards, &served)
 	default:
-		joint := l.guards[first]
-		if joint.rule, err = joint.rule.Join(g.rule); err != nil {
+		joint, err := l.guards[first].rule.Join(g.rule)
+		if err != nil {
 			return fmt.Errorf("route %q: %w", g.route, err)
 		}
+		l.guards[first].rule = joint
 	}
 	return nil
 }
