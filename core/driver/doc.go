@@ -32,8 +32,8 @@
 // sets, records and inspection, and the functions that only some stores have (Partition,
 // Identity, OnImpaired, OnWanted). The zero value supports exclusive claims, one at a time.
 // Most stores support everything; redlock supports exclusive claims only. A claim that the store
-// does not support gets an error that matches errors.ErrUnsupported, before any I/O. For a rule, the constructor of the
-// middleware returns it.
+// does not support gets an error that matches errors.ErrUnsupported, before any I/O. For a rule,
+// the constructor of the middleware returns it.
 //
 // Optional interfaces would be the usual way in Go. But a wrapper that embeds a Store, to
 // count its calls for example, loses each of them without a word: Once is refused, and a

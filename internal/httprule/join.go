@@ -25,10 +25,10 @@ func (r *Rule) Join(other *Rule) (*Rule, error) {
 
 // both asks two prechecks; nil: none.
 func both(first, second func(Exchange) error) func(Exchange) error {
-	if first == nil || second == nil {
-		if first == nil {
-			return second
-		}
+	if first == nil {
+		return second
+	}
+	if second == nil {
 		return first
 	}
 	return func(x Exchange) error {

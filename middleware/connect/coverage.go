@@ -24,9 +24,10 @@ func (i *Interceptor) Coverage(services ...string) []coverage.Target {
 // this program does not know. The services are named as for [Interceptor.Coverage]; whether their handlers
 // have the interceptor cannot be seen.
 func (i *Interceptor) Check(services ...string) error {
+	known := served(services).GetServiceInfo()
 	var errs []error
 	for _, name := range services {
-		if find(name) == nil {
+		if _, found := known[name]; !found {
 			errs = append(errs, fmt.Errorf("lockconnect: this program knows no service %q: is its generated package imported?", name))
 		}
 	}
@@ -36,12 +37,13 @@ func (i *Interceptor) Check(services ...string) error {
 // served are the names of services, as a server that serves them.
 type served []string
 
-// GetServiceInfo implements lockgrpc.Server.
+// GetServiceInfo implements lockgrpc.Server. It leaves out services that this program does not know.
 func (s served) GetServiceInfo() map[string]grpc.ServiceInfo {
 	all := make(map[string]grpc.ServiceInfo)
 	for _, name := range s {
-		service := find(name)
-		if service == nil {
+		found, _ := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(name)) // nil: unknown
+		service, ok := found.(protoreflect.ServiceDescriptor)
+		if !ok {
 			continue
 		}
 		var info grpc.ServiceInfo
@@ -54,14 +56,4 @@ func (s served) GetServiceInfo() map[string]grpc.ServiceInfo {
 		all[name] = info
 	}
 	return all
-}
-
-// find returns nil if there is no such service.
-func find(name string) protoreflect.ServiceDescriptor {
-	found, err := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(name))
-	if err != nil {
-		return nil
-	}
-	service, _ := found.(protoreflect.ServiceDescriptor)
-	return service
 }
