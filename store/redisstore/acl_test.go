@@ -21,12 +21,12 @@ import (
 const (
 	aclKeys     = "~lock:* ~{lock:*"
 	aclChannels = "&lock:inbox:*"
-	aclCommands = "+eval +evalsha +time +get +mget +set +del +exists +pexpire +pexpireat +pttl " +
+	aclCommands = "+eval +evalsha +time +get +getrange +mget +set +del +exists +pexpire +pexpireat +pttl " +
 		"+hget +hset +hdel +hexists +lindex +lpos +llen +rpush +lrem " +
 		"+zadd +zrem +zscore +zcount +zrevrange +zrangebyscore"
 	aclMessages = "+publish +subscribe +pubsub|numsub +ping"
 	aclView     = "+eval +evalsha +time +get +pttl +scan +hgetall +lrange +zrange +getrange +strlen"
-	aclInspect  = "+scan +hgetall +hlen +lrange +zrange +getrange +strlen"
+	aclInspect  = "+scan +hgetall +hlen +lrange +zrange +strlen"
 )
 
 // as makes a client of a user who may do what rules say.

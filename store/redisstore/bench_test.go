@@ -156,7 +156,7 @@ func clientCPU(b *testing.B) float64 {
 var statLine = regexp.MustCompile(`cmdstat_eval(?:sha)?:calls=(\d+),usec=(\d+)`)
 
 // scriptTime is how many scripts the server has run, and for how many µs.
-func scriptTime(b *testing.B, server *redistest.Server) (calls, micros float64) {
+func scriptTime(b testing.TB, server *redistest.Server) (calls, micros float64) {
 	b.Helper()
 	info, err := server.Client().Info(within(b, 5*time.Second), "commandstats").Result()
 	if err != nil {

@@ -68,8 +68,8 @@ func (e *CheckError) Error() string {
 // Unwrap returns Err.
 func (e *CheckError) Unwrap() error { return e.Err }
 
-// Check tests whether the server and its user are as the store needs them. It takes and
-// releases a lock on a key of its own, of a Cluster on each master, and sends itself a message. It also looks at two
+// Check tests whether the server and its user are as the store needs them. It acquires, waits for and
+// releases leases of every mode on a key of its own, of a Cluster on each master, and sends itself a message. It also looks at two
 // settings: whether the server may evict locks, and whether a master that is cut off goes on
 // serving beside the one that Sentinel promotes. Call it at the start of a program, or from a
 // command for operators. Each part takes 5 s at most.
@@ -121,12 +121,12 @@ func (s *Store) checkServer(ctx context.Context) error {
 	return &driver.UnavailableError{Op: "check", Refused: script.Answered(err), Err: err}
 }
 
-// checkLocks takes a lock and releases it; on a Cluster one on each master, which have users and memory of
-// their own.
+// checkLocks rehearses with one key; on a Cluster with one of each master, which have users and memory
+// of their own.
 func (s *Store) checkLocks(ctx context.Context) error {
 	cluster, ok := s.client.(*redis.ClusterClient)
 	if !ok {
-		return s.checkLock(ctx, checkKey())
+		return s.rehearse(ctx, checkKey())
 	}
 	return cluster.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error {
 		const most = 10_000 // a master with few slots is left out
@@ -137,7 +137,7 @@ func (s *Store) checkLocks(ctx context.Context) error {
 			if err != nil || master.Options().Addr != addr {
 				continue
 			}
-			if err := s.checkLock(ctx, key); err != nil {
+			if err := s.rehearse(ctx, key); err != nil {
 				return fmt.Errorf("%s: %w", addr, err)
 			}
 			return nil
@@ -147,15 +147,6 @@ func (s *Store) checkLocks(ctx context.Context) error {
 }
 
 func checkKey() string { return "keyturn:check/" + script.RandomID() }
-
-func (s *Store) checkLock(ctx context.Context, key string) error {
-	req := driver.Request{Owner: "check/" + script.RandomID(), Claims: []driver.Claim{driver.Exclusive(key)}, TTL: checkTimeout}
-	g, _, err := s.acquire(ctx, req, false)
-	if err != nil {
-		return err
-	}
-	return s.Release(ctx, g)
-}
 
 // checkMessages subscribes to a channel of its own and waits for a message to it.
 func (s *Store) checkMessages(ctx context.Context) error {

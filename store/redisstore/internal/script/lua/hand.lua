@@ -1,6 +1,7 @@
 -- hand gives a lock that its owner has ended to the first in line, and reports whether it could.
 -- It does what pass in line.lua does, in one case: all waiters want an exclusive lease, and a
--- message can reach the first. It begins with the writes that may fail.
+-- message can reach the first. It begins with the writes that may fail: if the server refuses one,
+-- the lock is still its owner's.
 local function hand(lock, value, counter, outlives)
   local tag = '{' .. lock .. '}:'
   local line = tag .. 'q'
@@ -24,10 +25,10 @@ local function hand(lock, value, counter, outlives)
     return false
   end
   token = written(token)
+  redis.call('HDEL', tag .. 'w', owner)
+  redis.call('LREM', line, 1, owner)
   redis.call('SET', lock, owner .. ':' .. lease(token, reserved, since, notes), 'PX', claim)
   local message = table.concat({ owner, number, token, reserved, alone and 'alone' or nil }, ' ')
   redis.pcall('PUBLISH', inbox, message)
-  redis.call('HDEL', tag .. 'w', owner)
-  redis.call('LREM', line, 1, owner)
   return true
 end

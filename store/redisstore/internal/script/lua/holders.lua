@@ -9,7 +9,7 @@ local marker = { s = ':shared', p = ':permit' }
 -- look finds out how c is held. c.phase is the mode of the current leases, nil if there are none.
 -- c.ended is the mode of the leases that have just expired, if it is known.
 local function look(c)
-  local value = redis.call('GET', c.lock)
+  local value = read(c.lock)
   c.value, c.phase, c.ended, c.count, c.through = value, nil, nil, nil, nil
   if not value then
     return

@@ -33,6 +33,6 @@ for i, c in ipairs(claims) do
   end
 end
 if trouble then
-  error(trouble)
+  error(trouble, 0)
 end
 return lost or 1
