@@ -197,7 +197,7 @@ func (ds *debts) settle(d *debt, how observe.DebtState) {
 	ds.mu.Lock()
 	d.free()
 	told := d.told && d.at != nil
-	if told {
+	if told || d.at != nil && how == observe.DebtClosed {
 		ds.ends.count(how)
 	}
 	if d.at != nil {

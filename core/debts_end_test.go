@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -107,9 +108,9 @@ func TestCloseSettles(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				mem, books := memstore.New(), newBooks()
+				mem, books, lines := memstore.New(), newBooks(), newLines()
 				store := locktest.NewStore(mem)
-				eng, err := core.New(store, core.WithHooks(books.hooks()), core.WithLogger(slog.New(newLines())))
+				eng, err := core.New(store, core.WithHooks(books.hooks()), core.WithLogger(slog.New(lines)))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -133,6 +134,10 @@ func TestCloseSettles(t *testing.T) {
 					t.Errorf("Close: %v", err)
 				}
 				books.wants(t, map[observe.DebtState]int{observe.DebtOwed: 2, tc.want: 2})
+				said := strings.Join(lines.written(), "\n")
+				if left := strings.Contains(said, `msg="keyturn: closed with unanswered releases, keys may stay locked" answered=0 expired=0 dropped=0 closed=2`); left != (tc.want == observe.DebtClosed) {
+					t.Errorf("the log says:\n%s", said)
+				}
 				// A holder that is late has nothing more to say to the store.
 				wantOnly(t, held.Release(context.Background()), core.ErrLeaseLost, core.ErrClosed)
 				_ = l.Release(context.Background())

@@ -76,6 +76,26 @@ func TestReleaseEarlyOfALostLease(t *testing.T) {
 	}
 }
 
+// TestReleaseEarlyUnanswered: the end does not wait for the silent store once more.
+func TestReleaseEarlyUnanswered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		kit := locktest.New(t)
+		defer kit.Store.Heal()
+		var began time.Time
+		err := kit.Engine.Do(t.Context(), "k", func(ctx context.Context) error {
+			kit.Store.Hang()
+			if err := core.ReleaseEarly(ctx); !errors.Is(err, core.ErrOutcomeUnknown) {
+				t.Errorf("ReleaseEarly: %v", err)
+			}
+			began = time.Now()
+			return nil
+		})
+		if waited := time.Since(began); err != nil || waited > 0 {
+			t.Errorf("Do: %v, %v after its function", err, waited)
+		}
+	})
+}
+
 // TestReleaseEarlyInOnce is refused: without the lease there would be no record.
 func TestReleaseEarlyInOnce(t *testing.T) {
 	eng := locktest.New(t).Engine

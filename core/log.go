@@ -172,12 +172,16 @@ func (l *logger) owed(ctx context.Context, d *debt, err error) {
 	l.write(ctx, slog.LevelWarn, "keyturn: release unanswered, key may stay locked", args...)
 }
 
-// debtsSettled logs how the unanswered releases ended, when none of them is owed any more.
+// debtsSettled logs how the unanswered releases ended, when none of them is owed any more, or when the
+// engine closes.
 func (l *logger) debtsSettled(ends debtEnds, took time.Duration) {
-	level := slog.LevelInfo
+	level, message := slog.LevelInfo, "keyturn: all unanswered releases are settled"
 	if ends.expired+ends.dropped+ends.closed > 0 {
 		level = slog.LevelWarn
 	}
-	l.write(context.Background(), level, "keyturn: all unanswered releases are settled", "answered", ends.paid,
+	if ends.closed > 0 {
+		message = "keyturn: closed with unanswered releases, keys may stay locked"
+	}
+	l.write(context.Background(), level, message, "answered", ends.paid,
 		"expired", ends.expired, "dropped", ends.dropped, "closed", ends.closed, "after", took.Round(time.Millisecond))
 }

@@ -22,7 +22,8 @@ const (
 // parts, such as a Redis Cluster, it asks the one that has this key.
 //
 // It returns within 2 s, or when ctx ends if that comes first. The error is the store's, which
-// mostly matches ErrUnavailable; ErrClosed; or ctx's own.
+// mostly matches ErrUnavailable, also if ctx's deadline passes before the store answers; ErrClosed; or
+// [context.Canceled] if ctx was cancelled.
 func (e *Engine) Ping(ctx context.Context) error {
 	reg := e.life.register(pingKey)
 	if err := reg.enter(); err != nil {
@@ -40,11 +41,14 @@ func (e *Engine) Ping(ctx context.Context) error {
 	switch {
 	case errors.Is(err, ErrHeld):
 		return nil
-	case err != nil:
-		return err
+	case err == nil:
+		err = e.backend().store.Release(bounded, grant)
 	}
-	if err := e.backend().store.Release(bounded, grant); err != nil && !errors.Is(err, ErrLeaseLost) {
-		return err
+	switch {
+	case err == nil, errors.Is(err, ErrLeaseLost):
+		return nil
+	case errors.Is(ctx.Err(), context.Canceled):
+		return ctx.Err() // it says nothing about the store
 	}
-	return nil
+	return err
 }

@@ -45,6 +45,11 @@ func TestPing(t *testing.T) {
 		if err := eng.Ping(soon); err == nil || time.Since(began) != time.Second {
 			t.Errorf("the store is silent: %v after %v", err, time.Since(began))
 		}
+		left, leave := context.WithCancel(ctx)
+		time.AfterFunc(time.Second, leave)
+		if err := eng.Ping(left); !errors.Is(err, context.Canceled) || errors.Is(err, core.ErrUnavailable) {
+			t.Errorf("the caller left: %v", err)
+		}
 		kit.Store.Heal()
 		if err := eng.Ping(ctx); err != nil {
 			t.Errorf("the store is back: %v", err)

@@ -107,11 +107,23 @@ func (l *Lease) run(ctx context.Context, fn func(context.Context)) {
 func (l *Lease) done(ctx context.Context, err error) error {
 	if l.releasedEarly() {
 		defer l.cancel(ErrReleased)
+		if l.owesRelease() {
+			return err
+		}
 	}
 	if lost := l.Release(ctx); errors.Is(lost, ErrLeaseLost) {
 		return errors.Join(lost, err)
 	}
 	return err
+}
+
+// owesRelease reports whether the store did not answer a release, which the engine goes on sending.
+func (l *Lease) owesRelease() bool {
+	if l.nest != nil || !l.release.tryLock() {
+		return false
+	}
+	defer l.release.unlock()
+	return l.release.begun && !l.release.concluded
 }
 
 // releaseOp is a request that ends a lease at the store.
