@@ -230,7 +230,7 @@ func WithCircuit(silence time.Duration) EngineOption {
 
 // WithReleaseTimeout bounds three waits for the store:
 //
-//   - a release's;
+//   - that of each release;
 //   - that of [Engine.Close], for releases that the store has not answered;
 //   - that of a call for operators without a deadline of its own ([Engine.Inspect]).
 //
