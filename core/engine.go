@@ -104,8 +104,8 @@ func isNil(v any) bool {
 // Errors: ErrWaitTimeout (which also matches ErrHeld) if the maximum wait is over, ErrHeld with
 // [WithFailFast], ErrTooManyWaiters, ErrUnavailable, ErrWouldDeadlock, ErrInvalidKey,
 // ErrInvalidClaim, ErrInvalidOption, ErrClosed, [errors.ErrUnsupported], and ctx's own error if
-// ctx ended first. If a deadline of ctx ends the wait for a store that has been silent for 0.1 s
-// or more, the error is ErrUnavailable. Wrong input and ErrUnsupported are reported before any
+// ctx ended first. If a deadline of ctx ends a call that the store did not answer for 0.1 s or
+// more, the error is ErrUnavailable. Wrong input and ErrUnsupported are reported before any
 // I/O.
 //
 // The lease's context descends from ctx. So bound the wait with [WithMaxWait], not with a

@@ -24,7 +24,7 @@
 // TTLs are whole seconds. The shortest is one and a half times the election timeout of the servers,
 // rounded up: 2 s by default. The engine rounds other TTLs up, and refuses shorter ones. etcd ends a
 // lease up to a second late, and begins its time anew when a leader is elected. So a key whose holder
-// died is free after the TTL and a second, and after up to two TTLs if there was an election.
+// died is free within the TTL and 1.5 s, and up to a TTL later if there was an election.
 //
 // # What is in etcd
 //

@@ -15,9 +15,10 @@
 // # What is in the bucket
 //
 // A key that is in use has one entry, whose value is JSON: its holders, its queue, its last token, the
-// record of Once, the version of Raise. Its name is the key, with "=3A" for ":" and so on. An entry
-// goes by itself, by a TTL of the server's, ten minutes after the last thing in it has ended. Until then
-// the next token follows the last one; after it, the clock alone makes the tokens.
+// record of Once, the version of Raise. Its name is the key; bytes other than ASCII letters, digits,
+// "-", "_" and "/" are "=" and two hex digits. An entry goes by itself, by a TTL of the server's, ten
+// minutes after the last thing in it has ended. Until then the next token follows the last one; after
+// it, the clock alone makes the tokens.
 //
 // # A decision
 //

@@ -71,10 +71,14 @@ func (s *Store) rehearse(ctx context.Context, key string) error {
 }
 
 // tries asks once, without a place in the queue.
-func (s *Store) tries(ctx context.Context, req driver.Request) error { return s.askOnce(ctx, req, false) }
+func (s *Store) tries(ctx context.Context, req driver.Request) error {
+	return s.askOnce(ctx, req, false)
+}
 
 // queues gets in the queue, or asks again from there.
-func (s *Store) queues(ctx context.Context, req driver.Request) error { return s.askOnce(ctx, req, true) }
+func (s *Store) queues(ctx context.Context, req driver.Request) error {
+	return s.askOnce(ctx, req, true)
+}
 
 func (s *Store) askOnce(ctx context.Context, req driver.Request, getInLine bool) error {
 	a := s.asks(req, false)
