@@ -3,6 +3,7 @@ package redlock_test
 import (
 	"context"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -10,11 +11,13 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/redistest"
 	"github.com/keyturn/keyturn/store/redlock"
 )
 
-// TestPermissions: the user of docs/operations.md can do everything, also wait.
-func TestPermissions(t *testing.T) {
+// documentedRules are those of docs/operations.md for the user of a node.
+func documentedRules(t *testing.T) []string {
+	t.Helper()
 	page, err := os.ReadFile("../../docs/operations.md")
 	if err != nil {
 		t.Fatal(err)
@@ -25,11 +28,79 @@ func TestPermissions(t *testing.T) {
 	if !found || !ended {
 		t.Fatal("the page has no rules for a user of Redlock")
 	}
+	return strings.Fields(rules)
+}
+
+// setUser changes the user keyturn of a node.
+func setUser(t *testing.T, server *redistest.Server, rules ...string) {
+	t.Helper()
+	args := []any{"ACL", "SETUSER", "keyturn"}
+	for _, rule := range rules {
+		args = append(args, rule)
+	}
+	if err := server.Client().Do(within(t, 5*time.Second), args...).Err(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// asKeyturn are options of a client of the user keyturn.
+func asKeyturn(o *redis.Options) { o.Username, o.Password = "keyturn", "password" }
+
+// TestExamineFindsWhatAUserMayNotRun: each command in turn, on one node.
+func TestExamineFindsWhatAUserMayNotRun(t *testing.T) {
+	t.Parallel()
+	f := start(t)
+	rules := documentedRules(t)
+	var clients []*redis.Client
+	for _, server := range f.servers {
+		setUser(t, server, rules...)
+		clients = append(clients, server.Client(asKeyturn))
+	}
+	s, err := redlock.New(clients, patient)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	refused := func() (about []string) {
+		for _, f := range s.Describe().Examine(t.Context()) {
+			if strings.HasPrefix(f.About, "commands of ") && f.Risk != "" {
+				about = append(about, f.About+": "+f.Risk)
+			}
+		}
+		return about
+	}
+	if all := refused(); len(all) > 0 {
+		t.Errorf("with all permissions: %q", all)
+	}
+	node := f.servers[0]
+	for _, rule := range rules {
+		command, ok := strings.CutPrefix(rule, "+")
+		switch {
+		case !ok || slices.Contains([]string{"publish", "subscribe", "ping", "info", "scan", "evalsha", "time"}, command):
+			continue // it is not for scripts, or its lack shows elsewhere
+		}
+		setUser(t, node, "-"+command)
+		all := refused()
+		if len(all) != 1 || !strings.Contains(strings.ToLower(all[0]), command) || !strings.Contains(all[0], node.Addr()) {
+			t.Errorf("without %s: %q", command, all)
+		}
+		setUser(t, node, rule)
+	}
+	for end := time.Now().Add(10 * time.Second); node.Client().DBSize(t.Context()).Val() > 0; time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("the probes have left keys")
+		}
+	}
+}
+
+// TestPermissions: the user of docs/operations.md can do everything, also wait.
+func TestPermissions(t *testing.T) {
+	rules := documentedRules(t)
 	f := start(t)
 	open := func() *redlock.Store {
 		var clients []*redis.Client
 		for _, server := range f.servers {
-			clients = append(clients, server.Client(func(o *redis.Options) { o.Username, o.Password = "keyturn", "password" }))
+			clients = append(clients, server.Client(asKeyturn))
 		}
 		s, err := redlock.New(clients, patient)
 		if err != nil {
@@ -39,13 +110,7 @@ func TestPermissions(t *testing.T) {
 		return s
 	}
 	for _, server := range f.servers {
-		args := []any{"ACL", "SETUSER", "keyturn"}
-		for _, rule := range strings.Fields(rules) {
-			args = append(args, rule)
-		}
-		if err := server.Client().Do(within(t, 5*time.Second), args...).Err(); err != nil {
-			t.Fatal(err)
-		}
+		setUser(t, server, rules...)
 	}
 	a, b := open(), open()
 	ctx := within(t, 20*time.Second)

@@ -2,12 +2,14 @@ package redlock
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/store/redlock/internal/script"
 )
 
 // examineTimeout bounds the questions to all nodes, which are asked at once.
@@ -78,6 +80,9 @@ func (s *Store) examineNode(ctx context.Context, i int) (all []driver.Finding, c
 		node.Found, node.Risk, node.Advice = "a replica", "it gives no vote", "make it a server of its own: nodes must not replicate each other"
 	}
 	all = append(all, node)
+	if node.Risk == "" {
+		all = append(all, s.examineCommands(ctx, i, about("commands")))
+	}
 	f := driver.Finding{About: about("maxmemory-policy"), Found: field(c.Info(ctx, "memory").Val(), "maxmemory_policy")}
 	if f.Found != "" && f.Found != "noeviction" {
 		f.Risk, f.Advice = "votes may be evicted while their leases are held", "set it to noeviction"
@@ -96,6 +101,20 @@ func (s *Store) examineNode(ctx context.Context, i int) (all []driver.Finding, c
 		all = append(all, f)
 	}
 	return all, clock
+}
+
+// examineCommands looks whether a node lets its user run what votes, waits and releases need. A user who
+// lacks some of it gets votes until somebody has to wait.
+func (s *Store) examineCommands(ctx context.Context, i int, about string) driver.Finding {
+	key := s.names.Of("keyturn:check/" + rand.Text())
+	refused, err := s.clients[i].Eval(ctx, script.Probe.Text, []string{key.Lock, key.Line, key.Forced}).StringSlice()
+	if err != nil {
+		refused = []string{err.Error()}
+	}
+	if len(refused) == 0 {
+		return driver.Finding{About: about, Found: "ok"}
+	}
+	return driver.Finding{About: about, Risk: "it refuses " + strings.Join(refused, "; "), Advice: "see Permissions of Redlock in docs/operations.md"}
 }
 
 // field returns a field of an answer to INFO.

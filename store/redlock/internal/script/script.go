@@ -32,6 +32,8 @@ var (
 	show string
 	//go:embed lua/mark.lua
 	mark string
+	//go:embed lua/probe.lua
+	probe string
 )
 
 // The scripts. The comment at the head of each file has its keys, arguments and reply.
@@ -43,6 +45,7 @@ var (
 	Force   = with(shown + force)
 	Show    = with(shown + show)
 	Mark    = with(mark)
+	Probe   = alone(probe)
 )
 
 func with(text string) *Script { return alone(common + "\n" + text) }
