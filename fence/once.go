@@ -38,6 +38,8 @@ import (
 //     marked. A repeat is safe.
 //   - [ErrTransactionEnded]: fn has ended its transaction.
 //   - [ErrRetry]: all attempts were refused because of others.
+//   - The database's own, if it can't be reached, or refuses a statement or the COMMIT: nothing was
+//     committed. [WithDatabase] makes core.ErrUnavailable of the first.
 //   - core.ErrInvalidKey, core.ErrInvalidOption, before any I/O.
 func Once(ctx context.Context, db *sql.DB, d Dialect, id string, fn func(context.Context, *sql.Tx) ([]byte, error), opts ...OnceOption) (core.Outcome, error) {
 	if fn == nil {
