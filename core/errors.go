@@ -56,8 +56,8 @@ var (
 	// ErrFingerprintMismatch: the key is on record for other content. See [WithFingerprint].
 	ErrFingerprintMismatch = errors.New("keyturn: the key was used before for other content")
 	// ErrRolledBack: the database rolled an execution back because of another transaction, such as
-	// in a deadlock, or because its COMMIT was lost. Nothing was done, and a repeat is safe. See
-	// [WithExecutor].
+	// in a deadlock, or because its COMMIT was lost, or the lease before the function ran. Nothing
+	// was done, and a repeat is safe. See [WithExecutor].
 	ErrRolledBack = errors.New("keyturn: rolled back, a repeat is safe")
 	// ErrResultNotKept: the execution is on record without its result, which was over the limit
 	// or found no room at the store. See [WithResultLimit].

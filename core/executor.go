@@ -2,6 +2,8 @@ package core
 
 import (
 	"context"
+	"errors"
+	"fmt"
 
 	"github.com/keyturn/keyturn/core/driver"
 )
@@ -16,7 +18,8 @@ type Executor interface {
 	// unless the error matches ErrOutcomeUnknown. If fn returns an error, Execute returns that
 	// very error, or one that wraps it. An error that matches ErrRolledBack says that only others,
 	// or the way to the database, were in the way, and one that matches ErrUnavailable that the
-	// database was. Execute calls fn at most once.
+	// database was. ctx ends with the lease; if Execute gives up for that, the caller gets
+	// ErrLeaseLost, or ErrRolledBack if fn was not called. Execute calls fn at most once.
 	Execute(ctx context.Context, key string, fn func(context.Context) (driver.Record, error)) (rec driver.Record, first bool, err error)
 	// Validate says what is wrong with the executor, without I/O.
 	Validate() error
@@ -56,14 +59,18 @@ type performed struct {
 	result []byte // what the function returned, also if rec does not have it
 	rec    driver.Record
 	first  bool // otherwise the executor had rec before, and the function did not run
+	ran    bool
+	failed error // what the function returned
 }
 
 // perform runs fn, by the executor if there is one.
 func (e *Engine) perform(ctx context.Context, key string, fn func(context.Context) ([]byte, error), s *settings) (p performed, err error) {
 	run := func(ctx context.Context) (driver.Record, error) {
 		var err error
+		p.ran = true
 		p.result, err = fn(ctx)
 		if err != nil && err != ErrSkipResult {
+			p.failed = err
 			return driver.Record{}, err
 		}
 		rec := driver.Record{Fingerprint: s.fingerprint, Result: p.result, Trace: e.hooks.trace(ctx)}
@@ -78,7 +85,27 @@ func (e *Engine) perform(ctx context.Context, key string, fn func(context.Contex
 		return p, err
 	}
 	p.rec, p.first, err = s.executor.Execute(ctx, key, run)
+	if err != nil && p.failed == nil {
+		err = p.undone(ctx, e.ShowKey(key), err)
+	}
 	return p, err
+}
+
+// undone is what the caller gets for an executor's own error. If the executor gave up because the
+// lease had ended, that is no cancel of the caller's.
+func (p performed) undone(ctx context.Context, key string, err error) error {
+	end := context.Cause(ctx)
+	switch {
+	case ctx.Err() == nil, !errors.Is(end, ErrLeaseLost) && !errors.Is(end, ErrReleased):
+		return err
+	case errors.Is(err, ErrOutcomeUnknown):
+		return fmt.Errorf("%w: %q: %v, after: %v", ErrOutcomeUnknown, key, err, end)
+	case errors.Is(end, ErrReleased):
+		return releasedBy(key)
+	case p.ran: // its effects elsewhere may overlap with another call's
+		return end
+	}
+	return fmt.Errorf("%w: %q: %v", ErrRolledBack, key, end)
 }
 
 // outcome is what the caller of Once gets for p.

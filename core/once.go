@@ -49,10 +49,10 @@ type Outcome struct {
 //   - ErrLeaseLost: fn ran, another call may have run it too, and nothing was stored.
 //   - ErrReleased: fn ran and released the lease itself, so nothing was stored.
 //   - ErrOutcomeUnknown: fn ran. It is unknown whether it is on record.
-//   - ErrRolledBack: see [WithExecutor]. What fn did is undone.
+//   - ErrRolledBack: see [WithExecutor]. What fn did is undone; or the lease was lost before fn ran.
 //   - ErrWouldDeadlock: ctx holds the key already, as within fn. fn did not run.
 //
-// The Outcome has fn's result whenever fn succeeded, whatever the error.
+// The Outcome has fn's result whenever fn succeeded, whatever the error; unless an executor undid it.
 func (e *Engine) Once(ctx context.Context, key string, fn func(context.Context) ([]byte, error), opts ...CallOption) (Outcome, error) {
 	s, err := e.settingsFor(opts)
 	if err != nil {
@@ -126,8 +126,12 @@ func (e *Engine) once(ctx context.Context, key string, fn func(context.Context) 
 	}
 	var done performed
 	lease.run(ctx, func(ctx context.Context) { done, err = e.perform(ctx, key, fn, s) })
-	if err != nil {
+	switch {
+	case done.failed != nil:
 		return Outcome{}, lease.done(ctx, err)
+	case err != nil:
+		_ = lease.done(ctx, nil)
+		return Outcome{}, err
 	}
 	if s.executor != nil {
 		if kept := done.rec; e.backend().about.Ledger { // a copy: the store may have no room for the result
@@ -172,9 +176,14 @@ func (e *Engine) complete(ctx context.Context, lease *Lease, s *settings, rec *d
 		return err
 	})
 	if err == nil && !recorded {
-		return fmt.Errorf("keyturn: nothing was stored for %q, because its function released the lease: %w", e.ShowKey(lease.Key()), ErrReleased)
+		return releasedBy(e.ShowKey(lease.Key()))
 	}
 	return err
+}
+
+// releasedBy is the error of an execution whose own function released the lease.
+func releasedBy(key string) error {
+	return fmt.Errorf("keyturn: nothing was stored for %q, because its function released the lease: %w", key, ErrReleased)
 }
 
 // completePause is the first pause between two tries. Each pause is twice as long as the one

@@ -28,11 +28,13 @@ import (
 // repeats sooner, and its lease lets them wait without a connection to the database.
 //
 // The handler runs at most once per call. If the database rolls its transaction back because of
-// others, or a COMMIT did not reach it, the error matches core.ErrRolledBack, which asks the caller
-// to come again. The errors of the handler's own statements count, too. If the database refuses the
-// COMMIT for another reason, such as a deferred constraint, the error is the database's. If it
-// cannot be reached, it matches core.ErrUnavailable. Tries before the handler runs are
-// repeated ([WithAttempts]).
+// others, a COMMIT did not reach it, or the lease was lost before the handler ran, the error matches
+// core.ErrRolledBack, which asks the caller to come again. So it does if the handler returns such an
+// error of a statement of its own ([Retryable]); any other error of the handler comes back as it is,
+// also that of a broken connection. If the database refuses the COMMIT for another reason, such as a
+// deferred constraint, the error is the database's. If it cannot be reached, before the handler runs
+// or after it, the error matches core.ErrUnavailable. Tries before the handler runs are repeated
+// ([WithAttempts]).
 //
 // A nil db, a wrong dialect, and [WithFingerprint], which the engine has its own option for, are
 // errors of the rule or the call that match core.ErrInvalidOption.

@@ -28,7 +28,7 @@ const (
 	FingerprintMismatch             // Once: the key was used before for other content
 	ResultNotKept                   // Once: processed before, without a result to return
 	OutcomeUnknown                  // the handler ran, and nobody knows whether the store recorded it
-	RolledBack                      // Once in a database: another transaction was in the way
+	RolledBack                      // Once in a database: another transaction was in the way, or the lease was lost first
 	Unavailable                     // the store is out
 	Closed                          // the engine is closed
 	Deadlock                        // the caller would wait for itself

@@ -21,7 +21,8 @@ import (
 //
 //   - core.ErrHeld: another task has the key or, with Once, the task is being processed
 //   - core.ErrTooManyWaiters: too many callers wait for the key in this process
-//   - core.ErrRolledBack: the database undid what the handler did, because of another transaction
+//   - core.ErrRolledBack: the database undid what the handler did, because of another
+//     transaction, or the lease was lost before the handler ran
 //   - core.ErrUnavailable: the store, or the database, did not answer
 //   - core.ErrClosed: the engine is closed, or was closed before the handler had finished
 //   - core.ErrOutcomeUnknown: the handler finished, but its record is uncertain

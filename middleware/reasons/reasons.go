@@ -20,8 +20,8 @@ const (
 	// ResultNotKept: the request was processed before, and its answer was not kept: it was too
 	// large, or streamed. A repeat gets the same answer.
 	ResultNotKept = "RESULT_NOT_KEPT"
-	// RolledBack: the database undid what the handler did, because of another transaction. A
-	// repeat is safe.
+	// RolledBack: the database undid what the handler did, because of another transaction; or the
+	// lock was lost before the handler ran. A repeat is safe.
 	RolledBack = "ROLLED_BACK"
 	// KeyInvalid: the request has not what makes the key, or it makes no valid one.
 	KeyInvalid = "KEY_INVALID"

@@ -11,43 +11,77 @@ import (
 	"github.com/keyturn/keyturn/internal/sqltest"
 )
 
+// openAs opens the database as a user who has these privileges on its tables.
+func openAs(t *testing.T, d *sqltest.Database, user, privileges string) *sql.DB {
+	t.Helper()
+	admin := d.Open(t)
+	statements := []string{"CREATE ROLE " + user + " LOGIN", "GRANT " + privileges + " ON ALL TABLES IN SCHEMA public TO " + user}
+	account := "keyturn@"
+	if d.Kind == "mysql" {
+		statements, account = []string{"CREATE USER " + user + "@'%'", "GRANT " + privileges + " ON *.* TO " + user + "@'%'"}, "root@"
+	}
+	for _, s := range statements {
+		if _, err := admin.Exec(s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Cleanup(func() {
+		if d.Kind == "postgres" {
+			_, _ = admin.Exec("DROP OWNED BY " + user + "; DROP ROLE " + user)
+		} else {
+			_, _ = admin.Exec("DROP USER " + user + "@'%'")
+		}
+	})
+	db, err := sql.Open(d.Driver, strings.Replace(d.DSN(), account, user+"@", 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	return db
+}
+
+// refused fails unless err says that the store refused the user something on the table.
+func refused(t *testing.T, err error, user, table string) {
+	t.Helper()
+	var out *driver.UnavailableError
+	if !errors.As(err, &out) || !out.Refused || !strings.Contains(err.Error(), user) || !strings.Contains(err.Error(), table) {
+		t.Errorf("%v", err)
+	}
+}
+
 // PostgreSQL's error names the table that the user may not write, and not the user.
 func TestAMissingPermissionNamesUserAndTable(t *testing.T) {
 	t.Parallel()
 	withServers(t, func(t *testing.T, d *sqltest.Database) {
 		migrate(t, d)
-		admin := d.Open(t)
-		statements := []string{"CREATE ROLE looker LOGIN", "GRANT SELECT ON ALL TABLES IN SCHEMA public TO looker"}
-		account := "keyturn@"
-		if d.Kind == "mysql" {
-			statements, account = []string{"CREATE USER looker@'%'", "GRANT SELECT ON *.* TO looker@'%'"}, "root@"
-		}
-		for _, s := range statements {
-			if _, err := admin.Exec(s); err != nil {
-				t.Fatal(err)
-			}
-		}
-		t.Cleanup(func() {
-			if d.Kind == "postgres" {
-				_, _ = admin.Exec("DROP OWNED BY looker; DROP ROLE looker")
-			} else {
-				_, _ = admin.Exec("DROP USER looker@'%'")
-			}
-		})
-		db, err := sql.Open(d.Driver, strings.Replace(d.DSN(), account, "looker@", 1))
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = db.Close() })
-		s := open(t, db, dialectOf(d))
+		s := open(t, openAs(t, d, "looker", "SELECT"), dialectOf(d))
 		set := request("a", time.Minute)
 		set.Claims = append(set.Claims, driver.Exclusive("b"))
 		for _, req := range []driver.Request{request("k", time.Minute), set} {
 			_, err := s.Acquire(t.Context(), req)
-			var out *driver.UnavailableError
-			if !errors.As(err, &out) || !out.Refused || !strings.Contains(err.Error(), "looker") || !strings.Contains(err.Error(), "keyturn_lock") {
-				t.Errorf("%v", err)
-			}
+			refused(t, err, "looker", "keyturn_lock")
 		}
+	})
+}
+
+// What ends without a row of its own needs no DELETE, as docs/operations-sql.md says.
+func TestWithoutDELETE(t *testing.T) {
+	t.Parallel()
+	withServers(t, func(t *testing.T, d *sqltest.Database) {
+		migrate(t, d)
+		s := open(t, openAs(t, d, "keeper", "SELECT, INSERT, UPDATE"), dialectOf(d))
+		g, err := s.Acquire(t.Context(), request("k", time.Minute))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Release(t.Context(), g); err != nil {
+			t.Error(err)
+		}
+		shared := request("s", time.Minute)
+		shared.Claims = []driver.Claim{driver.Shared("s")}
+		if g, err = s.Acquire(t.Context(), shared); err != nil {
+			t.Fatal(err)
+		}
+		refused(t, s.Release(t.Context(), g), "keeper", "keyturn_member")
 	})
 }

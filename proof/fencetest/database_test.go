@@ -115,6 +115,9 @@ func TestWithDatabaseRollsBack(t *testing.T) {
 			return nil, err // as if it had not noticed
 		}, option, core.WithMaxHold(50*time.Millisecond))
 		expect(t, err, core.ErrLeaseLost)
+		if errors.Is(err, context.Canceled) {
+			t.Errorf("the caller has cancelled nothing: %v", err)
+		}
 		ctx, cancel := context.WithCancel(bounded(t))
 		_, err = newEngine(t).Once(ctx, "gone", func(ctx context.Context) ([]byte, error) {
 			defer cancel()
