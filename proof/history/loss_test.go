@@ -1,6 +1,7 @@
 package history_test
 
 import (
+	"cmp"
 	"testing"
 	"time"
 
@@ -80,4 +81,34 @@ func TestForcesThatAreForgotten(t *testing.T) {
 	says(t, history.Check([]history.Section{forced}, loss), nil)
 	forced.Answered = forced.Returning + int64(time.Second) // it was sent twice
 	says(t, history.Check([]history.Section{forced}), nil)
+}
+
+// TestUnfounded: a holder is told of a loss before its deadline only if there was one.
+func TestUnfounded(t *testing.T) {
+	told := section("k", "a", 1, 0, 1, 90)
+	told.Noticed = 50
+	gone := section("k", "a", 1, 0, 1, 90)
+	gone.Returning, gone.Answered, gone.Outcome = 40, 50, history.Gone
+	late, forced := gone, told
+	late.Answered = 95
+	forced.Taken = 30
+	for _, test := range []struct {
+		name    string
+		section history.Section
+		losses  []history.Loss
+		says    []string
+	}{
+		{"released in time", section("k", "a", 1, 0, 1, 90), nil, nil},
+		{"told in between", told, nil, []string{"told of a loss 40ns before its deadline"}},
+		{"the release says so", gone, nil, []string{"told of a loss"}},
+		{"the release came too late", late, nil, nil},
+		{"taken by force", forced, nil, nil},
+		{"lost by the store", told, []history.Loss{{From: 20, To: 40}}, nil},
+		{"lost by the store later", told, []history.Loss{{From: 60, To: 80}}, []string{"told of a loss"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			test.section.Noticed = cmp.Or(test.section.Noticed, history.Never)
+			says(t, history.Unfounded([]history.Section{test.section}, test.losses...), test.says)
+		})
+	}
 }

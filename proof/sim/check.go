@@ -29,6 +29,9 @@ func (f *fleet) check(h *History, left []string) error {
 		}
 	}
 	errs := []error{once, history.Check(sections, losses...), history.Deadlines(h.Events), history.Registers(increments, f.registers.Values())}
+	if f.Store != Redlock { // there, nodes without a vote end leases that they have forgotten
+		errs = append(errs, history.Unfounded(sections, losses...))
+	}
 	for _, e := range h.Events {
 		if e.What == history.Untyped {
 			errs = append(errs, fmt.Errorf("an error that says nothing to a caller: %s", e.Key))

@@ -4,7 +4,10 @@
 //
 // # What is real
 //
-//   - The engine, the stores (redisstore, and redlock on five servers) and their scripts; the client, go-redis, with its own settings.
+//   - The engine, the stores (redisstore, redlock on five servers, natsstore), their scripts and their
+//     decisions, which those of the other databases share (packages keystate and casstore); the clients,
+//     go-redis and nats.go, with their own settings.
+//   - The NATS server, in this process (nats.go). Its stream is in memory.
 //   - The work of the processes, what they write down, and the checks (packages work and history).
 //
 // # What is simulated
@@ -34,5 +37,6 @@
 //	scripts/reproducible go test ./sim -operations 1 -seed 7 -faults 3,12 one, with two faults only
 //
 // A mutex that is held during I/O would stop the bubble's time for ever. go-redis does that in one of
-// its options, which the fleet switches off.
+// its options, which the fleet switches off. nats.go does it while it makes a connection, which
+// therefore takes no time here.
 package sim

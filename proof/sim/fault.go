@@ -56,14 +56,9 @@ const calm = time.Second
 // failover is a fault that loses what the replica does not have that becomes the master.
 const failover = "failover"
 
-// kinds are those of a fleet with one server.
+// kinds are those of a fleet with one Redis.
 var kinds = slices.Concat(kindsOfProcesses, []kind{
-	{"freeze", servers, 0.2, 2, false, func(f *fleet, x *Fault) {
-		f.servers[0].set(func() { f.servers[0].frozen = time.Now().Add(x.Lasts) })
-		time.Sleep(x.Lasts)
-	}},
-	{"crash", servers, 0, 1, false, func(f *fleet, x *Fault) { f.outage(x.Lasts, func() {}, f.servers[0]) }},
-	{"empty", servers, 0, 1, true, func(f *fleet, x *Fault) { f.outage(x.Lasts, f.erase, f.servers[0]) }},
+	{"empty", servers, 0, 1, true, func(f *fleet, x *Fault) { f.outage(x.Lasts, f.erase, f.hosts[0]) }},
 	{"forget", servers, 0, 0, true, func(f *fleet, x *Fault) {
 		// The counter is lost, too, and the tokens of grants may be 1 ms ahead of the clock.
 		f.servers[0].set(func() { f.servers[0].frozen = time.Now().Add(3 * time.Millisecond) })
@@ -76,7 +71,7 @@ var kinds = slices.Concat(kindsOfProcesses, []kind{
 		f.outage(x.of(1).between(0, f.TTL/5), func() {
 			f.servers[0].promote(lags)
 			f.emptied = time.Now()
-		}, f.servers[0])
+		}, f.hosts[0])
 		f.servers[0].set(func() { f.servers[0].alone = false })
 	}},
 	{"flush", servers, 1, 2, false, func(f *fleet, x *Fault) {
@@ -91,13 +86,14 @@ var kinds = slices.Concat(kindsOfProcesses, []kind{
 		f.servers[0].set(func() { f.servers[0].full = false })
 	}},
 	{"clock", servers, 0, 0, true, (*fleet).jump},
-	{"disk", servers, 0.5, 2, false, func(f *fleet, x *Fault) {
-		slow := x.of(1).between(0, f.TTL/2)
-		f.servers[0].set(func() { f.servers[0].disk = slow })
-		time.Sleep(x.Lasts)
-		f.servers[0].set(func() { f.servers[0].disk = 0 })
-	}},
-}, kindsOfNetwork)
+}, kindsOfHost, kindsOfNetwork)
+
+// kindsOfHost are those of the only server, whatever it is.
+var kindsOfHost = []kind{
+	{"freeze", servers, 0.2, 2, false, func(f *fleet, x *Fault) { freeze(f.hosts, x.Lasts) }},
+	{"crash", servers, 0, 1, false, func(f *fleet, x *Fault) { f.outage(x.Lasts, func() {}, f.hosts...) }},
+	{"disk", servers, 0.5, 2, false, func(f *fleet, x *Fault) { slowDisk(f.hosts, x.of(1).between(0, f.TTL/2), x.Lasts) }},
+}
 
 var kindsOfProcesses = []kind{
 	{"kill", processes, 0, 0, false, func(f *fleet, x *Fault) {
@@ -171,12 +167,12 @@ func (f *fleet) ways(x *Fault) []*way {
 }
 
 // outage has servers be down for a while, and come back.
-func (f *fleet) outage(lasts time.Duration, meanwhile func(), servers ...*server) {
-	for _, s := range servers {
-		s.set(func() { s.down = true })
+func (f *fleet) outage(lasts time.Duration, meanwhile func(), hit ...*host) {
+	for _, h := range hit {
+		h.set(func() { h.down = true })
 		for _, p := range f.alive {
 			for _, w := range p.ways {
-				if w.to == s {
+				if w.to == h {
 					w.cut()
 				}
 			}
@@ -184,9 +180,9 @@ func (f *fleet) outage(lasts time.Duration, meanwhile func(), servers ...*server
 	}
 	meanwhile()
 	time.Sleep(lasts)
-	for _, s := range servers {
-		s.restart()
-		s.set(func() { s.down = false })
+	for _, h := range hit {
+		h.restart()
+		h.set(func() { h.down = false })
 	}
 }
 

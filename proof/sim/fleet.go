@@ -28,7 +28,9 @@ type process struct {
 type fleet struct {
 	Run
 	net       *network
+	hosts     []*host // what the stores ask: servers, or nats
 	servers   []*server
+	nats      *natsServer
 	registers *work.Registers
 	emptied   time.Time // when the server's data was lost last, by its own clock
 
@@ -60,7 +62,7 @@ func (f *fleet) start(place int) error {
 	w := &work.Worker{
 		Recorder: recorder, Resource: owned{f, p}, TTL: f.TTL, Rest: f.Rest, Think: time.Millisecond,
 		Seed: uint64(f.chance.of(6, uint64(p.nr))), Retention: 5 * time.Second,
-		Plain: f.Nodes > 0, // redlock has neither sets, nor other modes, nor records
+		Plain: f.Store == Redlock, // it has neither sets, nor other modes, nor records
 	}
 	if f.Wrap != nil {
 		store = f.Wrap(store)

@@ -51,7 +51,7 @@ func delay(c chance) time.Duration {
 // way is how one process reaches one server. Faults of the network strike it.
 type way struct {
 	net  *network
-	to   *server
+	to   *host
 	nr   uint64
 	kept [][]byte // old requests, which may come again
 
@@ -93,6 +93,22 @@ func (w *way) dial(ctx context.Context) (net.Conn, error) {
 		return nil, &net.OpError{Op: "dial", Net: "sim", Err: syscall.ECONNREFUSED}
 	}
 	l := newLink(w, nr)
+	w.conns[l] = true
+	w.to.serve(l.there)
+	return l.here, nil
+}
+
+// greet is dial for a client that holds a mutex until the server has answered it: in a bubble, time
+// would stand still. So that takes no time, and either nothing of it gets lost, or it fails at once.
+func (w *way) greet() (net.Conn, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.made++
+	if w.gone || w.silent || w.mute || w.to.refuses() || w.to.pause() > 0 {
+		return nil, &net.OpError{Op: "dial", Net: "sim", Err: syscall.ECONNREFUSED}
+	}
+	l := newLink(w, w.made)
+	l.greets = true
 	w.conns[l] = true
 	w.to.serve(l.there)
 	return l.here, nil
@@ -156,7 +172,7 @@ func (w *way) sent(data []byte) (later time.Duration, lost bool) {
 	if w.gone || w.silent {
 		return 0, true
 	}
-	if writes(data) {
+	if w.to.writes(data) {
 		if len(w.kept) == mostKept {
 			w.kept = w.kept[1:]
 		}

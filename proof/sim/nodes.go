@@ -6,17 +6,16 @@ import (
 	"time"
 )
 
-// Nodes is how many independent servers a fleet with redlock has.
-const Nodes = 5
+// nodes is how many independent servers a fleet with redlock has.
+const nodes = 5
 
 // minority is how many of them may be down, or have forgotten their votes.
-const minority = Nodes / 2
+const minority = nodes / 2
 
 // kindsOfNodes are those of a fleet with redlock. Each strikes a minority, and is over when all vote again.
 var kindsOfNodes = slices.Concat(kindsOfProcesses, []kind{
 	{"freeze", servers, 0.2, 2, false, func(f *fleet, x *Fault) {
-		freeze(f.some(x, minority), x.Lasts)
-		time.Sleep(x.Lasts)
+		freeze(hosts(f.some(x, minority)), x.Lasts)
 	}},
 	{"empty", servers, 0, 2, false, func(f *fleet, x *Fault) {
 		f.renew(x.Lasts, f.some(x, minority))
@@ -24,9 +23,8 @@ var kindsOfNodes = slices.Concat(kindsOfProcesses, []kind{
 	// Leases have the votes of three nodes, and two of these forget them. With the two that had no vote
 	// to give, that would be a quorum.
 	{"amnesia", servers, 0.5, 1, false, func(f *fleet, x *Fault) {
-		all := f.some(x, Nodes)
-		freeze(all[:minority], x.Lasts)
-		time.Sleep(x.Lasts)
+		all := f.some(x, nodes)
+		freeze(hosts(all[:minority]), x.Lasts)
 		f.renew(0, all[minority:][:minority])
 	}},
 	{"flush", servers, 1, 2, false, func(f *fleet, x *Fault) {
@@ -38,10 +36,7 @@ var kindsOfNodes = slices.Concat(kindsOfProcesses, []kind{
 		}
 	}},
 	{"disk", servers, 0.5, 2, false, func(f *fleet, x *Fault) {
-		slow, hit := x.of(2).between(0, f.TTL/2), f.some(x, minority)
-		each(hit, func(s *server) { s.disk = slow })
-		time.Sleep(x.Lasts)
-		each(hit, func(s *server) { s.disk = 0 })
+		slowDisk(hosts(f.some(x, minority)), x.of(2).between(0, f.TTL/2), x.Lasts)
 	}},
 }, kindsOfNetwork)
 
@@ -63,14 +58,13 @@ func (f *fleet) some(x *Fault, most int) []*server {
 	return hit
 }
 
-func each(hit []*server, change func(s *server)) {
-	for _, s := range hit {
-		s.set(func() { change(s) })
+// hosts returns the servers' hosts.
+func hosts(all []*server) []*host {
+	var hosts []*host
+	for _, s := range all {
+		hosts = append(hosts, s.host)
 	}
-}
-
-func freeze(hit []*server, lasts time.Duration) {
-	each(hit, func(s *server) { s.frozen = time.Now().Add(lasts) })
+	return hosts
 }
 
 // renew starts servers anew, without their data, and waits until they vote.
@@ -79,6 +73,6 @@ func (f *fleet) renew(down time.Duration, hit []*server) {
 		for _, s := range hit {
 			s.redis.FlushAll()
 		}
-	}, hit...)
+	}, hosts(hit)...)
 	time.Sleep(maxTTL)
 }

@@ -24,7 +24,7 @@ type Run struct {
 	Seed      uint64
 	Lasts     time.Duration // of the bubble's time
 	Processes int
-	Nodes     int // how many independent servers there are, for redlock; 0: one, for redisstore
+	Store     string // one of the constants; "": Redisstore
 	TTL       time.Duration
 	Rest      time.Duration
 	Replicas  int   // how many confirm each grant (redisstore.WithReplicas)
@@ -66,25 +66,41 @@ func (r *Run) fill() {
 	if r.Seed%3 == 0 && r.Replicas == 0 {
 		r.Replicas = 2
 	}
-	if r.Nodes > 0 {
+	switch r.Store {
+	case "":
+		r.Store = Redisstore
+	case Redlock:
 		r.losing, r.Replicas = false, 0
+	case Natsstore:
+		r.Replicas = 0
 	}
 }
 
 // kinds are the faults that may strike.
 func (r *Run) kinds() []kind {
 	kinds := kinds
-	if r.Nodes > 0 {
+	switch r.Store {
+	case Redlock:
 		kinds = kindsOfNodes
+	case Natsstore:
+		kinds = kindsOfNATS
 	}
 	return slices.DeleteFunc(slices.Clone(kinds), func(k kind) bool {
 		return k.loses && !r.losing && (k.name != failover || r.Replicas == 0)
 	})
 }
 
+// warm are the stores that this program has made a history of.
+var warm = map[string]bool{}
+
 // Make makes a history, and checks it.
 func Make(t *testing.T, r Run) *History {
 	r.fill()
+	if !warm[r.Store] {
+		// What a program makes only once, such as a cache of types, makes its first history another one.
+		warm[r.Store] = true
+		Make(t, Run{Store: r.Store, Seed: 1, Lasts: 5 * time.Second})
+	}
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	runtime.MemProfileRate = 0 // its samples would draw from the bubble's random numbers
@@ -94,6 +110,9 @@ func Make(t *testing.T, r Run) *History {
 	// The random part of owners, which their stores put in order.
 	defer func(was io.Reader) { crypto.Reader = was }(crypto.Reader)
 	crypto.Reader = random.NewChaCha8([32]byte{byte(r.Seed)})
+	if r.Store == Natsstore {
+		defer stopNATSClock(t)()
+	}
 	f := &fleet{Run: r, registers: &work.Registers{}, alive: make([]*process, r.Processes)}
 	var left []string
 	var faults []*Fault
@@ -129,8 +148,8 @@ func (h *History) Fingerprint() string {
 // live is what happens in the bubble.
 func (f *fleet) live(t *testing.T) (left []string, faults []*Fault) {
 	f.net = &network{chance: f.chance.of(8), taken: map[time.Time]bool{}}
-	for nr := range max(f.Nodes, 1) {
-		f.servers = append(f.servers, newServer(nr))
+	if err := f.boot(); err != nil {
+		t.Fatal(err)
 	}
 	for place := range f.alive {
 		if err := f.start(place); err != nil {
@@ -159,10 +178,38 @@ func (f *fleet) live(t *testing.T) (left []string, faults []*Fault) {
 	time.Sleep(2 * time.Second) // for as long as processes may need to notice that all is well
 	f.end()
 	time.Sleep(2*f.TTL + 5*time.Second) // until leases and waiters have run out
+	return f.shutDown(), faults
+}
+
+// boot starts the servers.
+func (f *fleet) boot() (err error) {
+	if f.Store == Natsstore {
+		if f.nats, err = newNATS(); err == nil {
+			f.hosts = []*host{f.nats.host}
+		}
+		return err
+	}
+	n := 1
+	if f.Store == Redlock {
+		n = nodes
+	}
+	for nr := range n {
+		f.servers = append(f.servers, newServer(nr))
+	}
+	f.hosts = hosts(f.servers)
+	return nil
+}
+
+// shutDown ends the servers, and returns what is left in them.
+func (f *fleet) shutDown() (left []string) {
 	for _, s := range f.servers {
 		left = append(left, s.left()...)
 		s.lua.state.Close()
 		s.redis.Close()
 	}
-	return left, faults
+	if f.nats != nil {
+		left = f.nats.left()
+		f.nats.stop()
+	}
+	return left
 }

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
@@ -17,26 +16,24 @@ import (
 
 // server is a Redis in this process. Its clock is the bubble's, unless a fault sets it.
 type server struct {
+	*host
 	redis *miniredis.Miniredis
 	lua   *interpreter
 
-	nr     int // no other server has its run id
-	mu     sync.Mutex
-	run    int           // how often it was started
-	down   bool          // nobody can connect
-	frozen time.Time     // until then it does nothing
-	disk   time.Duration // each answer takes so much longer
-	full   bool          // maxmemory is reached
-	wrote  bool          // the present script has written
-	alone  bool          // its replicas hear nothing from it
-	ahead  time.Duration // by how much its clock is ahead of the bubble's
+	nr    int           // no other server has its run id
+	run   int           // how often it was started
+	full  bool          // maxmemory is reached
+	wrote bool          // the present script has written
+	alone bool          // its replicas hear nothing from it
+	ahead time.Duration // by how much its clock is ahead of the bubble's
 }
 
 // today is when each server begins. A bubble begins in 2000, when times had one digit less.
 var today = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 func newServer(nr int) *server {
-	s := &server{nr: nr, redis: miniredis.NewMiniRedis(), run: 1, ahead: today.Sub(began)}
+	s := &server{nr: nr, host: &host{}, redis: miniredis.NewMiniRedis(), run: 1, ahead: today.Sub(began)}
+	s.program = s
 	s.tick()
 	s.redis.ClockTTL(true)
 	first, err := s.redis.Dial() // it begins to serve with the first connection
@@ -51,34 +48,6 @@ func newServer(nr int) *server {
 
 func (s *server) serve(c net.Conn) { s.redis.Server().ServeConn(c) }
 
-// set changes the state of the server.
-func (s *server) set(change func()) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	change()
-}
-
-// pause is how long a request waits until the server goes on.
-func (s *server) pause() time.Duration {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return max(time.Until(s.frozen), 0)
-}
-
-// lag is how much later than usual an answer comes.
-func (s *server) lag() time.Duration {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.disk
-}
-
-func (s *server) refuses() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.down
-}
-
-// tick tells the server what time it is, before it does something.
 func (s *server) tick() {
 	s.mu.Lock()
 	ahead := s.ahead
@@ -180,8 +149,7 @@ func (s *server) started() int {
 	return s.run
 }
 
-// writes reports whether a packet has a request that is worth repeating.
-func writes(data []byte) bool {
+func (*server) writes(data []byte) bool {
 	head := string(data[:min(len(data), 64)])
 	return strings.Contains(head, "evalsha") || strings.Contains(head, "\nset\r")
 }

@@ -44,11 +44,7 @@ func (h *History) String() string {
 	for _, x := range h.Faults {
 		fmt.Fprintln(&b, "  fault", x)
 	}
-	store := "redisstore"
-	if h.Nodes > 0 {
-		store = "redlock"
-	}
-	fmt.Fprintf(&b, "  again, in proof: ../scripts/reproducible go test ./sim -run TestFleet/%s -operations 1 -seed %d", store, h.Seed)
+	fmt.Fprintf(&b, "  again, in proof: ../scripts/reproducible go test ./sim -run TestFleet/%s -operations 1 -seed %d", h.Store, h.Seed)
 	if h.Only != nil {
 		fmt.Fprintf(&b, " -faults 0,%s", strings.ReplaceAll(strings.Trim(fmt.Sprint(h.Only), "[]"), " ", ","))
 	}

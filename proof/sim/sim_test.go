@@ -16,7 +16,7 @@ import (
 )
 
 var (
-	operations = flag.Int("operations", 0, "make histories until they have so `many` operations; 0: 100 000, of redlock 20 000, and a tenth with -short")
+	operations = flag.Int("operations", 0, "make histories until they have so `many` operations; 0: 100 000 of redisstore, 20 000 of the others, and a tenth with -short")
 	seed       = flag.Uint64("seed", 1, "the seed of the first history; each following one has the next `number`")
 	faults     = flag.String("faults", "", "the `numbers` of the faults that strike, such as 3,12; 0 is none")
 )
@@ -35,8 +35,12 @@ func (quiet) Printf(context.Context, string, ...any) {}
 
 // TestFleet: whatever strikes, nothing is wrong that the guarantees do not admit.
 func TestFleet(t *testing.T) {
-	t.Run("redisstore", func(t *testing.T) { simulate(t, sim.Run{}, 100_000) })
-	t.Run("redlock", func(t *testing.T) { simulate(t, sim.Run{Nodes: sim.Nodes}, 20_000) })
+	for _, c := range []struct {
+		store string
+		most  int
+	}{{sim.Redisstore, 100_000}, {sim.Redlock, 20_000}, {sim.Natsstore, 20_000}} {
+		t.Run(c.store, func(t *testing.T) { simulate(t, sim.Run{Store: c.store}, c.most) })
+	}
 }
 
 func simulate(t *testing.T, r sim.Run, most int) {
@@ -78,10 +82,15 @@ func TestSameSeed(t *testing.T) {
 	if !reproducible(t) {
 		t.Skip("this needs scripts/reproducible")
 	}
-	for _, r := range []sim.Run{{Seed: 0}, {Seed: 1}} {
-		first, second := sim.Make(t, r), sim.Make(t, r)
-		if a, b := first.Fingerprint(), second.Fingerprint(); a != b {
-			t.Errorf("seed %d made two histories: %v%v", r.Seed, first, second)
+	runs := []sim.Run{{Seed: 0}, {Seed: 1}, {Store: sim.Redlock}, {Store: sim.Natsstore}, {Store: sim.Natsstore, Seed: 1}}
+	var first []*sim.History
+	for _, r := range runs {
+		first = append(first, sim.Make(t, r))
+	}
+	for i, r := range runs {
+		second := sim.Make(t, r)
+		if a, b := first[i].Fingerprint(), second.Fingerprint(); a != b {
+			t.Errorf("seed %d of %s made two histories: %v%v", r.Seed, first[i].Store, first[i], second)
 		}
 	}
 }

@@ -20,12 +20,33 @@ const waiterLease = time.Second
 // maxTTL is the longest TTL, for which a node of redlock gives no vote after its start.
 const maxTTL = 2 * time.Second
 
-// open makes the store of a process: a redisstore, or a redlock over all servers.
+// The stores that fleets can have.
+const (
+	Redisstore = "redisstore"
+	Redlock    = "redlock" // on five servers
+	Natsstore  = "natsstore"
+)
+
+// way makes the way of a process to a host.
+func (f *fleet) way(p *process, host int) *way {
+	w := &way{net: f.net, to: f.hosts[host], nr: uint64(p.nr) + uint64(host)<<32, conns: map[*link]bool{}}
+	p.ways = append(p.ways, w)
+	return w
+}
+
+// open makes the store of a process.
 func (f *fleet) open(p *process) (store driver.Store, hangUp func(), err error) {
+	if f.Store == Natsstore {
+		return f.openNATS(p)
+	}
+	return f.openRedis(p)
+}
+
+// openRedis makes a redisstore, or a redlock over all servers.
+func (f *fleet) openRedis(p *process) (store driver.Store, hangUp func(), err error) {
 	var clients []*redis.Client
-	for i, to := range f.servers {
-		w := &way{net: f.net, to: to, nr: uint64(p.nr) + uint64(i)<<32, conns: map[*link]bool{}}
-		p.ways = append(p.ways, w)
+	for i := range f.hosts {
+		w := f.way(p, i)
 		clients = append(clients, redis.NewClient(&redis.Options{
 			Addr:   fmt.Sprintf("192.0.2.%d:6379", i+1),
 			Dialer: func(ctx context.Context, _, _ string) (net.Conn, error) { return w.dial(ctx) },
@@ -38,7 +59,7 @@ func (f *fleet) open(p *process) (store driver.Store, hangUp func(), err error) 
 			_ = c.Close()
 		}
 	}
-	if f.Nodes > 0 {
+	if f.Store == Redlock {
 		store, err = redlock.New(clients, redlock.WithMaxTTL(maxTTL))
 		return store, hangUp, err
 	}
