@@ -68,15 +68,15 @@ func (e *CheckError) Error() string {
 // Unwrap returns Err.
 func (e *CheckError) Unwrap() error { return e.Err }
 
-// Check tests whether the server and its user are as the store needs them. It acquires, waits for and
-// releases leases of every mode on a key of its own, of a Cluster on each master, and sends itself a message. It also looks at two
-// settings: whether the server may evict locks, and whether a master that is cut off goes on
-// serving beside the one that Sentinel promotes. Call it at the start of a program, or from a
-// command for operators. Each part takes 5 s at most.
+// Check tests whether the server and its user are as the store needs them. It acquires, waits for
+// and releases leases of every mode on a key of its own, of a Cluster on each master, and sends
+// itself a message. It also looks at two settings: whether the server may evict locks, and whether a
+// master that is cut off goes on serving beside the one that Sentinel promotes. Call it at the start
+// of a program, or from a command for operators. Each part takes 5 s at most.
 //
 // The error joins a [*CheckError] for each problem. If no server answers, or the server does not
-// let the client in, that is the only problem, About "server". A setting that the user may not read counts
-// as right. Messages on a Ring count as right, too, because a Ring has none.
+// let the client in, that is the only problem, About "server". A setting that the user may not read
+// counts as right. Messages on a Ring count as right, too, because a Ring has none.
 func (s *Store) Check(ctx context.Context) error {
 	if err := s.calls.Enter(); err != nil {
 		return err
