@@ -169,6 +169,10 @@ func (t *tx) changes() (all []change, err error) {
 	return all, nil
 }
 
+// mostForced is how many forced releases an entry keeps, the newest: its value must stay below the server's
+// max_payload. The owners of older ones learn of a loss without a reason.
+const mostForced = 64
+
 // note keeps why leases were taken by force, and drops what is too old to matter.
 func (t *tx) note() {
 	for i, k := range t.Keys {
@@ -184,7 +188,7 @@ func (t *tx) note() {
 				kept = append(kept, forcedRelease{f.Owner, f.Token, f.Reason, t.Now.Add(keystate.ReasonKept)})
 			}
 		}
-		e.Forced = kept
+		e.Forced = kept[max(0, len(kept)-mostForced):]
 		if e.Version != nil && !t.Now.Before(e.Version.Until) {
 			e.Version = nil
 		}
