@@ -45,7 +45,7 @@ const linearTimeout = 20 * time.Second
 func linear(key string, sections []Section, losses []Loss) error {
 	var ops []porcupine.Operation
 	for _, s := range sections {
-		if !s.granted() {
+		if !s.granted() || late(s, losses) { // a token from before a loss says nothing of the order after it
 			continue
 		}
 		ends := porcupine.Operation{Input: operation{ends: true, token: s.Token}, Call: s.Returning, Return: s.Answered}

@@ -15,6 +15,9 @@ type Loss struct {
 	// ForcesOnly: the store forgets nothing but that leases were taken by force. Redis that is asked to
 	// wait for replicas with every grant does not wait with those (redisstore.WithReplicas).
 	ForcesOnly bool
+	// Late: a request that was under way may have been decided before the loss and written after it, as on
+	// NATS. Then its token is from before, too.
+	Late bool
 }
 
 func (l Loss) over() int64 { return cmp.Or(l.Over, l.To) }
@@ -90,6 +93,13 @@ func gone(s Section, losses []Loss) int64 {
 		}
 	}
 	return Never
+}
+
+// late reports whether the token of s may be from before a loss, and its lease from after it.
+func late(s Section, losses []Loss) bool {
+	return slices.ContainsFunc(losses, func(l Loss) bool {
+		return l.Late && s.Asked < l.over() && s.Given > l.From && l.hits(s, s.End)
+	})
 }
 
 // streaks has a lease that is handed on during a loss begin with its streak. The store may have

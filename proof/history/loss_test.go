@@ -29,6 +29,8 @@ func TestLosses(t *testing.T) {
 	// renewed was taken by force, and renewed after that.
 	renewed := section("k", "a", 1, 0, 1, 90)
 	renewed.Taken, renewed.Told, renewed.End, renewed.Outcome = 15, 18, 15, history.Gone
+	// straddling was decided before the loss and written after it.
+	straddling, between := section("k", "a", 1, 0, 30, 35), section("k", "b", 2, 2, 5, 10)
 	for _, test := range []struct {
 		name     string
 		sections []history.Section
@@ -53,6 +55,8 @@ func TestLosses(t *testing.T) {
 			[]history.Loss{loss},
 			nil,
 		},
+		{"a token from before the loss, and a lease from after it", []history.Section{straddling, between}, []history.Loss{loss}, []string{"exclusive lock"}},
+		{"the same, where that is known", []history.Section{straddling, between}, []history.Loss{{From: 20, To: 40, Late: true}}, nil},
 		{"a forced release, and a lease that goes on", []history.Section{renewed}, nil, []string{"was renewed"}},
 		{"a forced release that is forgotten", []history.Section{renewed}, []history.Loss{loss}, nil},
 		{"a forced release after all is over", []history.Section{renewed}, []history.Loss{{From: 5, To: 15}}, []string{"was renewed"}},

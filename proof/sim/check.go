@@ -70,7 +70,7 @@ func (f *fleet) losses(faults []*Fault) []history.Loss {
 		if !x.kind.loses {
 			continue
 		}
-		l := history.Loss{From: x.From, Over: x.To, To: x.To + admitted, ForcesOnly: f.Replicas > 0 && x.Name == failover}
+		l := history.Loss{From: x.From, Over: x.To, To: x.To + admitted, ForcesOnly: f.Replicas > 0 && x.Name == failover, Late: f.Store == Natsstore}
 		for _, other := range faults {
 			if other.From < l.To && other.To+admitted > l.To && other.kind.lane != processes {
 				l.To = other.To + admitted
