@@ -160,6 +160,7 @@ var stays = []string{"}:token", "}:t", "}:f", "}:r", "}:born", "}:line"}
 
 // left returns the keys that are there although nothing is held.
 func (s *server) left() []string {
+	s.tick() // what has ended since the last request is gone
 	return slices.DeleteFunc(s.redis.Keys(), func(key string) bool {
 		return slices.ContainsFunc(stays, func(end string) bool { return strings.HasSuffix(key, end) })
 	})
