@@ -137,7 +137,7 @@ func inABubble(t *testing.T, lasts time.Duration, wrap func(slow) driver.Store, 
 		t.Fatal(err)
 	}
 	_, once := history.Once(events, losses...)
-	return errors.Join(history.Check(history.Sections(events, nil), losses...), history.Deadlines(events), once, history.Registers(history.Increments(events), registers.Values()))
+	return errors.Join(history.Check(history.Sections(events, nil), losses...), history.Deadlines(events), history.Unfounded(history.Sections(events, nil), losses...), once, history.Registers(history.Increments(events), registers.Values()))
 }
 
 // The clock of a history in a bubble.

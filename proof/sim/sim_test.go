@@ -6,11 +6,13 @@ import (
 	"math/rand/v2"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/proof/sim"
 )
@@ -101,6 +103,7 @@ func TestBrokenStoresAreFound(t *testing.T) {
 		"the answer to a renewal is not read": func(s driver.Store) driver.Store { return deaf{s} },
 		"one permit more than asked for":      func(s driver.Store) driver.Store { return generous{s} },
 		"a lease ends too soon":               func(s driver.Store) driver.Store { return stingy{s} },
+		"a lease in force is called lost":     func(s driver.Store) driver.Store { return &alarmist{Store: s} },
 	} {
 		t.Run(name, func(t *testing.T) {
 			for seed := range uint64(10) {
@@ -141,4 +144,17 @@ func (s stingy) Acquire(ctx context.Context, req driver.Request) (driver.Grant, 
 	g, err := s.Store.Acquire(ctx, req)
 	g.TTL = ttl
 	return g, err
+}
+
+type alarmist struct {
+	driver.Store
+	renewals atomic.Int64
+}
+
+func (s *alarmist) Renew(ctx context.Context, grants []driver.Grant) []error {
+	errs := s.Store.Renew(ctx, grants)
+	if s.renewals.Add(1)%20 == 0 {
+		errs[0] = core.ErrLeaseLost
+	}
+	return errs
 }
