@@ -24,7 +24,7 @@ import (
 )
 
 // natsServer is a NATS in this process, the real one: only its connections are simulated. Its stream is
-// in memory, because a bubble in which somebody waits for a disk does not do the same again.
+// in memory, because a bubble in which somebody waits for the disk may not do the same again.
 type natsServer struct {
 	*host
 	dir    string

