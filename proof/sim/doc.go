@@ -30,9 +30,9 @@
 // runtime does not depend on a seed: the order of a map, a select with several ways, a random pause.
 // scripts/reproducible runs the tests with a runtime that has no such chance. With it, the same
 // seed makes the same history, and one that is wrong shrinks to the few faults that matter
-// (shrink.go). Without it, all tests run as well, and a history can't be made again. The NATS server
-// writes some files, and while one of its goroutines waits for the disk another one goes on. So on a
-// busy machine a seed may make another history of natsstore.
+// (shrink.go). Without it, all tests run as well, and a history can't be made again. On a busy
+// machine a seed now and then makes another one all the same, above all of natsstore, whose server writes
+// files: while one of its goroutines waits for the disk, another one goes on.
 //
 //	scripts/reproducible go test ./sim                                    100 000 operations
 //	scripts/reproducible go test ./sim -operations 1000000 -seed 7        more of them
