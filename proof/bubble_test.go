@@ -136,8 +136,9 @@ func inABubble(t *testing.T, lasts time.Duration, wrap func(slow) driver.Store, 
 	if err != nil {
 		t.Fatal(err)
 	}
+	sections := history.Sections(events, nil)
 	_, once := history.Once(events, losses...)
-	return errors.Join(history.Check(history.Sections(events, nil), losses...), history.Deadlines(events), history.Unfounded(history.Sections(events, nil), losses...), once, history.Registers(history.Increments(events), registers.Values()))
+	return errors.Join(history.Check(sections, losses...), history.Deadlines(events), history.Unfounded(sections, losses...), once, history.Registers(history.Increments(events), registers.Values()))
 }
 
 // The clock of a history in a bubble.

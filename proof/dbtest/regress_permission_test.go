@@ -1,6 +1,7 @@
 package dbtest
 
 import (
+	"context"
 	"database/sql"
 	"errors"
 	"strings"
@@ -64,7 +65,7 @@ func TestAMissingPermissionNamesUserAndTable(t *testing.T) {
 	})
 }
 
-// What ends without a row of its own needs no DELETE, as docs/operations-sql.md says.
+// Only an exclusive lock that nobody waits for needs no DELETE, as docs/operations-sql.md says.
 func TestWithoutDELETE(t *testing.T) {
 	t.Parallel()
 	withServers(t, func(t *testing.T, d *sqltest.Database) {
@@ -83,5 +84,17 @@ func TestWithoutDELETE(t *testing.T) {
 			t.Fatal(err)
 		}
 		refused(t, s.Release(t.Context(), g), "keeper", "keyturn_member")
+
+		if g, err = s.Acquire(t.Context(), request("q", time.Minute)); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		defer cancel()
+		waits := request("q", time.Minute)
+		waits.Wait = true
+		_, err = s.Acquire(ctx, waits)
+		refused(t, err, "keeper", "keyturn_member")
+		refused(t, s.Release(t.Context(), g), "keeper", "keyturn_member") // it would take the waiter out of the queue
+		refused(t, s.Sweep(t.Context(), 0), "keeper", "keyturn_")
 	})
 }
