@@ -29,31 +29,34 @@ func (o Owner) String() string {
 // ParseOwner reads the owners that an engine makes, as [HeldError], [Holder] and [Waiter]
 // show them. Any other text, such as a foreign client's value, is an error.
 func ParseOwner(s string) (Owner, error) {
-	bad := fmt.Errorf("keyturn: %.200q is not an owner of keyturn's", s)
 	parts := strings.Split(s, "/")
 	if len(parts) != 5 || parts[0] != CleanHost(parts[0]) || len(parts[4]) != 2*ownerIDBytes {
-		return Owner{}, bad
+		return Owner{}, notAnOwner(s)
 	}
 	pid, err := strconv.Atoi(parts[1])
 	if err != nil {
-		return Owner{}, bad
+		return Owner{}, notAnOwner(s)
 	}
 	instance, err := strconv.Atoi(parts[2])
 	if err != nil {
-		return Owner{}, bad
+		return Owner{}, notAnOwner(s)
 	}
 	start, err := strconv.ParseInt(parts[3], 36, 64)
 	if err != nil {
-		return Owner{}, bad
+		return Owner{}, notAnOwner(s)
 	}
 	if _, err := hex.DecodeString(parts[4]); err != nil {
-		return Owner{}, bad
+		return Owner{}, notAnOwner(s)
 	}
 	o := Owner{Host: parts[0], PID: pid, Instance: instance, Start: time.Unix(start, 0), ID: parts[4]}
 	if o.String() != s { // "+7" is a number, too
-		return Owner{}, bad
+		return Owner{}, notAnOwner(s)
 	}
 	return o, nil
+}
+
+func notAnOwner(s string) error {
+	return fmt.Errorf("keyturn: %.200q is not an owner of keyturn's", s)
 }
 
 const ownerIDBytes = 16

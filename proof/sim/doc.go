@@ -34,9 +34,9 @@
 // machine a seed now and then makes another one all the same, above all of natsstore, whose server writes
 // files: while one of its goroutines waits for the disk, another one goes on.
 //
-//	scripts/reproducible go test ./sim                                    100 000 operations
-//	scripts/reproducible go test ./sim -operations 1000000 -seed 7        more of them
-//	scripts/reproducible go test ./sim -operations 1 -seed 7 -faults 3,12 one, with two faults only
+//	../scripts/reproducible go test ./sim                                    100 000 operations
+//	../scripts/reproducible go test ./sim -operations 1000000 -seed 7        more of them
+//	../scripts/reproducible go test ./sim -operations 1 -seed 7 -faults 3,12 one, with two faults only
 //
 // A mutex that is held during I/O would stop the bubble's time for ever. go-redis does that in one of
 // its options, which the fleet switches off. nats.go does it while it makes a connection, which

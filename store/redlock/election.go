@@ -172,17 +172,18 @@ func (e *election) passes(ctx context.Context) bool {
 
 // voted notes a node's answer, which may come long after the election.
 func (e *election) voted(i int, reply any, err error) {
+	var read script.Ballot
+	if err == nil {
+		read, err = script.ReadBallot(reply)
+	}
+	if err == nil { // without the mutex: it may tell the engine, and so the program's hooks
+		e.s.nodes[i].Tell(read.Now)
+		e.s.health.voted(e.s, i, read)
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	b := &e.ballots[i]
-	b.here, b.err = true, err
-	if err == nil {
-		b.Ballot, b.err = script.ReadBallot(reply)
-	}
-	if b.err == nil {
-		e.s.nodes[i].Tell(b.Now)
-		e.s.health.voted(e.s, i, b.Ballot)
-	}
+	b.here, b.Ballot, b.err = true, read, err
 	if i == e.gate {
 		close(e.opened)
 	}

@@ -13,13 +13,12 @@ import (
 // words. No part contains a line feed. The client marshals a batch each time that it writes it
 // to a connection, and the batch counts that, as [Attempts] does.
 type batch struct {
-	calls []*Call // releases, acquires and others, in this order
-	begin int     // index of the first acquire
-	other int     // index of the first of the others
-	text  []byte
-	cut   int   // where the text of the acquires begins
-	key   any   // the counter's, a string
-	ttl   int64 // of the counter, in ms; 0: for ever
+	calls []*Call             // in the order of their kinds, with the others at the end
+	first [plainKinds + 1]int // index of the first call of each kind; the last: of the others
+	text  []byte              // of those that end, acquire or begin
+	cut   int                 // where the text of the latter begins
+	key   any                 // the counter's, a string
+	ttl   int64               // of the counter, in ms; 0: for ever
 	// wanted is how many tokens each acquire wants reserved: the greatest number that any of
 	// them wants. The server has enough for the few that are handed on; see take_tokens in
 	// tokens.lua.
@@ -28,28 +27,28 @@ type batch struct {
 
 // sort puts the calls in order.
 func (p *batch) sort(calls []*Call) {
-	for _, r := range calls {
-		if r.IsPlain() {
-			p.other++
+	place := func(c *Call) plainKind {
+		if c.IsPlain() {
+			return c.plain.kind
 		}
-		if r.isEnd() {
-			p.begin++
+		return plainKinds
+	}
+	for _, c := range calls {
+		for kind := place(c) + 1; kind <= plainKinds; kind++ {
+			p.first[kind]++
 		}
 	}
 	p.calls = make([]*Call, len(calls))
-	ends, begins, others := 0, p.begin, p.other
-	for _, r := range calls {
-		at := &others
-		switch {
-		case r.isEnd():
-			at = &ends
-		case r.IsPlain():
-			at = &begins
-		}
-		p.calls[*at] = r
+	next := p.first
+	for _, c := range calls {
+		at := &next[place(c)]
+		p.calls[*at] = c
 		*at++
 	}
 }
+
+// of returns the calls of some kinds that follow each other: from the first to before the second.
+func (p *batch) of(from, to plainKind) []*Call { return p.calls[p.first[from]:p.first[to]] }
 
 // newBatch puts the calls in the order in which group.lua answers them.
 func newBatch(n Names, calls []*Call) *batch {
@@ -61,11 +60,11 @@ func newBatch(n Names, calls []*Call) *batch {
 		size += r.plain.size() + len(n.prefix)
 	}
 	b := make([]byte, 0, size)
-	for _, r := range p.calls[:p.begin] {
+	for _, r := range p.of(ends, completes) {
 		b = r.plain.end(b, n)
 	}
 	p.cut = len(b)
-	for _, r := range p.calls[p.begin:p.other] {
+	for _, r := range p.of(acquires, plainKinds) {
 		b = r.plain.begin(b, n)
 		p.wanted = max(p.wanted, r.plain.wanted)
 	}
@@ -76,12 +75,17 @@ func newBatch(n Names, calls []*Call) *batch {
 // run sends the batch through c, by the script's hash or in full. It does what redis.Script
 // does, with fewer allocations: the others are most of the allocations of a call that leaves
 // alone.
-func (p *batch) run(ctx context.Context, c Processor, inFull bool) *redis.Cmd {
-	args := append(make([]any, 0, 8), "evalsha", group.hash, 1, p.key, (*ends)(p), p, p.ttl, p.wanted)
+func (p *batch) run(ctx context.Context, c Processor, n Names, inFull bool) *redis.Cmd {
+	records := p.of(completes, acquires)
+	args := append(make([]any, 0, 10+6*len(records)), "evalsha", group.hash, 1, p.key,
+		(*ending)(p), p, len(p.of(onces, plainKinds)), p.ttl, p.wanted, len(records))
 	if inFull {
 		args[0], args[1] = "eval", group.text
 	}
-	for _, r := range p.calls[p.other:] {
+	for _, r := range records {
+		args = r.plain.complete(args, n)
+	}
+	for _, r := range p.calls[p.first[plainKinds]:] {
 		own := r.args[:len(r.args)-1] // without its attempts: there is one word of them for all
 		args = append(args, grouped[r.script], len(r.keys), len(own))
 		for _, key := range r.keys {
@@ -94,14 +98,14 @@ func (p *batch) run(ctx context.Context, c Processor, inFull bool) *redis.Cmd {
 	return cmd
 }
 
-// ends is the first word of a batch: its releases.
-type ends batch
+// ending is the first word of a batch: its releases.
+type ending batch
 
 // MarshalBinary implements encoding.BinaryMarshaler.
-func (e *ends) MarshalBinary() ([]byte, error) { return e.text[:e.cut], nil }
+func (e *ending) MarshalBinary() ([]byte, error) { return e.text[:e.cut], nil }
 
 // String is for hooks that print commands.
-func (*ends) String() string { return "" }
+func (*ending) String() string { return "" }
 
 // MarshalBinary implements encoding.BinaryMarshaler.
 func (p *batch) MarshalBinary() ([]byte, error) {
@@ -138,9 +142,9 @@ func (p *batch) deliver(cmd *redis.Cmd) error {
 	for i, r := range p.calls {
 		switch {
 		case r.answered:
-		case i < p.begin:
+		case i < p.first[acquires]:
 			r.Value, r.Err = int64(1), nil
-		case i < p.other && token > 0:
+		case i < p.first[plainKinds] && token > 0:
 			r.Value, r.Err, r.reserved = token, nil, uint64(reserved)
 			token += 1 + reserved
 		default:

@@ -43,10 +43,7 @@ func (c *Call) Slot(n Names) string {
 }
 
 // IsPlain reports whether the call goes in a batch's short form.
-func (c *Call) IsPlain() bool { return c.plain.key != "" }
-
-// isEnd reports whether the call is plain and ends a lease. The other plain calls begin one.
-func (c *Call) isEnd() bool { return c.IsPlain() && c.script == releaseScript }
+func (c *Call) IsPlain() bool { return c.plain.kind != notPlain }
 
 // Fits reports whether the call may be part of a batch. The call of a set may have too many
 // keys.
@@ -61,15 +58,19 @@ type Processor interface {
 }
 
 // Run sends the call by itself through p: by its script's hash, or in full after [Call.Again].
-// A plain call has a script of its own. [Sent.Finish] reads the reply.
+// A plain acquire or release has a script of its own. [Sent.Finish] reads the reply.
 func (c *Call) Run(ctx context.Context, p Processor, n Names) Sent {
-	if c.IsPlain() {
+	keys, args := c.keys, c.args
+	switch c.plain.kind {
+	case ends, acquires:
 		return Sent{call: c, cmd: c.alone(ctx, p, n, c.inFull)}
+	case completes, onces:
+		keys, args = c.inWords(n)
 	}
 	if c.inFull {
-		return Sent{call: c, cmd: c.script.Eval(ctx, p, c.keys, c.args...)}
+		return Sent{call: c, cmd: c.script.Eval(ctx, p, keys, args...)}
 	}
-	return Sent{call: c, cmd: c.script.EvalSha(ctx, p, c.keys, c.args...)}
+	return Sent{call: c, cmd: c.script.EvalSha(ctx, p, keys, args...)}
 }
 
 // RunAlone sends the call through p in a round trip of its own.
@@ -108,12 +109,12 @@ func (s Sent) Finish(trouble error) error {
 // a whole.
 func RunTogether(ctx context.Context, p Processor, n Names, calls []*Call) error {
 	b := newBatch(n, calls)
-	cmd := b.run(ctx, p, false)
+	cmd := b.run(ctx, p, n, false)
 	if Unknown(cmd.Err()) {
 		for _, c := range calls {
 			c.Attempts.Refused++
 		}
-		cmd = b.run(ctx, p, true)
+		cmd = b.run(ctx, p, n, true)
 	}
 	return b.deliver(cmd)
 }

@@ -25,8 +25,8 @@ var (
 	raiseScript    = redis.NewScript(source("raise"))
 )
 
-// script returns the script name with the parts that scripts share in front of it. Only acquire
-// has its plain case in front of most of them.
+// script returns the script name with the parts that scripts share in front of it. Acquire and
+// complete have their plain cases in front of most of them.
 func script(name string) *redis.Script { return redis.NewScript(scriptSource(name)) }
 
 func scriptSource(name string) string {
@@ -35,8 +35,9 @@ func scriptSource(name string) string {
 
 // plain returns the short code for the case of a script that runs most often.
 func plain(name string) string {
-	if name == "acquire" {
-		return source("plain_acquire")
+	switch name {
+	case "acquire", "complete":
+		return source("plain_" + name)
 	}
 	return ""
 }

@@ -7,16 +7,36 @@ import (
 	"github.com/keyturn/keyturn/core/driver"
 )
 
+// plainKind is what a plain call does. Batches have their calls in this order.
+type plainKind int
+
+const (
+	notPlain plainKind = iota
+	ends
+	completes
+	acquires
+	onces // an acquire that a record will do for as well
+	plainKinds
+)
+
 // plainCall is a call about one exclusive claim, in the few words that group.lua needs. What a
 // call costs the server is mostly the number of its words. Most words of another call are the
 // names of all keys that a lock may ever have.
 type plainCall struct {
-	key    string // "": the call is not plain
+	kind   plainKind
+	key    string
 	owner  string
-	number int64 // acquire: TTL in ms; release: token
-	notes  string
-	wanted uint64  // of acquire: tokens to reserve for hand-offs
-	wait   waiting // of acquire
+	number int64   // to begin: TTL in ms; otherwise: token
+	notes  string  // to begin
+	wanted uint64  // to begin: tokens to reserve for hand-offs
+	wait   waiting // to begin
+	record plainRecord
+}
+
+// plainRecord is what a call stores that completes an execution.
+type plainRecord struct {
+	head, about, result string // see record.go
+	retention           int64  // in ms
 }
 
 // waiting is the part of an acquire that matters when the key is not free.
@@ -36,6 +56,9 @@ func isPlain(claims []driver.Claim) bool {
 
 // size returns about how many bytes the call takes.
 func (p *plainCall) size() int {
+	if p.kind == completes { // it goes in words of its own
+		return 0
+	}
 	return 128 + len(p.key) + len(p.owner) + len(p.notes) + len(p.wait.inbox)
 }
 
@@ -53,6 +76,12 @@ func (p *plainCall) beginning(b []byte) []byte {
 		b = append(strconv.AppendInt(b, p.number, 10), ':')
 	}
 	return b
+}
+
+// complete appends the words of a call that completes an execution, as group.lua reads them.
+func (p *plainCall) complete(words []any, n Names) []any {
+	r := &p.record
+	return append(words, n.prefix+p.key, p.beginning(nil), r.retention, r.head, r.about, r.result)
 }
 
 // begin writes an acquire as group.lua reads it.

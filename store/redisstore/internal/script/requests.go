@@ -32,9 +32,13 @@ type Acquire struct {
 
 // Acquire makes c the call for q. [Call.Acquired] reads the answer.
 func (n Names) Acquire(c *Call, q Acquire) {
-	if !q.Once && !q.Apart && isPlain(q.Claims) {
+	if !q.Apart && isPlain(q.Claims) {
+		kind := acquires
+		if q.Once {
+			kind = onces
+		}
 		*c = Call{script: acquireScript, plain: plainCall{
-			key: q.Claims[0].Key, owner: q.Owner, number: q.TTL.Milliseconds(), notes: q.Notes, wanted: q.HandOffs,
+			kind: kind, key: q.Claims[0].Key, owner: q.Owner, number: q.TTL.Milliseconds(), notes: q.Notes, wanted: q.HandOffs,
 			wait: waiting{q.Wait, q.WaiterLease, q.ClaimTime, q.Waited, q.Stuck, q.Question, q.Part, q.Inbox},
 		}}
 		return
@@ -48,7 +52,7 @@ func (n Names) Acquire(c *Call, q Acquire) {
 // any token. [Call.Verdict] reads the answer.
 func (n Names) Release(c *Call, owner string, claims []driver.Claim, token uint64) {
 	if isPlain(claims) {
-		*c = Call{script: releaseScript, plain: plainCall{key: claims[0].Key, owner: owner, number: int64(token)}}
+		*c = Call{script: releaseScript, plain: plainCall{kind: ends, key: claims[0].Key, owner: owner, number: int64(token)}}
 		return
 	}
 	n.call(c, releaseScript, owner, claims, token)
@@ -82,8 +86,10 @@ func (n Names) Seal(c *Call, owner string, claims []driver.Claim, ttl time.Durat
 // Complete makes c the call that stores a record and ends the lease. [Call.Verdict] reads
 // the answer.
 func (n Names) Complete(c *Call, g driver.Grant, rec driver.Record, retention time.Duration) {
-	n.call(c, completeScript, g.Owner, g.Claims, g.Token,
-		head(g.Owner, rec), about(rec), string(rec.Result), retention.Milliseconds())
+	*c = Call{script: completeScript, plain: plainCall{
+		kind: completes, key: g.Claims[0].Key, owner: g.Owner, number: int64(g.Token),
+		record: plainRecord{head(g.Owner, rec), about(rec), string(rec.Result), retention.Milliseconds()},
+	}}
 }
 
 // Inspect makes c the call that reads the state of a key. [Call.Info] reads the answer.

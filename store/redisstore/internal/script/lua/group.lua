@@ -2,12 +2,12 @@
 -- because what a request costs both sides is mostly the number of its words.
 --
 -- Most requests are plain: one exclusive claim on a key that is free, or the end of such
--- a lease, and nobody waits. A plain request takes only the commands that it can't do
--- without, and many of these commands serve all requests at once. For example, one
--- command reads the leases that end, one deletes them, and one reads and writes the
--- counter. A request that turns out not to be plain goes the long way in the same call,
--- behind the plain ones. The scripts of the long way stand below: a group that needs none
--- of them does not define them.
+-- a lease, with or without a record, and nobody waits. A plain request takes only the
+-- commands that it can't do without, and many of these commands serve all requests at
+-- once. For example, one command reads the leases that end, one deletes them, and one
+-- reads and writes the counter. A request that turns out not to be plain goes the long way
+-- in the same call, behind the plain ones. The scripts of the long way stand below: a
+-- group that needs none of them does not define them.
 --
 -- Callers whose requests are in one group are concurrent, so any order among them is
 -- right. Requests that end something come first, and make room for others.
@@ -20,12 +20,17 @@
 --         owner's, "owner:" or "owner:token:"
 --       2 begins, five lines each: the lock; owner; TTL in ms; notes; "wait patience
 --         claim waited before number part inbox", see acquire.lua
---       3 ms that the counter outlives its token; "0": for ever, on an only server
---       4 how many tokens to reserve for hand-offs at most, behind the token of each begin
+--       3 for how many of the begins, the last ones, a record will do as well
+--       4 ms that the counter outlives its token; "0": for ever, on an only server
+--       5 how many tokens to reserve for hand-offs at most, behind the token of each begin
+--       6 the number of the completes
+--       then the completes, six each: as an end; retention in ms; the three parts of the
+--         record, see complete.lua
 --       then the others: the script's name in ops, the number of its KEYS, the number of
 --         its ARGV, its KEYS and ARGV
--- Reply {token, reserved, index, reply, index, reply ...}. The indices count from 1.
---       - An end without an index is done.
+-- Reply {token, reserved, index, reply, index, reply ...}. The indices count from 1, in the
+--         order: ends, completes, begins, others.
+--       - An end or a complete without an index is done.
 --       - The first begin without an index has token, with so many reserved behind it. The
 --         tokens of the other begins follow, each behind the reserved ones of the last.
 --       - Each other request has its index and its script's reply. If the script failed,
@@ -56,31 +61,48 @@ local function its(value, mine)
   return type(value) == 'string' and string.sub(value, 1, #mine) == mine
 end
 
-local ends, begins, plain = split(ARGV[1]), split(ARGV[2]), #ARGV == 4
-local nends, nbegins = #ends / 2, #begins / 5
-local counter, outlives = KEYS[1], ARGV[3]
+local ends, begins = split(ARGV[1]), split(ARGV[2])
+local nends, nbegins, ncompletes = #ends / 2, #begins / 5, tonumber(ARGV[6])
+local nlast, nonces = nends + ncompletes, tonumber(ARGV[3]) -- nlast: of ends and completes
+local counter, outlives, others = KEYS[1], ARGV[4], 7 + 6 * ncompletes
+local plain = #ARGV < others
 
--- Some of the other requests want to know if the server lacks memory. Those who only look have no
+-- completed returns the words of a complete.
+local function completed(i)
+  local at = 7 + 6 * (i - nends - 1)
+  return unpack(ARGV, at, at + 5)
+end
+
+-- Some of the requests want to know if the server lacks memory. Those who only look have no
 -- permission to ask.
-local short, at = false, 5
+local short, at = ncompletes + nonces > 0, others
 while at < #ARGV do
   short = short or ARGV[at] == 'complete' or ARGV[at] == 'acquire'
   at = at + 3 + tonumber(ARGV[at + 1]) + tonumber(ARGV[at + 2])
 end
 short = short and lacks_memory(counter .. ':h')
 
+local replies = { 0, 0 }
 local left = {} -- the indices of the plain requests that the short way does not do
 
 -- The leases that end are their owners', and nobody waits.
-if nends > 0 then
+if nlast > 0 then
   local locks, lines, free, freed = {}, {}, {}, {}
-  for i = 1, nends do
-    local lock = ends[2 * i - 1]
+  for i = 1, nlast do
+    local lock = i <= nends and ends[2 * i - 1] or completed(i)
     locks[i], lines[i] = lock, '{' .. lock .. '}:w'
   end
   local quiet, values = none(unpack(lines)), redis.pcall('MGET', unpack(locks))
   for i, lock in ipairs(locks) do
-    if its(values[i], ends[2 * i]) and (quiet or none(lines[i])) then
+    local mine, keep, head, about, result = ends[2 * i], nil, nil, nil, nil
+    if i > nends then
+      mine, keep, head, about, result = select(2, completed(i))
+    end
+    local ok = its(values[i], mine) and (quiet or none(lines[i]))
+    if ok and keep then -- the record first: if it can't be written, the lease stays for the long way
+      ok = not short and redis.pcall('SET', '{' .. lock .. '}:r', head .. ':' .. about .. result, 'PX', keep).ok
+    end
+    if ok then
       free[#free + 1], freed[#freed + 1] = lock, i
     else
       left[#left + 1] = i
@@ -93,44 +115,54 @@ if nends > 0 then
   end
 end
 
--- The locks that begin are free, and nobody waits for them.
-local first, reserved = 0, 0
+-- The locks that begin are free, and nobody waits for them. A record that is there answers.
 if nbegins > 0 then
   local names, free = {}, {}
   for i = 1, nbegins do
     local lock = begins[5 * i - 4]
-    names[2 * i - 1], names[2 * i] = lock, '{' .. lock .. '}:w'
+    names[#names + 1], names[#names + 2] = lock, '{' .. lock .. '}:w'
+    if i > nbegins - nonces then
+      names[#names + 1] = '{' .. lock .. '}:r'
+    end
   end
   local quiet = none(unpack(names))
   for i = 1, nbegins do
-    if quiet or none(names[2 * i - 1], names[2 * i]) then
+    local lock, once = begins[5 * i - 4], i > nbegins - nonces
+    local is_free, done = quiet or none(lock, '{' .. lock .. '}:w'), nil
+    if is_free and once and not quiet then
+      done = redis.pcall('GET', '{' .. lock .. '}:r')
+    end
+    if type(done) == 'string' then
+      replies[#replies + 1] = nlast + i
+      replies[#replies + 1] = { 'done', done }
+    elseif is_free and not done and not (once and short) then
       free[#free + 1] = i
     else
-      left[#left + 1] = nends + i
+      left[#left + 1] = nlast + i
     end
   end
   local token, since
   if #free > 0 then
     local time = redis.call('TIME')
     local now, now_text = time[1] * 1000000 + time[2], time[1] .. string.sub('00000' .. time[2], -6)
-    local ok, taken, spare = pcall(take_tokens, counter, outlives, #free, tonumber(ARGV[4]), now, now_text)
+    local ok, taken, spare = pcall(take_tokens, counter, outlives, #free, tonumber(ARGV[5]), now, now_text)
     if ok then -- without memory the long way says what that means
-      first, reserved, token, since = taken, spare, taken, string.sub(now_text, 1, -4)
+      replies[1], replies[2], token, since = taken, spare, taken, string.sub(now_text, 1, -4)
     end
   end
   for _, i in ipairs(free) do
-    local from, set = 5 * i - 4
+    local from, set = 5 * i - 4, nil
     if token then
-      set = redis.pcall('SET', begins[from], table.concat({ begins[from + 1], written(token), reserved, since, begins[from + 3] }, ':'), 'NX', 'PX', begins[from + 2])
+      set = redis.pcall('SET', begins[from], table.concat({ begins[from + 1], written(token), replies[2], since, begins[from + 3] }, ':'), 'NX', 'PX', begins[from + 2])
     end
     if set and set.ok then
-      token = token + 1 + reserved
+      token = token + 1 + replies[2]
     else
-      left[#left + 1] = nends + i
+      left[#left + 1] = nlast + i
     end
   end
 end
 
 if plain and #left == 0 then
-  return { first, reserved }
+  return replies
 end

@@ -12,5 +12,5 @@ for _, i in ipairs(left) do
   end
 end
 if plain and #long == 0 then
-  return { first, reserved }
+  return replies
 end

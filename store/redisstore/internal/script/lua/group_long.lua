@@ -5,11 +5,21 @@ local function release(i)
   return ops.release(all_keys(ends[2 * i - 1], counter), of_release(outlives, ends[2 * i]))
 end
 
-local function acquire(i)
-  return ops.acquire(all_keys(begins[5 * i - 4], counter), of_acquire(outlives, begins[5 * i - 3], begins[5 * i - 2], begins[5 * i - 1], ARGV[4], begins[5 * i]))
+local function complete(i)
+  local lock, mine, keep, head, about, result = completed(i)
+  local args = of_release(outlives, mine)
+  args[6], args[7], args[8], args[9], args[10] = head, about, result, keep, short and '1' or nil
+  return ops.complete(all_keys(lock, counter), args)
 end
 
-local replies = { first, reserved }
+local function acquire(i)
+  local from = 5 * (i - nlast) - 4
+  local args = of_acquire(outlives, begins[from + 1], begins[from + 2], begins[from + 3], ARGV[5], begins[from + 4])
+  if i - nlast > nbegins - nonces then
+    args[10] = short and '2' or '1'
+  end
+  return ops.acquire(all_keys(begins[from], counter), args)
+end
 
 local function run(index, request, ...)
   local ok, reply = pcall(request, ...)
@@ -21,11 +31,7 @@ local function run(index, request, ...)
 end
 
 for _, index in ipairs(long) do
-  if index <= nends then
-    run(index, release, index)
-  else
-    run(index, acquire, index - nends)
-  end
+  run(index, index <= nends and release or index <= nlast and complete or acquire, index)
 end
 -- informed adds to a script's ARGV that the server lacks memory, if the script wants to know.
 local function informed(name, args)
@@ -37,8 +43,8 @@ local function informed(name, args)
   return args
 end
 
-local index = nends + nbegins
-at = 5
+local index = nlast + nbegins
+at = others
 while at < #ARGV do
   local nkeys, nargs = tonumber(ARGV[at + 1]), tonumber(ARGV[at + 2])
   local keys, args = at + 3, at + 3 + nkeys

@@ -1,0 +1,134 @@
+package redisstore_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/redistest"
+)
+
+// TestExecutionsInAGroupHaveOutcomesOfTheirOwn: each request of a group gets the answer that it would get
+// alone, whatever its neighbours' keys are like. Records may be any bytes.
+func TestExecutionsInAGroupHaveOutcomesOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s := open(t, server.Client())
+	admin := server.Client()
+	stored := driver.Record{Fingerprint: []byte("\n:+!"), Result: []byte("5\n\x00é:"), Trace: "00-trace"}
+	key := func(i int) string { return fmt.Sprint("k", i) }
+	asks := func(owner string, i int) (driver.Grant, *driver.Record, error) {
+		return s.Begin(within(t, 10*time.Second), request(fmt.Sprint(owner, i), key(i), time.Minute))
+	}
+
+	const kinds = 6
+	const fresh, recorded, held, mine, wrongType, waited = 0, 1, 2, 3, 4, 5
+	before := make([]driver.Grant, many)
+	waiters := make([]chan *driver.Record, many)
+	for i := range many {
+		switch i % kinds {
+		case recorded:
+			g, _, err := asks("earlier", i)
+			if err != nil || s.Complete(within(t, time.Second), g, stored, time.Minute) != nil {
+				t.Fatal(err)
+			}
+		case held:
+			before[i] = lock(t, s, fmt.Sprint("holder", i), key(i), time.Minute)
+		case mine: // as if the answer had been lost
+			before[i] = lock(t, s, fmt.Sprint("o", i), key(i), time.Minute)
+		case wrongType:
+			if err := admin.RPush(within(t, time.Second), "{lock:"+key(i)+"}:r", "x").Err(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+
+	grants := make([]driver.Grant, many)
+	crowd(t, server, func(i int) {
+		g, rec, err := asks("o", i)
+		grants[i] = g
+		ok := false
+		switch i % kinds {
+		case fresh, waited:
+			ok = err == nil && rec == nil && g.Token > 0
+		case recorded:
+			ok = err == nil && rec != nil && bytes.Equal(rec.Result, stored.Result) &&
+				bytes.Equal(rec.Fingerprint, stored.Fingerprint) && rec.Trace == stored.Trace
+		case held:
+			ok = errors.Is(err, driver.ErrHeld)
+		case mine:
+			ok = err == nil && rec == nil && g.Token == before[i].Token
+		case wrongType:
+			ok = err != nil && !errors.Is(err, driver.ErrHeld)
+		}
+		if !ok {
+			t.Errorf("Begin %d of kind %d: %+v, %+v, %v", i, i%kinds, g, rec, err)
+		}
+	})
+	seen := map[uint64]int{}
+	for i, g := range grants {
+		if other, twice := seen[g.Token]; twice && g.Token > 0 {
+			t.Errorf("%d and %d have one token", i, other)
+		}
+		seen[g.Token] = i
+	}
+
+	for i := waited; i < many; i += kinds {
+		waiters[i] = make(chan *driver.Record, 1)
+		go func() {
+			req := request(fmt.Sprint("waiter", i), key(i), time.Minute)
+			req.Wait = true
+			_, rec, err := s.Begin(within(t, 20*time.Second), req)
+			if err != nil {
+				t.Errorf("waiter %d: %v", i, err)
+			}
+			waiters[i] <- rec
+		}()
+		eventually(t, 5*time.Second, "it waits", func() bool {
+			return admin.Exists(context.Background(), "{lock:"+key(i)+"}:w").Val() == 1
+		})
+	}
+	if err := admin.Del(within(t, time.Second), "lock:"+key(mine)).Err(); err != nil { // somebody took it away
+		t.Fatal(err)
+	}
+
+	crowd(t, server, func(i int) {
+		if i%kinds == recorded || i%kinds == held || i%kinds == wrongType {
+			return
+		}
+		rec := stored
+		rec.Result = append([]byte(key(i)), stored.Result...)
+		for range 2 { // the second as if the answer had been lost
+			err := s.Complete(within(t, 10*time.Second), grants[i], rec, time.Minute)
+			if lost := i == mine; lost != errors.Is(err, driver.ErrLeaseLost) || lost != (err != nil) {
+				t.Errorf("Complete %d: %v", i, err)
+			}
+		}
+	})
+	for i := range many {
+		switch {
+		case i%kinds == waited:
+			if rec := <-waiters[i]; rec == nil || !bytes.HasPrefix(rec.Result, []byte(key(i))) {
+				t.Errorf("the waiter of %d got %+v", i, rec)
+			}
+		case i%kinds == held:
+			release(t, s, before[i])
+		case i == mine:
+			if g, rec, err := asks("later", i); err != nil || rec != nil {
+				t.Errorf("after a lost lease: %+v, %+v, %v", g, rec, err)
+			}
+		case i%kinds == fresh || i%kinds == mine:
+			_, rec, err := asks("later", i)
+			if err != nil || rec == nil || string(rec.Result) != key(i)+string(stored.Result) || rec.Trace != stored.Trace {
+				t.Errorf("the record of %d: %+v, %v", i, rec, err)
+			}
+		}
+		if held := admin.Exists(context.Background(), "lock:"+key(i)).Val() == 1; held != (i == mine) {
+			t.Errorf("%d of kind %d: held %v", i, i%kinds, held)
+		}
+	}
+}
