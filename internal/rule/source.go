@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/keytmpl"
 )
 
@@ -91,9 +92,11 @@ func KeysFromJSON[R, T any](keys func(context.Context, T) ([]string, error), dat
 	}
 }
 
+// decode has errors that match core.ErrInvalidKey, because a repeat makes nothing better. An own error
+// of a key function may be about a database that is away.
 func decode[T any](text []byte) (v T, err error) {
 	if err = json.Unmarshal(text, &v); err != nil {
-		err = fmt.Errorf("not JSON of a %T: %w", v, err)
+		err = fmt.Errorf("%w: not JSON of a %T: %w", core.ErrInvalidKey, v, err)
 	}
 	return v, err
 }

@@ -163,6 +163,18 @@ func TestAnswers(t *testing.T) {
 			state: asynq.TaskStateArchived, says: "contains a brace",
 		},
 		{
+			name:  "payload of another type",
+			rule:  lockasynq.SerializeBy("t", func([]string) string { return "k" }),
+			state: asynq.TaskStateArchived, says: "not JSON of a []string",
+		},
+		{
+			name: "no answer to a key function",
+			rule: lockasynq.SerializeKeys("t", func(context.Context, map[string]any) ([]string, error) {
+				return nil, errors.New("no database")
+			}),
+			state: asynq.TaskStateRetry, retried: 1, says: "no database",
+		},
+		{
 			name:    "store down",
 			rule:    lockasynq.Serialize("t", key),
 			prepare: func(_ *testing.T, s setting) { s.store.down.Store(true) },

@@ -57,6 +57,7 @@
 //	Once: already executed                     succeeds, the handler is not called
 //	Once: same key, other type or payload      archived
 //	key missing or invalid, payload not JSON   archived
+//	a key function's own error                 fails
 //	store down, engine closed                  rescheduled
 //	Once: executed, but its record uncertain   rescheduled
 //	Once: rolled back in the database          rescheduled

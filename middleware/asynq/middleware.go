@@ -127,11 +127,11 @@ type refused struct {
 // run makes the task's keys and runs next under them.
 func (l *Locks) run(ctx context.Context, task *asynq.Task, r *checked, next asynq.Handler, why *refused) error {
 	w := work{checked: r, task: task, handler: next, setup: &l.setup, last: lastAttempt(ctx), why: why}
-	err := w.read(newRequest(ctx, task))
+	answer, err := w.read(ctx, task)
 	why.key = w.keys.First
 	if err != nil {
 		why.err = err
-		return &RejectedError{Pattern: r.Name, Err: err}
+		return answer
 	}
 	if w.last || r.conflict == Wait {
 		err = w.insist(ctx)

@@ -23,12 +23,21 @@ type work struct {
 	version uint64   // set if its rule has versions
 }
 
-// read reads from the task what the rule needs.
-func (w *work) read(req *request) (err error) {
-	if w.keys, err = w.Keys(req); err == nil && w.versionOf != nil {
-		w.version, err = w.versionOf(req)
+// read reads from the task what the rule needs. It returns the answer to asynq if it can't, and why.
+func (w *work) read(ctx context.Context, task *asynq.Task) (answer, err error) {
+	req := newRequest(ctx, task)
+	if w.keys, err = w.Keys(req); err != nil {
+		if kind := refusal.Of(err); kind == refusal.KeyInvalid || kind.CallersEnd() {
+			return answers[kind](*w, ctx, err, nil), err
+		}
+		return w.fail(ctx, err, nil), err // a key function's own error, which may pass
 	}
-	return err
+	if w.versionOf != nil {
+		if w.version, err = w.versionOf(req); err != nil {
+			return w.reject(ctx, err, nil), err
+		}
+	}
+	return nil, nil
 }
 
 // try waits for the keys for as long as the rule says, but no longer than the task has time

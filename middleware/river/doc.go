@@ -27,6 +27,7 @@
 //	carried out before (Once)        completed, the worker does not run
 //	same key, other arguments (Once) cancelled (river.JobCancel)
 //	no key, or an invalid one        cancelled
+//	a key function's own error       an error: retried                    counted
 //	recorded or not, not known       snoozed                              not counted
 //	lease lost while it ran          an error: retried                    counted
 //	the worker's own error           as it is

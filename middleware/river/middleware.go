@@ -35,8 +35,9 @@ type ErrorHandler func(ctx context.Context, job *rivertype.JobRow, refused *reas
 // WithErrorHandler returns Locks with the same rules that answer refusals by h. Use them in place of l.
 func (l *Locks) WithErrorHandler(h ErrorHandler) *Locks { return &Locks{rules: l.rules, handler: h} }
 
-// refuse answers a refusal, by default with answer.
-func (l *Locks) refuse(ctx context.Context, r *rule.Rule[*request], keys rule.Keys, job *rivertype.JobRow, refused, answer error) error {
+// refuse answers a refusal, by default as the table says. own is the worker's error.
+func (l *Locks) refuse(ctx context.Context, r *rule.Rule[*request], keys rule.Keys, job *rivertype.JobRow, refused, own error) error {
+	answer := answers[refusal.Of(refused)](ctx, fmt.Errorf("lockriver: rule for %q: %w", r.Name, refused), own)
 	if l.handler == nil {
 		return answer
 	}
@@ -114,14 +115,13 @@ func (l *Locks) Work(ctx context.Context, job *rivertype.JobRow, doInner func(co
 	}
 	keys, err := r.Keys(newRequest(ctx, job))
 	if err != nil {
-		return l.refuse(ctx, r, keys, job, err, rivertype.JobCancel(fmt.Errorf("lockriver: rule for %q: %w", r.Name, err)))
+		return l.refuse(ctx, r, keys, job, err, nil)
 	}
 	refused, own := run(ctx, r, keys, job, doInner)
 	if refused == nil {
 		return own
 	}
-	answer := answers[refusal.Of(refused)](ctx, fmt.Errorf("lockriver: rule for %q: %w", r.Name, refused), own)
-	return l.refuse(ctx, r, keys, job, refused, answer)
+	return l.refuse(ctx, r, keys, job, refused, own)
 }
 
 // run calls fn under the keys. refused is the engine's error, and own fn's.

@@ -19,6 +19,7 @@ import (
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/shadowtest"
 	"github.com/keyturn/keyturn/locktest"
+	"github.com/keyturn/keyturn/middleware/reasons"
 	lockriver "github.com/keyturn/keyturn/middleware/river"
 )
 
@@ -132,6 +133,39 @@ func TestAnswers(t *testing.T) {
 		snoozed("outage", work("one", `{"id":1}`, nothing), 5*time.Second)
 		kit.Store.Heal()
 	})
+}
+
+// TestAnswersToKeyFunctions: what a repeat can't mend cancels the job, and a database that is away does not.
+func TestAnswersToKeyFunctions(t *testing.T) {
+	away := errors.New("no database")
+	for name, tt := range map[string]struct {
+		args   string
+		err    error
+		reason string
+		cancel bool
+	}{
+		"arguments of another type": {`[]`, nil, reasons.KeyInvalid, true},
+		"at fault":                  {`{}`, fmt.Errorf("%w: no group", core.ErrInvalidKey), reasons.KeyInvalid, true},
+		"away":                      {`{}`, away, reasons.Internal, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := locks(t, locktest.New(t).Engine, lockriver.SerializeKeys("k", func(context.Context, map[string]any) ([]string, error) {
+				return nil, tt.err
+			}))
+			var told *reasons.Refusal
+			l = l.WithErrorHandler(func(_ context.Context, _ *rivertype.JobRow, refused *reasons.Refusal) error {
+				told = refused
+				return refused.Answer
+			})
+			err := l.Work(context.Background(), job("k", tt.args), nothing)
+			if c := (*rivertype.JobCancelError)(nil); err == nil || errors.As(err, &c) != tt.cancel {
+				t.Errorf("the answer is %v", err)
+			}
+			if told == nil || told.Reason != tt.reason || tt.err != nil && !errors.Is(err, tt.err) {
+				t.Errorf("told %+v, %v", told, err)
+			}
+		})
+	}
 }
 
 func TestShadow(t *testing.T) {
