@@ -29,11 +29,13 @@ func (s *Store) Complete(ctx context.Context, g driver.Grant, rec driver.Record,
 		return err
 	}
 	defer s.calls.Leave()
-	r := &send.Request{Replicas: s.cfg.replicas}
+	r := endings.Get().(*send.Request)
+	*r = send.Request{Replicas: s.cfg.replicas}
 	s.keys.Complete(&r.Call, g, rec, retention)
 	if !s.sender.Await(ctx, nil, r.Alone()) {
-		return &driver.UnavailableError{Op: "complete", Key: g.Claims[0].Key, Err: silence(ctx)}
+		return &driver.UnavailableError{Op: "complete", Key: g.Claims[0].Key, Err: silence(ctx)} // r is still under way
 	}
+	defer endings.Put(r)
 	err := verdict(r, "complete", g.Claims, g)
 	if v, _ := r.Verdict(1); err == nil && v.ResultNotKept {
 		return fmt.Errorf("%w: %w", ErrOutOfMemory, &driver.ResultNotKeptError{Key: g.Claims[0].Key})

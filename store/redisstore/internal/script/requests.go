@@ -37,10 +37,9 @@ func (n Names) Acquire(c *Call, q Acquire) {
 		if q.Once {
 			kind = onces
 		}
-		*c = Call{script: acquireScript, plain: plainCall{
-			kind: kind, key: q.Claims[0].Key, owner: q.Owner, number: q.TTL.Milliseconds(), notes: q.Notes, wanted: q.HandOffs,
-			wait: waiting{q.Wait, q.WaiterLease, q.ClaimTime, q.Waited, q.Stuck, q.Question, q.Part, q.Inbox},
-		}}
+		c.short(acquireScript, kind, q.Claims, q.Owner, q.TTL.Milliseconds())
+		c.plain.notes, c.plain.wanted = q.Notes, q.HandOffs
+		c.plain.wait = waiting{q.Wait, q.WaiterLease, q.ClaimTime, q.Waited, q.Stuck, q.Question, q.Part, q.Inbox}
 		return
 	}
 	n.call(c, acquireScript, q.Owner, q.Claims,
@@ -52,7 +51,7 @@ func (n Names) Acquire(c *Call, q Acquire) {
 // any token. [Call.Verdict] reads the answer.
 func (n Names) Release(c *Call, owner string, claims []driver.Claim, token uint64) {
 	if isPlain(claims) {
-		*c = Call{script: releaseScript, plain: plainCall{kind: ends, key: claims[0].Key, owner: owner, number: int64(token)}}
+		c.short(releaseScript, ends, claims, owner, int64(token))
 		return
 	}
 	n.call(c, releaseScript, owner, claims, token)
@@ -86,10 +85,8 @@ func (n Names) Seal(c *Call, owner string, claims []driver.Claim, ttl time.Durat
 // Complete makes c the call that stores a record and ends the lease. [Call.Verdict] reads
 // the answer.
 func (n Names) Complete(c *Call, g driver.Grant, rec driver.Record, retention time.Duration) {
-	*c = Call{script: completeScript, plain: plainCall{
-		kind: completes, key: g.Claims[0].Key, owner: g.Owner, number: int64(g.Token),
-		record: plainRecord{head(g.Owner, rec), about(rec), string(rec.Result), retention.Milliseconds()},
-	}}
+	c.short(completeScript, completes, g.Claims, g.Owner, int64(g.Token))
+	c.plain.record = plainRecord{head(g.Owner, rec), about(rec), string(rec.Result), retention.Milliseconds()}
 }
 
 // Inspect makes c the call that reads the state of a key. [Call.Info] reads the answer.
@@ -119,6 +116,14 @@ func (n Names) Forget(c *Call, key string) {
 func (n Names) Raise(c *Call, key string, version uint64, retention time.Duration) {
 	*c = Call{}
 	c.set(raiseScript, []string{n.version(key)}, strconv.FormatUint(version, 10), retention.Milliseconds())
+}
+
+// short makes c a plain call. It sets the fields one by one: a second Call on the stack of each caller
+// that waits would be a kilobyte.
+func (c *Call) short(script *redis.Script, kind plainKind, claims []driver.Claim, owner string, number int64) {
+	*c = Call{}
+	c.script = script
+	c.plain.kind, c.plain.key, c.plain.owner, c.plain.number = kind, claims[0].Key, owner, number
 }
 
 // call makes c a call of one of the scripts that share common.lua.

@@ -15,7 +15,7 @@
 // # Few requests
 //
 // While at most six plain requests are under way to an only server, each of them (for one
-// exclusive claim, or its end) is sent on its caller's own goroutine, on a connection of the
+// exclusive claim, or its end, with or without a record) is sent on its caller's own goroutine, on a connection of the
 // client's pool. A switch to another goroutine and back takes longer than the answer of a
 // nearby server. Any other request is sent so only if no second one of its kind is there: its
 // script has many functions, which a batch makes once for all. The caller cannot leave before
