@@ -14,10 +14,10 @@
 //
 // # Few requests
 //
-// While at most six plain requests are under way to an only server, each of them (for one
-// exclusive claim, or its end, with or without a record) is sent on its caller's own goroutine, on a connection of the
-// client's pool. A switch to another goroutine and back takes longer than the answer of a
-// nearby server. Any other request is sent so only if no second one of its kind is there: its
+// A plain request is for one exclusive claim, or for its end, with or without a record. While at most
+// six of them are under way to an only server, each is sent on its caller's own goroutine, on a
+// connection of the client's pool. A switch to another goroutine and back takes longer than the answer
+// of a nearby server. Any other request is sent so only if no second one of its kind is there: its
 // script has many functions, which a batch makes once for all. The caller cannot leave before
 // go-redis returns, so the request has 50 ms per attempt and 100 ms in all, and then takes the
 // ordinary way. A server whose last answer took 25 ms or more is too far away for that.
