@@ -10,8 +10,9 @@ import (
 // leaseContext is the context of a lease. It ends with the lease, and tells those that need to know
 // of the lease's own end ([Lease.Attach]).
 //
-// Package context makes it only when somebody waits for its end. Many a short section never does,
-// and to register a context with its parent, and to take it back, costs a tenth of a lease in memory.
+// Package context makes it only when somebody waits for its end. Many a short section never does. To
+// register each with its parent, and to take it back, made a lock in memory take 16 % longer, one that is
+// handed on 24 %, with three more allocations (BenchmarkDo and BenchmarkHotKey).
 type leaseContext struct {
 	place chain // its parent, and the lease that it carries
 	made  atomic.Pointer[madeContext]

@@ -1,9 +1,6 @@
 package core
 
-import (
-	"sync"
-	"sync/atomic"
-)
+import "sync"
 
 // Done returns a channel that is closed when the lease has ended: when it is lost, or when its
 // release begins. [Lease.Err] then returns the reason. A nested lease ends with the outer one, too.
@@ -30,45 +27,32 @@ func (n *nest) signals(l *Lease) bool {
 	return n.ended.Load() == nil
 }
 
-// doneSignal is the channel of [Lease.Done], made when somebody asks for it.
+// doneSignal is the channel of [Lease.Done]. It is made when somebody asks for it, because nobody asks
+// most leases.
 type doneSignal struct {
-	ch atomic.Pointer[chan struct{}] // nil: nobody asked, and the lease has not ended
-
-	mu     sync.Mutex          // orders the end and follow, if there is a channel
+	mu     sync.Mutex
+	ch     chan struct{} // nil: nobody has asked
+	over   bool
 	nested map[*Lease]struct{} // leases whose channels are closed together with this one
 }
 
 func (s *doneSignal) channel() <-chan struct{} {
-	if s.ch.Load() == nil {
-		ch := make(chan struct{})
-		s.ch.CompareAndSwap(nil, &ch)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ch == nil {
+		s.ch = make(chan struct{})
+		if s.over {
+			close(s.ch)
+		}
 	}
-	return *s.ch.Load()
-}
-
-// overBefore is the channel of all leases that had ended before anybody asked.
-var overBefore = func() chan struct{} {
-	ch := make(chan struct{})
-	close(ch)
-	return ch
-}()
-
-// over reports whether the lease has ended, after somebody asked. Needs mu.
-func (s *doneSignal) over() bool {
-	select {
-	case <-s.channel():
-		return true
-	default:
-		return false
-	}
+	return s.ch
 }
 
 // follow makes the end close nested's channel, too. It reports false if the lease has ended.
 func (s *doneSignal) follow(nested *Lease) bool {
-	s.channel() // so that an end from now on takes the mutex
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.over() {
+	if s.over {
 		return false
 	}
 	if s.nested == nil {
@@ -85,18 +69,15 @@ func (s *doneSignal) unfollow(nested *Lease) {
 	delete(s.nested, nested)
 }
 
-// signal closes the channel, and those of the leases nested in this one. Of most leases nobody asked
-// for the channel.
+// signal closes the channel, and those of the leases nested in this one.
 func (s *doneSignal) signal() {
-	if s.ch.CompareAndSwap(nil, &overBefore) || s.ch.Load() == &overBefore {
-		return
-	}
 	s.mu.Lock()
 	nested := s.nested
 	s.nested = nil
-	if !s.over() {
-		close(*s.ch.Load())
+	if s.ch != nil && !s.over {
+		close(s.ch)
 	}
+	s.over = true
 	s.mu.Unlock()
 	for l := range nested { // without the mutex, because they lock their outer leases' mutexes
 		l.finished.signal()

