@@ -8,6 +8,7 @@ import (
 
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/waitloop"
+	"github.com/keyturn/keyturn/store/internal/onredis"
 	"github.com/keyturn/keyturn/store/redisstore/internal/inbox"
 	"github.com/keyturn/keyturn/store/redisstore/internal/script"
 	"github.com/keyturn/keyturn/store/redisstore/internal/send"
@@ -41,7 +42,7 @@ type acquisition struct {
 	state  waitloop.State
 
 	inbox     string        // the inbox that the last question named
-	holder    script.Value  // the holder that the server last named
+	holder    onredis.Value // the holder that the server last named
 	sameSince time.Time     // when the server first named it
 	pollPause time.Duration // between the polls of a waiter without messages; 0: messages arrive
 
@@ -81,7 +82,7 @@ func (s *Store) acquire(ctx context.Context, req driver.Request, once bool) (dri
 // asks begins an acquisition. It takes no further allocations for what most of them need.
 func (s *Store) asks(req driver.Request, once bool) *acquisition {
 	a := acquisitions.Get().(*acquisition)
-	a.s, a.req, a.once, a.notes, a.began = s, req, once, script.Notes(req.TTL, req.Rule, req.Trace), time.Now()
+	a.s, a.req, a.once, a.notes, a.began = s, req, once, onredis.Notes(req.TTL, req.Rule, req.Trace), time.Now()
 	if s.keys.Together(req.Claims) {
 		a.alone.group[0] = req.Claims
 		a.groups, a.stuck = a.alone.group[:], a.alone.stuck[:]
@@ -243,10 +244,10 @@ func (a *acquisition) lingers() bool { return a.req.Linger && !a.once && len(a.r
 // remarks are the notes that are stored with the lease.
 func (a *acquisition) remarks() string {
 	if a.inbox != "" && a.lingers() {
-		return script.Lingering(a.notes, a.inbox)
+		return onredis.Lingering(a.notes, a.inbox)
 	}
 	if a.inbox == "" && a.s.inbox.Known() {
-		return script.Quietly(a.notes)
+		return onredis.Quietly(a.notes)
 	}
 	return a.notes
 }

@@ -5,12 +5,12 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"net/url"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/store/internal/onredis"
 	"github.com/keyturn/keyturn/store/storeurl"
 )
 
@@ -146,19 +146,9 @@ func cluster(u *storeurl.URL, p *storeurl.Params) (redis.UniversalClient, error)
 	return redis.NewClusterClient(opts.Cluster()), nil
 }
 
-// parseOptions has go-redis read what it knows: user, password, database, and the parameters of its
-// ParseURL, such as pool_size or read_timeout.
+// parseOptions reads the options for the server at addr.
 func parseOptions(u *storeurl.URL, p *storeurl.Params, addr string) (*redis.Options, error) {
-	scheme := "redis"
-	if strings.HasPrefix(u.Scheme, "rediss") {
-		scheme = "rediss"
-	}
-	one := url.URL{Scheme: scheme, User: u.User, Host: addr, Path: u.Path, RawQuery: p.Rest().Encode()}
-	opts, err := redis.ParseURL(one.String())
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", storeurl.ErrInvalidURL, err)
-	}
-	return opts, nil
+	return onredis.Options(u, p, addr, strings.HasPrefix(u.Scheme, "rediss"))
 }
 
 // parseSeveral is parseOptions for a client of several servers.

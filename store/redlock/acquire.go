@@ -10,6 +10,7 @@ import (
 
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/waitloop"
+	"github.com/keyturn/keyturn/store/internal/onredis"
 	"github.com/keyturn/keyturn/store/redlock/internal/script"
 )
 
@@ -49,7 +50,7 @@ type acquisition struct {
 	rounds  int             // number of rounds so far
 	round   string          // the name of the last one
 	losses  int             // rounds that it lost although nobody may have won
-	same    script.Value    // the holder that was named last
+	same    onredis.Value   // the holder that was named last
 	since   time.Time       // when it was named first
 }
 
@@ -76,7 +77,7 @@ func (s *Store) Acquire(ctx context.Context, req driver.Request) (driver.Grant, 
 		longest = 0
 	}
 	a.args = []any{
-		req.Owner, req.TTL.Milliseconds(), 0, 0, script.Notes(req.TTL, req.Rule, req.Trace), "", "0",
+		req.Owner, req.TTL.Milliseconds(), 0, 0, onredis.Notes(req.TTL, req.Rule, req.Trace), "", "0",
 		counterTTL.Milliseconds(), longest, "",
 	}
 	a.open.Store(1)
@@ -195,7 +196,7 @@ func (a *acquisition) lost(r result) *waitloop.State {
 	}
 	held := driver.HeldError{
 		Key: a.req.Claims[0].Key, Holder: r.holder.Owner, Trace: r.holder.Trace, RetryAfter: max(r.left, 0), Ahead: r.ahead,
-		HeldFor: r.holder.HeldFor(r.now),
+		HeldFor: r.holder.HeldFor(r.now / 1000),
 	}
 	changes := [2]time.Duration{-1, -1}
 	if r.held {

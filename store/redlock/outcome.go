@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/store/internal/onredis"
 	"github.com/keyturn/keyturn/store/redlock/internal/script"
 )
 
@@ -12,7 +13,7 @@ type result struct {
 	won     bool
 	grant   driver.Grant
 	queued  bool // its ticket is still in line
-	holder  script.Value
+	holder  onredis.Value
 	held    bool          // a holder keeps the owner from a quorum, for certain
 	stopped bool          // the gate keeps it out: for a holder, or because it is another waiter's turn
 	split   bool          // nobody may have won

@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/url"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/store/internal/onredis"
 	"github.com/keyturn/keyturn/store/storeurl"
 )
 
@@ -47,7 +47,7 @@ func openURL(u *storeurl.URL) (*Store, error) {
 	if yes, _ := p.Bool("persistent"); yes {
 		opts = append(opts, WithPersistent())
 	}
-	nodes, err := parseNodes(u, p.Rest())
+	nodes, err := parseNodes(u, p)
 	if err := errors.Join(err, p.Err()); err != nil {
 		return nil, err
 	}
@@ -64,19 +64,13 @@ func openURL(u *storeurl.URL) (*Store, error) {
 	return s, nil
 }
 
-// parseNodes has go-redis read what it knows, once for each node: user, password, database, and the
-// parameters of its ParseURL.
-func parseNodes(u *storeurl.URL, params url.Values) ([]*redis.Options, error) {
-	scheme := "redis"
-	if u.Scheme == "redlocks" {
-		scheme = "rediss"
-	}
+// parseNodes reads the options for each node.
+func parseNodes(u *storeurl.URL, p *storeurl.Params) ([]*redis.Options, error) {
 	var nodes []*redis.Options
 	for _, addr := range u.Addrs("6379") {
-		one := url.URL{Scheme: scheme, User: u.User, Host: addr, Path: u.Path, RawQuery: params.Encode()}
-		opts, err := redis.ParseURL(one.String())
+		opts, err := onredis.Options(u, p, addr, u.Scheme == "redlocks")
 		if err != nil {
-			return nil, fmt.Errorf("%w: %w", storeurl.ErrInvalidURL, err)
+			return nil, err
 		}
 		nodes = append(nodes, opts)
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/store/internal/onredis"
 )
 
 // Info reads the answer to Inspect and ForceRelease: the reply of show.lua.
@@ -36,7 +37,7 @@ func (c *Call) Info(key string) (driver.LockInfo, error) {
 		}
 		info.Holders = parseHolders(now, list(reply[3]), pairs(reply[4]))
 	default:
-		v := ParseValue(lock)
+		v := onredis.ParseValue(lock)
 		h := holder(now, v)
 		h.Left = millis(reply[2])
 		h.Lingers = v.Lingers
@@ -68,7 +69,7 @@ func pairs(field any) map[string]string {
 	return all
 }
 
-func holder(now int64, v Value) driver.Holder {
+func holder(now int64, v onredis.Value) driver.Holder {
 	h := driver.Holder{Owner: v.Owner, Token: v.Token, Rule: v.Rule, Trace: v.Trace}
 	if v.Since > 0 {
 		h.HeldFor = max(time.Duration(now-v.Since)*time.Millisecond, 0)
@@ -85,7 +86,7 @@ func parseHolders(now int64, ends []string, about map[string]string) []driver.Ho
 		if end <= now {
 			continue // expired, and not removed yet
 		}
-		v := ParseValue(ends[i] + ":" + about[ends[i]])
+		v := onredis.ParseValue(ends[i] + ":" + about[ends[i]])
 		if v.Token == 0 {
 			v.Owner = ends[i]
 		}
@@ -123,7 +124,7 @@ func parseWaiters(now int64, owners []string, entries map[string]string) []drive
 		since, _ := strconv.ParseInt(fields[4], 10, 64)
 		w.Waited = max(time.Duration(now-since)*time.Millisecond, 0)
 		arrived[owner], _ = strconv.ParseInt(fields[5], 10, 64)
-		w.Rule, w.Trace, _ = parseNotes(fields[8])
+		w.Rule, w.Trace, _ = onredis.ParseNotes(fields[8])
 		all = append(all, w)
 	}
 	slices.SortStableFunc(all, func(a, b driver.Waiter) int { return cmp.Compare(arrived[a.Owner], arrived[b.Owner]) })

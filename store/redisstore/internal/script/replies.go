@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/store/internal/onredis"
 )
 
 // Outcome is the kind of the answer to an [Acquire].
@@ -31,7 +32,7 @@ type Acquired struct {
 	Mode  driver.Mode // Own: the mode in which the owner has it
 
 	// The fields below are for Held.
-	Holder   Value
+	Holder   onredis.Value
 	Room     time.Duration // until there may be room
 	First    time.Duration // until the first of the holders may be gone; below 0: the lease has no end
 	NextTerm time.Duration // claim time of the waiter directly ahead; below 0: there is none
@@ -64,7 +65,7 @@ func (c *Call) Acquired(claims int) (Acquired, error) {
 		return Acquired{Outcome: Done, Record: rec}, err
 	case kind == "held" && len(reply) == 8 && number(reply[1]) < int64(claims):
 		return Acquired{
-			Outcome: Held, Claim: int(number(reply[1])), Holder: ParseValue(text(reply[2])), Room: millis(reply[3]),
+			Outcome: Held, Claim: int(number(reply[1])), Holder: onredis.ParseValue(text(reply[2])), Room: millis(reply[3]),
 			First: millis(reply[4]), NextTerm: millis(reply[5]), Ahead: int(number(reply[6])), Now: number(reply[7]),
 		}, nil
 	case kind == "own" && len(reply) == 3 && number(reply[1]) < int64(claims):

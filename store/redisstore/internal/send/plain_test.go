@@ -13,6 +13,7 @@ import (
 
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/redistest"
+	"github.com/keyturn/keyturn/store/internal/onredis"
 	"github.com/keyturn/keyturn/store/redisstore/internal/script"
 )
 
@@ -31,7 +32,7 @@ func connected(t *testing.T) (context.Context, *redis.Client, *Sender) {
 func ask(s *Sender, owner string, inbox string, claims ...driver.Claim) *Request {
 	r := new(Request)
 	s.Names.Acquire(&r.Call, script.Acquire{
-		Owner: owner, Claims: claims, TTL: time.Minute, Notes: script.Notes(time.Minute, "rule", "trace"),
+		Owner: owner, Claims: claims, TTL: time.Minute, Notes: onredis.Notes(time.Minute, "rule", "trace"),
 		Wait: inbox != "", WaiterLease: 6 * time.Second, ClaimTime: 3 * time.Second, Question: 7, Inbox: inbox,
 	})
 	return r

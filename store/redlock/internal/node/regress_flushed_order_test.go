@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/keyturn/keyturn/internal/redistest"
+	"github.com/keyturn/keyturn/store/internal/onredis"
 	"github.com/keyturn/keyturn/store/redlock/internal/node"
 	"github.com/keyturn/keyturn/store/redlock/internal/script"
 )
@@ -41,7 +42,7 @@ func TestOrderWhenAScriptIsMissing(t *testing.T) {
 	answers.Add(2)
 	n.Send(0, &node.Call{
 		Script: script.Vote, Keys: []string{k.Lock, k.Counter, "{lock:}:born", k.Turn, k.Line}, RunID: true,
-		Args: []any{"owner", 60000, 0, 0, script.Notes(time.Minute, "", ""), "", 0, 3600000, 0, "1"},
+		Args: []any{"owner", 60000, 0, 0, onredis.Notes(time.Minute, "", ""), "", 0, 3600000, 0, "1"},
 		Done: func(_ any, err error) { vote = err; answers.Done() },
 	})
 	n.Send(0, &node.Call{

@@ -9,6 +9,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/keyturn/keyturn/internal/redistest"
+	"github.com/keyturn/keyturn/store/internal/onredis"
 	"github.com/keyturn/keyturn/store/redlock/internal/script"
 )
 
@@ -41,7 +42,7 @@ func (r requests) vote(round string) script.Ballot {
 	r.t.Helper()
 	keys := []string{r.key.Lock, r.key.Counter, "{lock:}:born", r.key.Turn, r.key.Line}
 	b, err := script.ReadBallot(run(r.t, r.c, script.Vote, keys,
-		r.owner, 60000, 0, 0, script.Notes(time.Minute, "a rule", "a:trace"), "", 0, 3600000, 0, round, "run"))
+		r.owner, 60000, time.Now().UnixMicro(), 0, onredis.Notes(time.Minute, "a rule", "a:trace"), "", 0, 3600000, 0, round, "run"))
 	if err != nil || b.Outcome != script.Yes {
 		r.t.Fatalf("a vote: %+v, %v", b, err)
 	}
@@ -66,7 +67,7 @@ func (r requests) release(round string) script.Ended {
 	return e
 }
 
-func (r requests) value() script.Value {
+func (r requests) value() onredis.Value {
 	return script.ParseValue(r.c.Get(context.Background(), r.key.Lock).Val())
 }
 

@@ -21,7 +21,7 @@ local function tokens(counter, ttl, n, wanted)
 end
 
 -- lease returns the part of a lease's value behind its owner. Notes begin with the TTL in ms, see
--- Notes in value.go.
+-- Notes in store/internal/onredis.
 local function lease(token, reserved, since, notes)
   return table.concat({ token, reserved, since, notes }, ':')
 end

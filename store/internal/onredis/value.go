@@ -1,4 +1,4 @@
-package script
+package onredis
 
 import (
 	"net/url"
@@ -77,7 +77,7 @@ func ParseValue(s string) Value {
 		}
 	}
 	v.Quiet = strings.HasPrefix(fields[5], quietMark)
-	v.Rule, v.Trace, v.Lingers = parseNotes(fields[4] + ":" + fields[5])
+	v.Rule, v.Trace, v.Lingers = ParseNotes(fields[4] + ":" + fields[5])
 	return v
 }
 
@@ -92,8 +92,8 @@ func Notes(ttl time.Duration, rule, trace string) string {
 	return string(b) + url.QueryEscape(rule) + "|" + url.QueryEscape(trace)
 }
 
-// parseNotes reads the part of the notes that is for people, and whether they name an inbox.
-func parseNotes(s string) (rule, trace string, lingers bool) {
+// ParseNotes reads the part of the notes that is for people, and whether they name an inbox.
+func ParseNotes(s string) (rule, trace string, lingers bool) {
 	_, s, _ = strings.Cut(s, ":")
 	rule, trace, _ = strings.Cut(strings.TrimPrefix(s, quietMark), "|")
 	trace, _, lingers = strings.Cut(trace, "|")

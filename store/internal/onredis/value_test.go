@@ -1,4 +1,4 @@
-package script
+package onredis
 
 import (
 	"strings"
