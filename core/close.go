@@ -11,13 +11,13 @@ import (
 )
 
 // Close ends the engine and closes its store. New acquisitions and all waiters get ErrClosed; only
-// holders may still nest, because their work would fail in the middle otherwise. Close waits for
-// the holders as long as ctx allows. Then it takes the remaining leases away: their contexts end
-// with a cause that matches ErrLeaseLost and ErrClosed. All of them are taken away before the store is
-// told of any: if it does not answer, later holders must not go on working meanwhile. Finally it sends again the releases
-// that the store has not answered ([Lease.Release]), and ends the engine's goroutines. If the store
-// does not answer, Close returns up to [WithReleaseTimeout] after ctx has ended, plus the time of
-// the store's own Close.
+// holders may still nest, because their work would fail in the middle otherwise. Close waits for the
+// holders as long as ctx allows. Then it takes the remaining leases away: their contexts end with a
+// cause that matches ErrLeaseLost and ErrClosed. All of them are taken away before the store is told
+// of any: if it does not answer, later holders must not go on working meanwhile. Finally it sends
+// again the releases that the store has not answered ([Lease.Release]), and ends the engine's
+// goroutines. If the store does not answer, Close returns up to [WithReleaseTimeout] after ctx has
+// ended, plus the time of the store's own Close.
 //
 // The error joins up to four errors:
 //

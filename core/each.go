@@ -29,8 +29,9 @@ const maxItems = 1000
 // OnceEach is [Engine.Once] for up to 1000 keys whose work is done together, such as the messages that
 // a consumer gets in one call. It asks the store for all keys at the same time. Redis answers 500 in
 // some 20 round trips, five times as fast as in a loop if it is near, and much faster if it is not; a
-// file of SQLite, which does one thing at a time, is no faster. Then it calls fn once, with the indexes of the items that are not on record, in their order.
-// Without such items, it does not call fn.
+// file of SQLite, which does one thing at a time, is no faster. Then it calls fn once, with the
+// indexes of the items that are not on record, in their order. Without such items, it does not call
+// fn.
 //
 //	items := make([]core.Item, len(messages)) // with a Key each
 //	err := eng.OnceEach(ctx, items, func(ctx context.Context, fresh []int) error {

@@ -34,8 +34,9 @@ import (
 //
 // Meanwhile no lease is handed on within a process or lingers, so each call asks both stores.
 //
-// Given to [New], it holds for all calls. Do not close old before this engine. [Engine.Acquire], [Engine.TryAcquire] and [Engine.AcquireAll]
-// return one lease, so there the option is an [*OptionError]; so are a nil old and the engine itself.
+// Given to [New], it holds for all calls. Do not close old before this engine. [Engine.Acquire],
+// [Engine.TryAcquire] and [Engine.AcquireAll] return one lease, so there the option is an
+// [*OptionError]; so are a nil old and the engine itself.
 func WithMoveFrom(old *Engine) Option {
 	return option(func(s *settings) error {
 		if old == nil {

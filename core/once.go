@@ -150,8 +150,8 @@ func (e *Engine) once(ctx context.Context, key string, fn func(context.Context) 
 // repeat would have the effect again.
 func dropResult(r *driver.Record) { r.Result, r.ResultNotKept = nil, true }
 
-// replay answers from the record of key, which is for the error's text. Fingerprints are compared only if both sides have one,
-// because the record may be older than the rule's fingerprint.
+// replay answers from the record of key, which is for the error's text. Fingerprints are compared only
+// if both sides have one, because the record may be older than the rule's fingerprint.
 func replay(key string, rec *driver.Record, s *settings) (Outcome, error) {
 	if !s.anyContent && len(s.fingerprint) > 0 && len(rec.Fingerprint) > 0 && !bytes.Equal(s.fingerprint, rec.Fingerprint) {
 		return Outcome{}, fmt.Errorf("%w: %q", ErrFingerprintMismatch, key)

@@ -47,15 +47,16 @@
 // The processes' work is also done on memstore, in a bubble, with engines that nobody kills. A
 // minute takes a second there.
 //
-// The proof is about that run. A section counts only as far as it is certain: it begins when
-// the answer was there. It ends at the first of these moments: when the release began, at the
-// holder's own deadline, at the last moment when its process was known to live, or when it may
-// have been taken away. So a complaint of a checker is always justified, and a shorter overlap
-// is not seen. A lease that is being extended is certain until the end of the shorter of both
-// terms. One that is being downgraded counts as shared from the beginning of the downgrade, and
-// is two sections for the checker. Hand-offs within a process are included, also of leases that
-// every other process keeps while nobody uses them (core.WithLinger): they are sections with tokens
-// of their own, and a lease that is handed on after it was taken away does not count. An operation whose answer is missing may take effect at any later time.
+// The proof is about that run. A section counts only as far as it is certain: it begins when the
+// answer was there. It ends at the first of these moments: when the release began, at the holder's own
+// deadline, at the last moment when its process was known to live, or when it may have been taken
+// away. So a complaint of a checker is always justified, and a shorter overlap is not seen. A lease
+// that is being extended is certain until the end of the shorter of both terms. One that is being
+// downgraded counts as shared from the beginning of the downgrade, and is two sections for the
+// checker. Hand-offs within a process are included, also of leases that every other process keeps
+// while nobody uses them (core.WithLinger): they are sections with tokens of their own, and a lease
+// that is handed on after it was taken away does not count. An operation whose answer is missing may
+// take effect at any later time.
 //
 // Not included are leases that are carried to another process.
 //

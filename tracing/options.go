@@ -90,8 +90,9 @@ func WithPropagators(p propagation.TextMapPropagator) Option {
 	}
 }
 
-// WithAttributes adds attributes to every span and every measurement. Samplers see them.
-// A [semconv.StoreKey] among the attributes replaces the store's own name, for example StoreKey.String("redis-sessions").
+// WithAttributes adds attributes to every span and every measurement. Samplers see them. A
+// [semconv.StoreKey] among the attributes replaces the store's own name, for example
+// StoreKey.String("redis-sessions").
 func WithAttributes(attrs ...attribute.KeyValue) Option {
 	return func(c *config) error {
 		for _, a := range attrs {

@@ -59,8 +59,8 @@ func byToken(token, port string, secure bool) func(http.ResponseWriter, *http.Re
 	}
 }
 
-// byHeader lets in whom a proxy names in this header. Two names are none: a proxy that adds its header to one that the
-// client has sent names nobody.
+// byHeader lets in whom a proxy names in this header. Two names are none: a proxy that adds its header
+// to one that the client has sent names nobody.
 func byHeader(header string) func(http.ResponseWriter, *http.Request) (string, bool) {
 	return func(w http.ResponseWriter, r *http.Request) (string, bool) {
 		names := r.Header.Values(header)

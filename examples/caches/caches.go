@@ -38,8 +38,8 @@ func (g *Groups) Owner(group string) string {
 	return owner
 }
 
-// TransferByCache decides by the cache. That is wrong while Owner fills it: a reader may have read the database before
-// the last commit, and have written the cache after it.
+// TransferByCache decides by the cache. That is wrong while Owner fills it: a reader may have read the
+// database before the last commit, and have written the cache after it.
 func (g *Groups) TransferByCache(ctx context.Context, group, from, to string) error {
 	return g.Locks.Do(ctx, key(group), func(context.Context) error {
 		if g.Owner(group) != from {
@@ -51,8 +51,8 @@ func (g *Groups) TransferByCache(ctx context.Context, group, from, to string) er
 	})
 }
 
-// Transfer decides by the database, whatever the cache has, and forgets the cached owner after the commit and before the
-// release. A reader may still see an old owner. No transfer does.
+// Transfer decides by the database, whatever the cache has, and forgets the cached owner after the
+// commit and before the release. A reader may still see an old owner. No transfer does.
 func (g *Groups) Transfer(ctx context.Context, group, from, to string) error {
 	return g.Locks.Do(ctx, key(group), func(context.Context) error {
 		if owner, _ := g.DB.Get(group); owner != from {
@@ -64,8 +64,8 @@ func (g *Groups) Transfer(ctx context.Context, group, from, to string) error {
 	})
 }
 
-// OwnerShared fills the cache under the shared lock. If all who fill it do so, a transfer may decide by the cache, too:
-// nobody reads the database before a commit and writes the cache after it.
+// OwnerShared fills the cache under the shared lock. If all who fill it do so, a transfer may decide
+// by the cache, too: nobody reads the database before a commit and writes the cache after it.
 func (g *Groups) OwnerShared(ctx context.Context, group string) (owner string, err error) {
 	if owner, ok := g.Cache.Get(group); ok {
 		return owner, nil

@@ -49,8 +49,9 @@ func newGroups(t *testing.T) (g *Groups, db *memory) {
 
 type transfer func(ctx context.Context, group, from, to string) error
 
-// twice has alice give the group away twice. A reader has read the database before the first commit, and fills the cache behind
-// it. It returns what became of the second transfer, and what the reader found.
+// twice has alice give the group away twice. A reader has read the database before the first commit,
+// and fills the cache behind it. It returns what became of the second transfer, and what the reader
+// found.
 func twice(t *testing.T, g *Groups, db *memory, give transfer, read func()) (second error) {
 	t.Helper()
 	db.onGet = func() {

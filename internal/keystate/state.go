@@ -59,7 +59,8 @@ type Forced struct {
 	Token              uint64
 }
 
-// Wanted is a message to the engine of a lease that lingers: somebody else wants the key. Inbox and Ref are those of the lease.
+// Wanted is a message to the engine of a lease that lingers: somebody else wants the key. Inbox and
+// Ref are those of the lease.
 type Wanted struct {
 	Key, Owner, Inbox string
 	Ref               any

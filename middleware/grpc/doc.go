@@ -109,12 +109,13 @@
 //
 // # Once
 //
-// The response of the first call that succeeds is recorded. Repeats get the same message, with
-// the header "keyturn-replayed: true". A response larger than core.WithResultLimit (64 KiB by
-// default) reaches the first caller and is not kept; repeats get ALREADY_EXISTS. Header and
-// trailer of the first call are not recorded, nor are errors, nor responses that [Rule.Storable] refuses. A response is not kept either if the
-// call's context had ended when the handler returned: it may be a part. An interceptor in front that
-// sets context.WithoutCancel lets handlers finish, and keeps what they answer.
+// The response of the first call that succeeds is recorded. Repeats get the same message, with the
+// header "keyturn-replayed: true". A response larger than core.WithResultLimit (64 KiB by default)
+// reaches the first caller and is not kept; repeats get ALREADY_EXISTS. Header and trailer of the
+// first call are not recorded, nor are errors, nor responses that [Rule.Storable] refuses. A response
+// is not kept either if the call's context had ended when the handler returned: it may be a part. An
+// interceptor in front that sets context.WithoutCancel lets handlers finish, and keeps what they
+// answer.
 //
 // With fence.WithDatabase among the rule's options, the effect and the record are one step, in a
 // transaction that the handler gets from its context (fence.TxFrom). So there is exactly one effect,
@@ -174,7 +175,8 @@
 //
 // # Frameworks that make the server
 //
-// core.NewLate makes an engine before there is a store. [Interceptor.Registrar] is for services that only get a registrar.
+// core.NewLate makes an engine before there is a store. [Interceptor.Registrar] is for services that
+// only get a registrar.
 //
 // # Order of interceptors
 //

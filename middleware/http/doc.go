@@ -44,10 +44,11 @@
 //
 // A rule belongs to a route, and [Locks.Middleware] finds it by Request.Pattern. So put the middleware
 // behind the router, around the handlers of routes. ServeMux and chi set the pattern and the path
-// values. (With chi, use With: behind Use no route is known yet. A rule for a route of a sub-router has
-// the whole route, with the path where the sub-router is mounted.) For another router, write a few lines
-// before the middleware that set Request.Pattern and call Request.SetPathValue for each parameter. A value is taken as the router gives it. chi, for example, does not decode
-// %34%32 to 42. The handler then sees two names of one thing, and they are two locks.
+// values. (With chi, use With: behind Use no route is known yet. A rule for a route of a sub-router
+// has the whole route, with the path where the sub-router is mounted.) For another router, write a few
+// lines before the middleware that set Request.Pattern and call Request.SetPathValue for each
+// parameter. A value is taken as the router gives it. chi, for example, does not decode %34%32 to 42.
+// The handler then sees two names of one thing, and they are two locks.
 //
 // A framework with handlers of its own is an http.Handler as a whole. A mux in front of it has the
 // routes with rules:
@@ -151,11 +152,11 @@
 // # Which routes have a rule
 //
 // A request without a rule passes, so a misspelt route would lock nothing. [Locks.Check] finds a rule
-// without a route, and a {path.name} that the route does not have: such a rule refuses every request. A
-// mux cannot list its routes, so [Locks.Routes] adds them and remembers them. For a router that can,
+// without a route, and a {path.name} that the route does not have: such a rule refuses every request.
+// A mux cannot list its routes, so [Locks.Routes] adds them and remembers them. For a router that can,
 // such as chi with Walk, pass the list. Log [Locks.Coverage] at start with coverage.Log. In a test,
-// coverage.Uncovered fails if somebody adds a route and forgets its rule. A handler that must never run unlocked can ask
-// core.AssertHeld.
+// coverage.Uncovered fails if somebody adds a route and forgets its rule. A handler that must never
+// run unlocked can ask core.AssertHeld.
 //
 // # Who may queue
 //

@@ -98,8 +98,9 @@ func (s *Store) List(ctx context.Context, q driver.Listing) ([]driver.LockInfo, 
 	})
 }
 
-// used returns the first locks that q seems to show, by the names of their keys in etcd: those that begin with
-// from and are behind after. It also returns the key that the next page begins behind; "": there is none. It asks again while there are only others, such as records.
+// used returns the first locks that q seems to show, by the names of their keys in etcd: those that
+// begin with from and are behind after. It also returns the key that the next page begins behind; "":
+// there is none. It asks again while there are only others, such as records.
 func (s *Store) used(ctx context.Context, q driver.Listing, from, after string) (keys []string, next string, err error) {
 	names := keysOfALock * q.Limit
 	for range requestsPerPage {

@@ -34,10 +34,11 @@
 //
 // # Waiting
 //
-// Each store has an inbox, a subject that it listens to. A process that lets a waiter in sends a message to the
-// waiter's inbox, and the waiter asks. Messages may be lost. So a waiter also asks when the lease in front of it should
-// be over, and three times in its own lease on the place ([WithWaiterLease]), which is what ends the place of
-// a waiter that died. A lock that comes to a waiter is kept for that long at most until the waiter has asked.
+// Each store has an inbox, a subject that it listens to. A process that lets a waiter in sends a
+// message to the waiter's inbox, and the waiter asks. Messages may be lost. So a waiter also asks when
+// the lease in front of it should be over, and three times in its own lease on the place
+// ([WithWaiterLease]), which is what ends the place of a waiter that died. A lock that comes to a
+// waiter is kept for that long at most until the waiter has asked.
 //
 // # What it costs
 //

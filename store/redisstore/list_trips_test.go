@@ -32,8 +32,8 @@ func (c *trips) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proces
 	}
 }
 
-// TestListOfAClusterInFewRoundTrips: the keys of a Cluster are in different slots, so each needs a command of its own.
-// Those of a page go in one round trip to each master.
+// TestListOfAClusterInFewRoundTrips: the keys of a Cluster are in different slots, so each needs a
+// command of its own. Those of a page go in one round trip to each master.
 func TestListOfAClusterInFewRoundTrips(t *testing.T) {
 	t.Parallel()
 	const keys = 600

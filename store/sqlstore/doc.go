@@ -81,8 +81,10 @@
 //	mysql://USER:PASSWORD@HOST:3306/DB?tls=true
 //	sqlite:FILE
 //
-// On PostgreSQL such a store has a [Waker] if the program imports package pgwake, unless the parameter waker is off. The other
-// parameters are prefix, waiter_lease, poll and max_conns, as the options of [New], and these of the drivers: for PostgreSQL sslmode, sslrootcert, sslcert, sslkey, connect_timeout,
-// target_session_attrs, application_name, search_path and default_query_exec_mode; for MySQL tls,
-// timeout, readTimeout and writeTimeout; for SQLite synchronous. Prepare of storeurl calls [Migrate].
+// On PostgreSQL such a store has a [Waker] if the program imports package pgwake, unless the parameter
+// waker is off. The other parameters are prefix, waiter_lease, poll and max_conns, as the options of
+// [New], and these of the drivers: for PostgreSQL sslmode, sslrootcert, sslcert, sslkey,
+// connect_timeout, target_session_attrs, application_name, search_path and default_query_exec_mode;
+// for MySQL tls, timeout, readTimeout and writeTimeout; for SQLite synchronous. Prepare of storeurl
+// calls [Migrate].
 package sqlstore

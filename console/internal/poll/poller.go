@@ -197,8 +197,8 @@ func (p *Poller) inspect(keys []string) {
 	all.Wait()
 }
 
-// Refresh looks at one key now. It does not wait for longer than a look of the poller's own. If it fails, nobody knows
-// who has the key, unless there is a row of it.
+// Refresh looks at one key now. It does not wait for longer than a look of the poller's own. If it
+// fails, nobody knows who has the key, unless there is a row of it.
 func (p *Poller) Refresh(ctx context.Context, key string) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()

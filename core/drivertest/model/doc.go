@@ -7,10 +7,10 @@
 // to agree with one of them all the time. For example, two sets that are admitted at the same
 // moment may go on in either order.
 //
-// A program is a list of steps, made by [Random]. [Rig.Run] takes each step on the stores and
-// on the model. After each step the answers, the waiters that were admitted, everything that
-// Inspect shows, and whose leases the stores call wanted must agree with the model. Any part of a program is a program, so one that
-// fails can be made shorter.
+// A program is a list of steps, made by [Random]. [Rig.Run] takes each step on the stores and on the
+// model. After each step the answers, the waiters that were admitted, everything that Inspect shows,
+// and whose leases the stores call wanted must agree with the model. Any part of a program is a
+// program, so one that fails can be made shorter.
 //
 // These are not compared: RetryAfter and Ahead of a refusal, Since of holders and waiters, and
 // the notes (package drivertest tests them), and the values of tokens, except their order.

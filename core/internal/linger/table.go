@@ -43,8 +43,8 @@ type shard struct {
 // that wait repeat it.
 const mostWanted = 128
 
-// New returns an empty table for that many leases at most. When a lease has ended while it lingered, because its time was over
-// or because it was lost, the table calls over, while no mutex is held.
+// New returns an empty table for that many leases at most. When a lease has ended while it lingered,
+// because its time was over or because it was lost, the table calls over, while no mutex is held.
 func New(dog *watchdog.Watchdog, most int, over func(Left)) *Table {
 	return &Table{dog: dog, most: most, over: over, seed: maphash.MakeSeed()}
 }

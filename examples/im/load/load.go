@@ -44,8 +44,9 @@ type Target struct {
 	Queue string
 }
 
-// Run runs the three scenarios, one after the other. The load is the same in every run. tell gets a line after each. If it
-// returns an error, the figures are worthless: a request failed, or was refused for too long.
+// Run runs the three scenarios, one after the other. The load is the same in every run. tell gets a
+// line after each. If it returns an error, the figures are worthless: a request failed, or was refused
+// for too long.
 func Run(ctx context.Context, to Target, tell func(format string, args ...any)) (Figures, error) {
 	var sum Figures
 	c := newClient(to.Gateways)
