@@ -102,7 +102,7 @@ func (f *fake) ForceRelease(_ context.Context, key, reason string, only ...drive
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	info := f.infos[key]
-	gone := driver.Named(info.Holders, only)
+	gone := driver.NamedHolders(info.Holders, only)
 	switch {
 	case f.err != nil:
 		return nil, f.err

@@ -33,8 +33,7 @@ func suspects(top *chain, wanted []Claim) []suspect {
 			// The store compares all of it. Without the reserved hand-offs, a token could be
 			// that of the next grant.
 			g := handoff.Grant{
-				Grant:    driver.Grant{Owner: f.Owner, Token: f.Token, HandOffs: f.HandedOn, TTL: f.TTL, Borrowed: true},
-				HandedOn: f.HandedOn,
+				Grant: driver.Grant{Owner: f.Owner, Token: f.Token, HandedOn: f.HandedOn, TTL: f.TTL, Borrowed: true},
 			}
 			for j, c := range wanted {
 				if held, ok := f.ClaimOn(c, hashes[j]); ok {

@@ -118,8 +118,8 @@ func (ds *debts) addLocked(g handoff.Grant, rule string, to *list.List) *debt {
 	// By then the lease has run out, even if an unanswered extension arrived: nothing that
 	// prolongs it was sent after this moment.
 	until := time.Now().Add(max(g.TTL, g.Longest))
-	if g.Stays != nil && g.Stays.After(until) {
-		until = *g.Stays
+	if g.MinHoldEnd != nil && g.MinHoldEnd.After(until) {
+		until = *g.MinHoldEnd
 	}
 	d := &debt{grant: g, rule: rule, until: until, busy: make(chan struct{})}
 	if ds.all[d.id()] != nil {

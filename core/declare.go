@@ -25,7 +25,7 @@ func init() {
 // declaration is a rule as a store has it.
 type declaration struct {
 	observe.Declaration
-	asked time.Duration // the rule's least hold; the store's may be longer
+	asked time.Duration // the rule's min hold; the store's may be longer
 }
 
 // declare implements author.Declare.
@@ -75,8 +75,8 @@ func (e *Engine) check(b *backend, r authoring.Rule) (d declaration, err error) 
 	}
 	s = s.of(rule.Once)
 	errs := []error{err, e.canMove(s, claims)}
-	if r.Raises || rule.Skips == coverage.SkipSuperseded {
-		errs = append(errs, b.canRaise())
+	if r.AdvancesVersion || rule.Skips == coverage.SkipSuperseded {
+		errs = append(errs, b.canAdvanceVersion())
 	}
 	for _, c := range claims {
 		errs = append(errs, c.Validate())
@@ -86,7 +86,7 @@ func (e *Engine) check(b *backend, r authoring.Rule) (d declaration, err error) 
 }
 
 // tellDeclared tells the hooks of a rule. The log is told if the store has no lease as short as the
-// rule's least hold.
+// rule's min hold.
 func (e *Engine) tellDeclared(d declaration) {
 	if least := d.Info.MinHold; least > d.asked && least == e.backend().about.TTLs.Nearest(driver.MinTTL) {
 		e.log.write(context.Background(), slog.LevelWarn, "keyturn: the store keeps a rule's key for longer than the rule asks for, so a job whose next tick comes sooner leaves it out",
@@ -128,7 +128,7 @@ func (b *backend) canOnce(s *settings) error {
 	return s.forOnce()
 }
 
-func (b *backend) canRaise() error {
+func (b *backend) canAdvanceVersion() error {
 	if !b.about.Ledger {
 		return &driver.UnsupportedError{Feature: "versions of keys"}
 	}

@@ -47,7 +47,8 @@ const maxItems = 1000
 // with one key is a duplicate of the first.
 //
 // fn sets Result and Err of the items, and must leave their keys and their order as they are. It holds the
-// keys of all fresh items. Its context ends as soon as one of them is lost. The returned
+// keys of all fresh items: [AssertHeld] knows them, and [LeaseFrom] finds the lease of the last one. Its
+// context ends as soon as one of them is lost. [ErrSkipResult] is as for Once. The returned
 // error is about the call: more items than 1000, a wrong option, or [WithExecutor], whose transactions
 // have one key each. The options are those of Once; [WithMaxWait] bounds the wait for a silent store.
 func (e *Engine) OnceEach(ctx context.Context, items []Item, fn func(ctx context.Context, fresh []int) error, opts ...CallOption) error {
@@ -167,7 +168,8 @@ func (b *batch) call(fn func(context.Context, []int) error, fresh []int) {
 // repeat answers an item whose key an earlier one has.
 func (b *batch) repeat(item, first *Item) {
 	if first.Err != nil {
-		item.Err = first.Err
+		item.Outcome, item.Err = first.Outcome, first.Err
+		item.Result = slices.Clone(first.Result)
 		return
 	}
 	s := b.settingsOf(item)

@@ -102,6 +102,24 @@ func TestOnceEach(t *testing.T) {
 	}
 }
 
+// The second item of a key whose record has no result was told of the error alone.
+func TestOnceEachOfARecordWithoutResultTwice(t *testing.T) {
+	eng, ctx := newEngine(t, memstore.New()), t.Context()
+	skip := func(context.Context) ([]byte, error) { return nil, core.ErrSkipResult }
+	if _, err := eng.Once(ctx, "k", skip); err != nil {
+		t.Fatal(err)
+	}
+	all := items("k", "k")
+	if err := eng.OnceEach(ctx, all, func(context.Context, []int) error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	for i, item := range all {
+		if !errors.Is(item.Err, core.ErrResultNotKept) || !item.Duplicate || !item.ResultNotKept {
+			t.Errorf("item %d: %+v", i, item)
+		}
+	}
+}
+
 // Batches that overlap, in other orders, never wait for each other. What is refused comes again, and
 // each key has one effect.
 func TestOnceEachOfOverlappingBatches(t *testing.T) {

@@ -59,7 +59,7 @@ func (e *Engine) ForceRelease(ctx context.Context, key, reason string, only ...d
 }
 
 // Forget drops the record that [Engine.Once] keeps for key, so that the next call runs again.
-// It also drops the version that [Engine.Raise] keeps for it, so that any version counts as
+// It also drops the version that [Engine.AdvanceVersion] keeps for it, so that any version counts as
 // new. It reports whether there was either. It does not touch a lease, or an execution under
 // way. reason, timeout and errors are those of [Engine.ForceRelease].
 func (e *Engine) Forget(ctx context.Context, key, reason string) (bool, error) {

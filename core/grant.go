@@ -29,7 +29,7 @@ func (e *Engine) newLease(ctx context.Context, grant *handoff.Grant, came time.T
 	}
 	if s.minHold > 0 {
 		stays := came.Add(s.minHold)
-		l.grant.Stays = &stays
+		l.grant.MinHoldEnd = &stays
 	}
 	err := e.keep(l, came, s.maxHold)
 	if err != nil {

@@ -107,7 +107,7 @@ type absentStore struct{}
 
 func (absentStore) Describe() driver.Description {
 	return driver.Description{
-		Name: "none", Shared: true, Permits: true, Sets: true, Stays: true, Ledger: true, Inspector: true,
+		Name: "none", Shared: true, Permits: true, Sets: true, MinHold: true, Ledger: true, Inspector: true,
 		OnWanted: func(func(key, owner string)) {},
 	}
 }
@@ -140,8 +140,8 @@ func (absentStore) Complete(context.Context, driver.Grant, driver.Record, time.D
 	return absent("complete")
 }
 
-func (absentStore) Raise(context.Context, string, uint64, time.Duration) (uint64, error) {
-	return 0, absent("raise")
+func (absentStore) AdvanceVersion(context.Context, string, uint64, time.Duration) (uint64, error) {
+	return 0, absent("advance_version")
 }
 
 func (absentStore) Inspect(context.Context, string) (driver.LockInfo, error) {

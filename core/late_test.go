@@ -44,7 +44,7 @@ func TestLateRefusesUntilItHasAStore(t *testing.T) {
 			_, acquired := eng.Acquire(ctx, "k")
 			_, tried := eng.TryAcquire(ctx, "k", core.WithRunUnlocked())
 			_, once := eng.Once(ctx, "k", func(context.Context) ([]byte, error) { return nil, nobody(ctx) })
-			_, raised := eng.Raise(ctx, "k", 1)
+			_, raised := eng.AdvanceVersion(ctx, "k", 1)
 			_, inspected := eng.Inspect(ctx, "k")
 			set := eng.DoAll(ctx, []core.Claim{core.Shared("a"), core.Permit("b", 2)}, nobody, core.WithLinger(0))
 			for _, err := range []error{acquired, tried, once, raised, inspected, set, eng.Do(ctx, "k", nobody, p), eng.Ping(ctx)} {
@@ -155,7 +155,7 @@ type noStays struct{ *memstore.Store }
 
 func (s noStays) Describe() driver.Description {
 	d := s.Store.Describe()
-	d.Stays, d.TTLs = false, driver.TTLs{Least: time.Second}
+	d.MinHold, d.TTLs = false, driver.TTLs{Least: time.Second}
 	return d
 }
 

@@ -165,7 +165,7 @@ func (l *logger) owed(ctx context.Context, d *debt, err error) {
 		args = append(args, "rule", d.rule)
 	}
 	args = append(args, "owner", g.Owner, "token", g.FencingToken(), "error", err,
-		"resend", d.kept, "free_in_at_most", time.Until(d.until).Round(time.Millisecond))
+		"resend", d.kept, "free_in_at_most", max(time.Until(d.until), 0).Round(time.Millisecond))
 	if unsaid > 0 {
 		args = append(args, "unsaid", unsaid)
 	}

@@ -33,12 +33,12 @@ func WithMinHold(d time.Duration) CallOption {
 	})
 }
 
-// fitMinHold refuses a least hold that the store cannot keep.
+// fitMinHold refuses a min hold that the store cannot keep.
 func (s *settings) fitMinHold(store driver.Description) error {
 	if s.minHold == 0 {
 		return nil
 	}
-	if !store.Stays {
+	if !store.MinHold {
 		return &driver.UnsupportedError{Feature: "keeping a lease after its release (WithMinHold)"}
 	}
 	if store.TTLs.Nearest(s.minHold) < s.minHold {
@@ -48,14 +48,14 @@ func (s *settings) fitMinHold(store driver.Description) error {
 }
 
 // releaseRequest is the grant as the store is asked to release it now: at once, or after what is
-// left of its least hold.
+// left of its min hold.
 func (e *Engine) releaseRequest(g handoff.Grant) driver.Grant {
 	asked := g.Grant
-	if g.Stays == nil {
+	if g.MinHoldEnd == nil {
 		return asked
 	}
-	if left := time.Until(*g.Stays); left > 0 {
-		asked.Stay = e.backend().about.TTLs.Nearest(left)
+	if left := time.Until(*g.MinHoldEnd); left > 0 {
+		asked.MinHold = e.backend().about.TTLs.Nearest(left)
 	}
 	return asked
 }

@@ -34,7 +34,7 @@ func TestMinHoldKeepsTheKey(t *testing.T) {
 		}
 		time.Sleep(2 * time.Second)
 		mustRelease(t, next)
-		isFree(t, other, "k") // its least hold was over
+		isFree(t, other, "k") // its min hold was over
 	})
 }
 
@@ -60,7 +60,7 @@ func TestMinHoldAfterAnUnansweredRelease(t *testing.T) {
 func TestMinHoldIsRefused(t *testing.T) {
 	spy := newSpy()
 	brief := described{spy, func(d *driver.Description) { d.TTLs.Most = time.Minute }}
-	never := described{spy, func(d *driver.Description) { d.Stays = false }}
+	never := described{spy, func(d *driver.Description) { d.MinHold = false }}
 	for name, tc := range map[string]struct {
 		store driver.Store
 		d     time.Duration

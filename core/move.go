@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// WithMoveFrom has [Engine.Do], [Engine.DoAll], [Engine.Once], [Engine.Lead] and [Engine.Raise] hold
+// WithMoveFrom has [Engine.Do], [Engine.DoAll], [Engine.Once], [Engine.Lead] and [Engine.AdvanceVersion] hold
 // their claims on old as well, an engine over another store, with the same options. It is for a fleet
 // that moves from that store to this engine's while it works:
 //

@@ -144,16 +144,16 @@ func TestMoveOfOnce(t *testing.T) {
 		once(moving, "d", true, core.WithResultLimit(0))
 		once(old, "d", false)
 		once(after, "d", false)
-		if n, err := moving.Raise(bg, "v", 7); n != 7 || err != nil {
+		if n, err := moving.AdvanceVersion(bg, "v", 7); n != 7 || err != nil {
 			t.Error(n, err)
 		}
-		if n, err := old.Raise(bg, "v", 9); n != 9 || err != nil {
+		if n, err := old.AdvanceVersion(bg, "v", 9); n != 9 || err != nil {
 			t.Error(n, err)
 		}
-		if n, err := moving.Raise(bg, "v", 8); n != 9 || err != nil {
+		if n, err := moving.AdvanceVersion(bg, "v", 8); n != 9 || err != nil {
 			t.Error(n, err)
 		}
-		if n, err := after.Raise(bg, "v", 0); n != 9 || err != nil {
+		if n, err := after.AdvanceVersion(bg, "v", 0); n != 9 || err != nil {
 			t.Error(n, err)
 		}
 	})

@@ -7,7 +7,6 @@ import (
 	"sync/atomic"
 
 	"github.com/keyturn/keyturn/core/driver"
-	"github.com/keyturn/keyturn/core/internal/handoff"
 )
 
 // nest is the state of a lease that has no grant of its own but depends on other leases. The
@@ -96,9 +95,8 @@ func (e *Engine) nested(ctx context.Context, cov *cover, rest *Lease, s *setting
 	} else {
 		n.shows = cov.holders[0]
 	}
-	l.grant = handoff.Grant{
-		Grant:    driver.Grant{Owner: n.shows.Owner(), Token: n.shows.grant.Token, Claims: cov.rest},
-		HandedOn: n.shows.grant.HandedOn,
+	l.grant.Grant = driver.Grant{
+		Owner: n.shows.Owner(), Token: n.shows.grant.Token, HandedOn: n.shows.grant.HandedOn, Claims: cov.rest,
 	}
 	for i, holder := range cov.holders {
 		if !slices.Contains(n.outer, holder) {

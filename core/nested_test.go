@@ -40,7 +40,7 @@ func (s *yes) Complete(context.Context, driver.Grant, driver.Record, time.Durati
 	return nil
 }
 
-func (s *yes) Raise(_ context.Context, _ string, version uint64, _ time.Duration) (uint64, error) {
+func (s *yes) AdvanceVersion(_ context.Context, _ string, version uint64, _ time.Duration) (uint64, error) {
 	return version, nil
 }
 

@@ -115,7 +115,7 @@ func WithRunUnlocked() Option {
 }
 
 // WithRetention sets how long the store keeps the record of an execution ([Engine.Once]), and a
-// version ([Engine.Raise]) after the last call that asked for it.
+// version ([Engine.AdvanceVersion]) after the last call that asked for it.
 //
 // d must be 1 ms or more, otherwise the option is an [*OptionError]. Default: 24 h.
 func WithRetention(d time.Duration) Option {

@@ -68,7 +68,7 @@ func (e *Engine) refusal(ctx context.Context, claims []Claim, s *settings, err e
 // unlessHurried marks an outage that concerns only the caller, whose deadline left the store
 // too little time: nothing runs unlocked because of it.
 func unlessHurried(ctx context.Context, asked time.Time, err error) error {
-	if !errors.Is(err, ErrUnavailable) || !circuit.CutShort(ctx, asked) {
+	if !errors.Is(err, ErrUnavailable) || errors.Is(err, waitline.ErrHurried) || !circuit.CutShort(ctx, asked) {
 		return err
 	}
 	if out := (*UnavailableError)(nil); errors.As(err, &out) {

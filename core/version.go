@@ -8,13 +8,13 @@ import (
 	"github.com/keyturn/keyturn/core/internal/lazyctx"
 )
 
-// Raise tells the store a version of key, and returns the greatest version that it was ever told,
+// AdvanceVersion tells the store a version of key, and returns the greatest version that it was ever told,
 // by any process. A greater one than version means that something newer was done or will be:
 //
-//	newest, err := eng.Raise(ctx, "index:42", v) // as soon as v is known
+//	newest, err := eng.AdvanceVersion(ctx, "index:42", v) // as soon as v is known
 //	...
 //	err = eng.Do(ctx, "index:42", func(ctx context.Context) error {
-//		if newest, err := eng.Raise(ctx, "index:42", v); err != nil || newest > v {
+//		if newest, err := eng.AdvanceVersion(ctx, "index:42", v); err != nil || newest > v {
 //			return err
 //		}
 //		return index(ctx) // no older version runs after this one
@@ -33,7 +33,7 @@ import (
 // Errors: ErrUnavailable (the store may have the version or not; a repeat is safe), ErrInvalidKey,
 // ErrInvalidOption, ErrClosed, [errors.ErrUnsupported] (before any I/O), and ctx's own error if ctx
 // ended first. A store that does not answer is waited for as by [Engine.TryAcquire].
-func (e *Engine) Raise(ctx context.Context, key string, version uint64, opts ...CallOption) (newest uint64, err error) {
+func (e *Engine) AdvanceVersion(ctx context.Context, key string, version uint64, opts ...CallOption) (newest uint64, err error) {
 	s, err := e.settingsFor(opts)
 	if err != nil {
 		return 0, err
@@ -41,7 +41,7 @@ func (e *Engine) Raise(ctx context.Context, key string, version uint64, opts ...
 	if s.moveFrom == nil {
 		return e.raise(ctx, key, version, s)
 	}
-	if err := e.backend().canRaise(); err != nil { // before the other store is asked
+	if err := e.backend().canAdvanceVersion(); err != nil { // before the other store is asked
 		return 0, err
 	}
 	outer, inner := s.split()
@@ -53,11 +53,11 @@ func (e *Engine) Raise(ctx context.Context, key string, version uint64, opts ...
 	return max(newest, old), err
 }
 
-// raise is Raise on one store.
+// raise is AdvanceVersion on one store.
 func (e *Engine) raise(ctx context.Context, key string, version uint64, s *settings) (newest uint64, err error) {
 	err = driver.ValidateKey(key)
 	if err == nil {
-		err = e.backend().canRaise()
+		err = e.backend().canAdvanceVersion()
 	}
 	reg := e.life.register(key)
 	if err == nil {
@@ -77,8 +77,8 @@ func (e *Engine) raise(ctx context.Context, key string, version uint64, s *setti
 	defer bounded.Cancel()
 	_, _, _, err = e.backend().circuit.Ask(bounded, began, driver.Request{Claims: claims}, func(ctx context.Context, _ driver.Request) (driver.Grant, *driver.Record, error) {
 		asked := time.Now()
-		newest, err = e.backend().store.Raise(ctx, key, version, s.retention)
-		e.storeCalled("raise", asked, err)
+		newest, err = e.backend().store.AdvanceVersion(ctx, key, version, s.retention)
+		e.storeCalled("advance_version", asked, err)
 		return driver.Grant{}, nil, err
 	})
 	if err != nil {

@@ -16,9 +16,9 @@ import (
 // wantVersion tells the store of a version.
 func wantVersion(t *testing.T, eng *core.Engine, version, want uint64, opts ...core.CallOption) {
 	t.Helper()
-	newest, err := eng.Raise(context.Background(), "k", version, opts...)
+	newest, err := eng.AdvanceVersion(context.Background(), "k", version, opts...)
 	if err != nil || newest != want {
-		t.Errorf("Raise(%d) = %d, %v; want %d", version, newest, err, want)
+		t.Errorf("AdvanceVersion(%d) = %d, %v; want %d", version, newest, err, want)
 	}
 }
 
@@ -58,7 +58,7 @@ func TestRaiseRefuses(t *testing.T) {
 		try := func(ctx context.Context, key string, took time.Duration, opts []core.CallOption, want ...error) {
 			t.Helper()
 			began := time.Now()
-			_, err := eng.Raise(ctx, key, 1, opts...)
+			_, err := eng.AdvanceVersion(ctx, key, 1, opts...)
 			wantOnly(t, err, want...)
 			if d := time.Since(began); d != took {
 				t.Errorf("took %v, want %v", d, took)
@@ -89,12 +89,12 @@ func TestRaiseHeedsTheCircuit(t *testing.T) {
 		store := locktest.NewStore(memstore.New())
 		eng := newEngine(t, store, core.WithLogger(discard))
 		store.Hang()
-		if _, err := eng.Raise(context.Background(), "k", 1); !errors.Is(err, core.ErrUnavailable) {
+		if _, err := eng.AdvanceVersion(context.Background(), "k", 1); !errors.Is(err, core.ErrUnavailable) {
 			t.Errorf("in an outage: %v", err)
 		}
 		began := time.Now()
 		for range 3 {
-			if _, err := eng.Raise(context.Background(), "k", 1); !errors.Is(err, core.ErrCircuitOpen) {
+			if _, err := eng.AdvanceVersion(context.Background(), "k", 1); !errors.Is(err, core.ErrCircuitOpen) {
 				t.Errorf("in a long outage: %v", err)
 			}
 		}
@@ -114,7 +114,7 @@ func TestRaiseHeedsTheCircuit(t *testing.T) {
 
 func TestRaiseIsUnsupported(t *testing.T) {
 	eng := newEngine(t, plain{Store: memstore.New()})
-	_, err := eng.Raise(context.Background(), "k", 1)
+	_, err := eng.AdvanceVersion(context.Background(), "k", 1)
 	wantOnly(t, err, errors.ErrUnsupported)
 }
 
@@ -132,7 +132,7 @@ func (o *told) StoreCalled(_, op string, _ time.Duration, _ error) { o.ops = app
 func TestRaiseIsObserved(t *testing.T) {
 	seen := &told{}
 	wantVersion(t, newEngine(t, memstore.New(), core.WithHooks(seen.hooks())), 1, 1)
-	if len(seen.ops) != 1 || seen.ops[0] != "raise" {
+	if len(seen.ops) != 1 || seen.ops[0] != "advance_version" {
 		t.Errorf("observed %q", seen.ops)
 	}
 }

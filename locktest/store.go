@@ -206,10 +206,10 @@ func (s *Store) Complete(ctx context.Context, g driver.Grant, rec driver.Record,
 	})
 }
 
-// Raise implements [driver.Ledger].
-func (s *Store) Raise(ctx context.Context, key string, version uint64, retention time.Duration) (newest uint64, err error) {
-	err = s.exchange(ctx, "raise", func() (err error) {
-		newest, err = s.mem.Raise(ctx, key, version, retention)
+// AdvanceVersion implements [driver.Ledger].
+func (s *Store) AdvanceVersion(ctx context.Context, key string, version uint64, retention time.Duration) (newest uint64, err error) {
+	err = s.exchange(ctx, "advance_version", func() (err error) {
+		newest, err = s.mem.AdvanceVersion(ctx, key, version, retention)
 		return err
 	})
 	return newest, err

@@ -72,7 +72,7 @@ func capabilities(about driver.Description) string {
 		{"order across processes", !about.Unordered},
 		{"records", about.Ledger},
 		{"inspection", about.Inspector},
-		{"least hold", about.Stays},
+		{"min hold", about.MinHold},
 		{"linger", about.OnWanted != nil},
 	} {
 		if c.has {

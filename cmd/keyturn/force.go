@@ -75,7 +75,7 @@ func (a *app) force(ctx context.Context, eng *core.Engine, key, reason, owner st
 	}
 	only := info.Holders
 	if owner != "" {
-		only = driver.Named(only, []driver.Holder{{Owner: owner}})
+		only = driver.NamedHolders(only, []driver.Holder{{Owner: owner}})
 		if len(only) == 0 && len(info.Holders) > 0 {
 			return exit(statusHeld, "%s is held by the owner %s, not by %s",
 				table.Safe(key), table.Safe(info.Holders[0].Owner), table.Safe(owner))
@@ -140,7 +140,7 @@ func (a *app) forgetCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "forget KEY --reason TEXT",
 		Short: "Drop the record of a key, so that its next execution runs",
-		Long: `Drop what Once remembers of a key, so that its next execution runs again, and the version that Raise keeps.
+		Long: `Drop what Once remembers of a key, so that its next execution runs again, and the version that AdvanceVersion keeps.
 A lease on the key is not touched. If there was neither, the status is 66.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -20,8 +20,8 @@ type Rule struct {
 	About coverage.Rule
 	// Like has keys such as the rule's calls will ask for.
 	Like []string
-	// Raises: the rule's calls raise versions ([core.Engine.Raise]).
-	Raises bool
+	// AdvancesVersion: the rule's calls raise versions ([core.Engine.AdvanceVersion]).
+	AdvancesVersion bool
 }
 
 // Declare checks a rule and makes it known before its first call. A program that names rules of its
@@ -37,7 +37,7 @@ type Rule struct {
 // out of range, or not for core.Engine.Once; core.ErrInvalidKey or core.ErrInvalidClaim if keys like
 // these can't be claimed. The hooks are not told of such a rule.
 func Declare(eng *core.Engine, r Rule) (coverage.Rule, error) {
-	return authoring.Declare(eng, authoring.Rule{Policy: r.Policy, About: r.About, Like: r.Like, Raises: r.Raises})
+	return authoring.Declare(eng, authoring.Rule{Policy: r.Policy, About: r.About, Like: r.Like, AdvancesVersion: r.AdvancesVersion})
 }
 
 // Skipped tells the hook observe.Hooks.Skipped that the rule with this policy dropped work as if it

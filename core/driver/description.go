@@ -31,9 +31,9 @@ type Description struct {
 	// [*OptionError].
 	TTLs TTLs
 
-	Stays bool // a Release keeps the claims for as long as Grant.Stay says: core.WithMinHold
+	MinHold bool // a Release keeps the claims for as long as Grant.MinHold says: core.WithMinHold
 
-	Ledger    bool // the methods of [Ledger] work: core's Once and Raise
+	Ledger    bool // the methods of [Ledger] work: core's Once and AdvanceVersion
 	Inspector bool // the methods of [Inspector] work
 
 	// Local says that only this process uses the store. Then there are no renewals of other processes
@@ -113,8 +113,8 @@ func (Unsupported) Complete(context.Context, Grant, Record, time.Duration) error
 	return &UnsupportedError{Feature: "records of executions"}
 }
 
-// Raise refuses.
-func (Unsupported) Raise(context.Context, string, uint64, time.Duration) (uint64, error) {
+// AdvanceVersion refuses.
+func (Unsupported) AdvanceVersion(context.Context, string, uint64, time.Duration) (uint64, error) {
 	return 0, &UnsupportedError{Feature: "versions of keys"}
 }
 

@@ -41,9 +41,9 @@
 // does not override. A store that does only a part embeds driver.Unsupported, which refuses
 // the rest.
 //
-// # A least hold
+// # A min hold
 //
-// The engine releases with what is left of it (Grant.Stay), and the store keeps the key for
+// The engine releases with what is left of it (Grant.MinHold), and the store keeps the key for
 // that long. The lease is over for its owner, so a renewal that comes late is refused: it must
 // not keep the key for another TTL. An unanswered release is a debt as usual, and each try
 // asks for what is left by then. Such a lease is never handed on.

@@ -45,10 +45,10 @@ type Inspector interface {
 	//      the error is a *HeldError. If nobody holds the key, that is no error.
 	ForceRelease(ctx context.Context, key, reason string, only ...Holder) ([]Holder, error)
 
-	// Forget drops the record on key and the version that Raise keeps for it. It reports
+	// Forget drops the record on key and the version that AdvanceVersion keeps for it. It reports
 	// whether there was either.
 	//
-	//  I10. The next Begin is granted, and the next Raise is the first. A lease on key is not
+	//  I10. The next Begin is granted, and the next AdvanceVersion is the first. A lease on key is not
 	//      touched.
 	Forget(ctx context.Context, key string) (bool, error)
 }
@@ -108,9 +108,9 @@ func (h Holder) Names(owner string, token uint64) bool {
 	return h.Owner == owner && (h.Token == 0 || h.Token == token)
 }
 
-// Named returns the holders that an entry of only names ([Holder.Names]), or all if only is
+// NamedHolders returns the holders that an entry of only names ([Holder.Names]), or all if only is
 // empty.
-func Named(holders, only []Holder) []Holder {
+func NamedHolders(holders, only []Holder) []Holder {
 	if len(only) == 0 {
 		return holders
 	}

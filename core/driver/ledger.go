@@ -6,7 +6,7 @@ import (
 )
 
 // Ledger is the part of a [Store] that remembers finished executions, for Engine.Once, and
-// versions, for Engine.Raise. It is optional: see [Description].
+// versions, for Engine.AdvanceVersion. It is optional: see [Description].
 type Ledger interface {
 	// Begin acquires the claims like Acquire, unless the key's execution has finished.
 	//
@@ -29,19 +29,19 @@ type Ledger interface {
 	//      call is repeated. After any other error nothing is stored.
 	Complete(ctx context.Context, grant Grant, rec Record, retention time.Duration) error
 
-	// Raise keeps the greatest version that any call has given for key, and returns it.
+	// AdvanceVersion keeps the greatest version that any call has given for key, and returns it.
 	//
 	//  L9. It returns the greatest of version and of all versions given before, by any process.
 	//      This is one atomic step: no later call returns less than an earlier one returned.
 	//  L10. Versions are compared as numbers, up to the greatest uint64. Version 0 only asks,
 	//      and leaves nothing behind.
-	//  L11. The version is kept for the retention after the last Raise that was not a question,
+	//  L11. The version is kept for the retention after the last AdvanceVersion that was not a question,
 	//      by the backend's clock.
-	//  L12. Leases and records of key neither change the version nor are changed by it. Raise
+	//  L12. Leases and records of key neither change the version nor are changed by it. AdvanceVersion
 	//      takes no lease and waits for none.
 	//  L13. A10 and A11 hold. After an error the version may have been raised; repeating is
 	//      safe.
-	Raise(ctx context.Context, key string, version uint64, retention time.Duration) (newest uint64, err error)
+	AdvanceVersion(ctx context.Context, key string, version uint64, retention time.Duration) (newest uint64, err error)
 }
 
 // Record is what a store remembers of a finished execution.

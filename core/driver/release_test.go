@@ -25,7 +25,7 @@ func TestRepeated(t *testing.T) {
 		"still no answer":             {driver.Grant{TTL: time.Minute, Since: now}, silent, silent},
 		"released by this attempt":    {driver.Grant{TTL: time.Minute, Since: now}, nil, nil},
 	} {
-		if got := driver.Repeated(c.g, c.err); !errors.Is(got, c.want) || (got == nil) != (c.want == nil) {
+		if got := driver.RepeatedRelease(c.g, c.err); !errors.Is(got, c.want) || (got == nil) != (c.want == nil) {
 			t.Errorf("%s: %v, want %v", name, got, c.want)
 		}
 	}

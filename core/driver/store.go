@@ -114,16 +114,16 @@ type Store interface {
 	//  R1. nil: the lease was this owner's. The key is now free, or the next waiter's.
 	//  R2. An error that matches ErrLeaseLost: this owner no longer had the lease. Nobody
 	//      else's lease is touched. A store that had no answer and sent the release again can't
-	//      always tell this from what its first attempt did, and may return nil (Repeated).
+	//      always tell this from what its first attempt did, and may return nil (RepeatedRelease).
 	//  R3. Any other error: the outcome is unknown, and repeating is safe.
 	//  R4. A release wakes only the waiters whose turn it is.
 	//  R5. If one claim of a set was lost, Release frees the others and returns the error of
 	//      R2.
-	//  R6. With grant.Stay, the claims do not become free now, but stay held for that long by
+	//  R6. With grant.MinHold, the claims do not become free now, but stay held for that long by
 	//      the backend's clock, and nobody gets them before. A waiter knows another end, that of
 	//      the lease, so it is told. The owner has released the claims: a renewal or a downgrade
-	//      is lost (N2, M7). It may release them again, with another Stay or without (R1). A
-	//      store does this only if its Description lists Stays.
+	//      is lost (N2, M7). It may release them again, with another MinHold or without (R1). A
+	//      store does this only if its Description lists MinHold.
 	Release(ctx context.Context, grant Grant) error
 
 	// Close ends the store's own goroutines and connections.
@@ -178,9 +178,11 @@ type Grant struct {
 	// becomes one greater.
 	Token uint64
 	// HandOffs is how many tokens after Token the grant has reserved (A13), so how many times
-	// the lease can be handed on. In a borrowed grant it is how many times the lender's lease
-	// was handed on.
+	// the lease can be handed on.
 	HandOffs uint64
+	// HandedOn is how many times the engine has handed the lease on, or the lender's engine in a
+	// borrowed grant. A store looks at it only there (N7).
+	HandedOn uint64
 	// Since is a moment on this process's monotonic clock, not later than the sending of the
 	// request that was granted. The local deadline counts from it, so the holder's time ends
 	// before the backend's. Zero: the engine uses the moment before it called Acquire, which is
@@ -205,7 +207,7 @@ type Grant struct {
 	// Borrowed: another process described this grant, of a lease of its own
 	// (core/experimental/carry). The store must check the TTL (N7).
 	Borrowed bool
-	// Stay, in a release, is how much longer the claims stay held (R6), one of the TTLs that
+	// MinHold, in a release, is how much longer the claims stay held (R6), one of the TTLs that
 	// the store can keep. Zero everywhere else, and in most releases.
-	Stay time.Duration
+	MinHold time.Duration
 }

@@ -72,13 +72,13 @@ func borrowerHandsOnNothing(s *scene) {
 	h := s.lock(a, s.key(), long)
 	for n := range h.HandOffs + 1 {
 		g := h.borrowed(h.TTL)
-		g.HandOffs = n
+		g.HandedOn = n
 		if err := s.renew(b, g); err != nil {
 			s.Fatalf("a renewal of the lease that was handed on %d times, of %d: %v", n, h.HandOffs, err)
 		}
 	}
 	g := h.borrowed(h.TTL)
-	g.HandOffs++
+	g.HandedOn = h.HandOffs + 1
 	s.isLost(s.renew(b, g))
 	s.mustRelease(h)
 }

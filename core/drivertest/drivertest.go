@@ -162,7 +162,7 @@ func (c check) beyond(d driver.Description) string {
 		{c.can.Shared, d.Shared, "Shared"},
 		{c.can.Permits, d.Permits, "Permits"},
 		{c.can.Sets, d.Sets, "Sets"},
-		{c.can.Stays, d.Stays, "Stays"},
+		{c.can.MinHold, d.MinHold, "MinHold"},
 		{c.can.OnWanted != nil, d.OnWanted != nil, "OnWanted"},
 		{c.can.Ledger, d.Ledger, "Ledger"},
 		{c.can.Inspector, d.Inspector, "Inspector"},

@@ -96,14 +96,14 @@ func (b *backend) release(g driver.Grant) error {
 			h.owner = "nobody"
 			continue
 		}
-		if g.Stay > 0 && !b.has("nothing stays") && !(h.released && b.has("what stays is nobody's")) {
+		if g.MinHold > 0 && !b.has("nothing stays") && !(h.released && b.has("what stays is nobody's")) {
 			h.released = true
 			// A waiter that is not told goes by the end of the lease that it knows.
 			if !b.has("what stays keeps its TTL") && !(b.has("a waiter is not told how long a lease stays") && len(e.queue) > 0) {
-				h.expires = time.Now().Add(g.Stay)
+				h.expires = time.Now().Add(g.MinHold)
 			}
 			if b.has("a set stays at its first key only") {
-				g.Stay = 0
+				g.MinHold = 0
 			}
 			continue
 		}

@@ -55,7 +55,7 @@ func (p *process) outage(err error) error {
 }
 
 func (p *process) Describe() driver.Description {
-	return driver.Description{Shared: true, Permits: true, Sets: true, Stays: true, Ledger: true, Inspector: true, OnWanted: p.onWanted}
+	return driver.Description{Shared: true, Permits: true, Sets: true, MinHold: true, Ledger: true, Inspector: true, OnWanted: p.onWanted}
 }
 
 func (p *process) Acquire(ctx context.Context, req driver.Request) (driver.Grant, error) {

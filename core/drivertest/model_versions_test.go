@@ -14,7 +14,7 @@ type known struct {
 	expires time.Time
 }
 
-func (p *process) Raise(ctx context.Context, key string, version uint64, retention time.Duration) (newest uint64, err error) {
+func (p *process) AdvanceVersion(ctx context.Context, key string, version uint64, retention time.Duration) (newest uint64, err error) {
 	if p.isClosed() && !p.has("Close changes nothing for versions") {
 		return 0, driver.ErrClosed
 	}

@@ -23,9 +23,9 @@ var versionChecks = []check{
 // raise tells st a version. The answer must be want.
 func (s *scene) raise(st driver.Store, key string, version, want uint64) {
 	s.Helper()
-	newest, err := st.Raise(s.ctx, key, version, long)
+	newest, err := st.AdvanceVersion(s.ctx, key, version, long)
 	if err != nil || newest != want {
-		s.Fatalf("Raise to %d is answered with %d, %v; want %d", version, newest, err, want)
+		s.Fatalf("AdvanceVersion to %d is answered with %d, %v; want %d", version, newest, err, want)
 	}
 }
 
@@ -55,9 +55,9 @@ func versionsRise(s *scene) {
 				var last uint64
 				for i := range versions {
 					for _, version := range []uint64{uint64(1 + (i*processes+p)*goroutines + g), 1} {
-						newest, err := l.Raise(s.ctx, key, version, long)
+						newest, err := l.AdvanceVersion(s.ctx, key, version, long)
 						if err != nil || newest < version || newest < last {
-							s.Errorf("Raise to %d is answered with %d, %v, after %d", version, newest, err, last)
+							s.Errorf("AdvanceVersion to %d is answered with %d, %v, after %d", version, newest, err, last)
 							return
 						}
 						last = newest
@@ -98,16 +98,16 @@ func versionLasts(s *scene) {
 	key := s.key()
 	s.raise(a, key, 5, 5)
 	called := time.Now()
-	if newest, err := a.Raise(s.ctx, key, 2, s.TTL); err != nil || newest != 5 {
-		s.Fatalf("Raise: %d, %v", newest, err)
+	if newest, err := a.AdvanceVersion(s.ctx, key, 2, s.TTL); err != nil || newest != 5 {
+		s.Fatalf("AdvanceVersion: %d, %v", newest, err)
 	}
 	returned := time.Now()
 	for {
-		newest, err := b.Raise(s.ctx, key, 0, long)
+		newest, err := b.AdvanceVersion(s.ctx, key, 0, long)
 		ended := time.Now()
 		switch {
 		case err != nil:
-			s.Fatalf("Raise: %v", err)
+			s.Fatalf("AdvanceVersion: %v", err)
 		case newest == 0:
 			s.lasted("the version", s.TTL, called, returned, ended)
 			s.raise(b, key, 1, 1)
@@ -140,7 +140,7 @@ func versionClosed(s *scene) {
 	if err := a.Close(); err != nil {
 		s.Fatalf("Close: %v", err)
 	}
-	_, err := a.Raise(s.ctx, s.key(), 1, long)
+	_, err := a.AdvanceVersion(s.ctx, s.key(), 1, long)
 	s.isClosed(err)
 }
 
@@ -155,7 +155,7 @@ func versionOutage(s *scene) {
 			ctx, cancel := context.WithTimeout(s.ctx, s.TTL)
 			defer cancel()
 			called := time.Now()
-			_, err := b.Raise(ctx, key, 5, long)
+			_, err := b.AdvanceVersion(ctx, key, 5, long)
 			s.isUnavailable(err)
 			if over := time.Since(called) - s.TTL; over > s.soon(s.Late) {
 				s.Errorf("the error came %v after the context's end", over)

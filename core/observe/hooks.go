@@ -120,7 +120,7 @@ type Hooks struct {
 
 	// StoreCalled is called when the store answered a request, on the goroutine that asked;
 	// for "renew" that is one of the engine's (see Renewed). store is the store's name, "" if
-	// it has none. op is "acquire", "renew", "release", "complete", "raise", "downgrade",
+	// it has none. op is "acquire", "renew", "release", "complete", "advance_version", "downgrade",
 	// "inspect", "list", "force" or "forget". took includes the time that an acquisition
 	// waited at the store for a holder.
 	StoreCalled func(store, op string, took time.Duration, err error)

@@ -77,7 +77,7 @@ func (s *Store) force(ctx context.Context, key, reason string, only []driver.Hol
 		unsure, err := s.Transact(ctx, a, func(st *keystate.State) (err error) {
 			some := only
 			r.rest = nil
-			if named := driver.Named(st.Holders(st.Keys[0]), only); s.Forces > 0 && len(named) > s.Forces {
+			if named := driver.NamedHolders(st.Holders(st.Keys[0]), only); s.Forces > 0 && len(named) > s.Forces {
 				some, r.rest = named[:s.Forces], named[s.Forces:]
 			}
 			r.gone, err = st.Force(st.Keys[0], reason, some)

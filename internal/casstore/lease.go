@@ -78,7 +78,7 @@ func (s *Store) Release(ctx context.Context, g driver.Grant, short Short) error 
 		err = o.loss
 	}
 	if err != nil && o.unsure {
-		return driver.Repeated(g, err)
+		return driver.RepeatedRelease(g, err)
 	}
 	return err
 }

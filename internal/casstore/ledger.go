@@ -51,8 +51,8 @@ func (s *Store) Forget(ctx context.Context, key string, op func(context.Context)
 	return CallOn(ctx, s, "forget", key, op)
 }
 
-// Raise is Raise of [driver.Ledger], by op.
-func (s *Store) Raise(ctx context.Context, key string, version uint64, retention time.Duration, op func(context.Context) (uint64, error)) (uint64, error) {
+// AdvanceVersion is AdvanceVersion of [driver.Ledger], by op.
+func (s *Store) AdvanceVersion(ctx context.Context, key string, version uint64, retention time.Duration, op func(context.Context) (uint64, error)) (uint64, error) {
 	err := driver.ValidateKey(key)
 	if err == nil && version > 0 {
 		err = driver.CheckRetention(retention)
@@ -60,5 +60,5 @@ func (s *Store) Raise(ctx context.Context, key string, version uint64, retention
 	if err != nil {
 		return 0, err
 	}
-	return CallOn(ctx, s, "raise", key, op)
+	return CallOn(ctx, s, "advance_version", key, op)
 }

@@ -169,7 +169,7 @@ func (b *backend) open(testing.TB) driver.Store {
 
 func (s *store) Describe() driver.Description {
 	return driver.Description{
-		Name: "simplest", Shared: true, Permits: true, Sets: true, Stays: true, Ledger: true, Inspector: true,
+		Name: "simplest", Shared: true, Permits: true, Sets: true, MinHold: true, Ledger: true, Inspector: true,
 		OnWanted: func(f func(key, owner string)) { s.wanted = f },
 	}
 }
@@ -293,13 +293,13 @@ func (s *store) Complete(_ context.Context, g driver.Grant, rec driver.Record, r
 	})
 }
 
-func (s *store) Raise(_ context.Context, key string, n uint64, retention time.Duration) (uint64, error) {
+func (s *store) AdvanceVersion(_ context.Context, key string, n uint64, retention time.Duration) (uint64, error) {
 	if s.isClosed() {
 		return 0, driver.ErrClosed
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	v := s.versions[key].Raise(n, retention, time.Now())
+	v := s.versions[key].AdvanceVersion(n, retention, time.Now())
 	s.versions[key] = v
 	return v.N, nil
 }
@@ -307,7 +307,7 @@ func (s *store) Raise(_ context.Context, key string, n uint64, retention time.Du
 func (s *store) Forget(_ context.Context, key string) (had bool, err error) {
 	err = s.transact([]string{key}, "", func(st *keystate.State) error {
 		err := st.Settle()
-		had = st.Keys[0].Record != nil || s.versions[key].Raise(0, 0, st.Now).N > 0
+		had = st.Keys[0].Record != nil || s.versions[key].AdvanceVersion(0, 0, st.Now).N > 0
 		st.Keys[0].Record = nil
 		delete(s.versions, key)
 		return err

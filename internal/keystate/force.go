@@ -20,7 +20,7 @@ func (s *State) Force(k *Key, reason string, only []driver.Holder) ([]driver.Hol
 	var gone []driver.Holder
 	members := slices.Clone(k.holders)
 	for i, h := range s.Holders(k) {
-		if len(driver.Named([]driver.Holder{h}, only)) == 0 {
+		if len(driver.NamedHolders([]driver.Holder{h}, only)) == 0 {
 			continue
 		}
 		m := members[i]

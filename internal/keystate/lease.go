@@ -31,7 +31,7 @@ func (s *State) Renew(g *driver.Grant) error {
 // N7).
 func Renewable(m *Member, g *driver.Grant, c driver.Claim) bool {
 	return !m.Waits && !m.Released && g.Token != 0 && m.Token == g.Token && m.Mode == c.Mode &&
-		!(g.Borrowed && (g.TTL > m.TTL || g.HandOffs > m.Reserved))
+		!(g.Borrowed && (g.TTL > m.TTL || g.HandedOn > m.Reserved))
 }
 
 // Downgrade is Renew of a grant whose claims may be shared where they are exclusive: those become shared,
@@ -82,9 +82,9 @@ func (s *State) Release(g *driver.Grant) (loss, err error) {
 			if loss == nil {
 				loss = Lost(g, c.Key)
 			}
-		case g.Stay > 0:
+		case g.MinHold > 0:
 			m.Released = true
-			s.extend(k, m, g.Stay)
+			s.extend(k, m, g.MinHold)
 		default:
 			k.end(m)
 		}
@@ -125,9 +125,9 @@ type Version struct {
 	Until time.Time // when it is forgotten
 }
 
-// Raise returns the version that is to be kept once n was given at the moment now (L9 to L11). n 0 only
+// AdvanceVersion returns the version that is to be kept once n was given at the moment now (L9 to L11). n 0 only
 // asks.
-func (v Version) Raise(n uint64, retention time.Duration, now time.Time) Version {
+func (v Version) AdvanceVersion(n uint64, retention time.Duration, now time.Time) Version {
 	if !now.Before(v.Until) {
 		v = Version{}
 	}

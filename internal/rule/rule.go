@@ -31,8 +31,8 @@ type Spec[R any] struct {
 	Skip func(R) bool
 	// Shown is the key in reports. "": the template, or "func".
 	Shown string
-	// Raises: requests raise versions of keys.
-	Raises bool
+	// AdvancesVersion: requests raise versions of keys.
+	AdvancesVersion bool
 	// Once: process once, instead of one at a time.
 	Once bool
 	// Skips says why requests may be dropped; "" if they never are.
@@ -115,7 +115,7 @@ func Compile[R any](eng *core.Engine, spec Spec[R], bind func(keytmpl.Placeholde
 	}
 	if err = errors.Join(errs...); err == nil {
 		about := coverage.Rule{Once: spec.Once, Partial: spec.Skip != nil, Key: cmp.Or(spec.Shown, key), Skips: spec.Skips}
-		r.info, err = author.Declare(eng, author.Rule{Policy: r.policy, About: about, Like: like, Raises: spec.Raises})
+		r.info, err = author.Declare(eng, author.Rule{Policy: r.policy, About: about, Like: like, AdvancesVersion: spec.AdvancesVersion})
 	}
 	if err != nil {
 		return nil, fmt.Errorf("rule for %q: %w", spec.Name, err)
@@ -330,9 +330,9 @@ func (r *Rule[R]) RunOnce(ctx context.Context, keys Keys, fn func(context.Contex
 	return out, err, own
 }
 
-// Raise tells the store a version of key, like [core.Engine.Raise], under the rule's policy.
-func (r *Rule[R]) Raise(ctx context.Context, key string, version uint64) (newest uint64, err error) {
-	return r.engine.Raise(ctx, key, version, r.alone...)
+// AdvanceVersion tells the store a version of key, like [core.Engine.AdvanceVersion], under the rule's policy.
+func (r *Rule[R]) AdvanceVersion(ctx context.Context, key string, version uint64) (newest uint64, err error) {
+	return r.engine.AdvanceVersion(ctx, key, version, r.alone...)
 }
 
 // Skipped tells the engine's hooks that a request was dropped.

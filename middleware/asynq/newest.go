@@ -127,7 +127,7 @@ func (w work) announce(ctx context.Context) error {
 	if w.versionOf == nil {
 		return nil
 	}
-	newest, err := w.Raise(ctx, remembered("newest", w.Name, w.keys.First), w.version)
+	newest, err := w.AdvanceVersion(ctx, remembered("newest", w.Name, w.keys.First), w.version)
 	if err == nil && newest > w.version {
 		err = &superseded{w.version, newest}
 	}

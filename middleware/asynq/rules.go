@@ -173,7 +173,7 @@ func (r Rule) compile(eng *core.Engine) (*checked, error) {
 		Keys:     r.keys,
 		Once:     r.once,
 		Skips:    r.skips(),
-		Raises:   r.untilStarted,
+		AdvancesVersion:   r.untilStarted,
 		Defaults: []core.CallOption{r.conflict.defaultWait()},
 		Options:  r.opts,
 	}, r.bind)

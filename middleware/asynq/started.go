@@ -58,9 +58,9 @@ func (c *checked) waits(key string) string { return remembered("waits", c.Name, 
 // most producers that come at once begin with the same number. The store remembers a number for
 // at least as long, so none is given again after it was forgotten.
 func (c *checked) waitingID(ctx context.Context, key string) (string, error) {
-	n, err := c.Raise(ctx, c.waits(key), 0)
+	n, err := c.AdvanceVersion(ctx, c.waits(key), 0)
 	if err == nil && n == 0 {
-		n, err = c.Raise(ctx, c.waits(key), uint64(time.Now().Truncate(time.Millisecond).UnixMicro()))
+		n, err = c.AdvanceVersion(ctx, c.waits(key), uint64(time.Now().Truncate(time.Millisecond).UnixMicro()))
 	}
 	return c.Name + "/" + key + "/" + strconv.FormatUint(n, 10), err
 }
@@ -82,6 +82,6 @@ func (w work) started(ctx context.Context) error {
 		}
 		return nil
 	}
-	_, err = w.Raise(ctx, w.waits(w.keys.First), n+1)
+	_, err = w.AdvanceVersion(ctx, w.waits(w.keys.First), n+1)
 	return err
 }

@@ -91,7 +91,7 @@ func TestOneProcessPerTick(t *testing.T) {
 }
 
 // TestClockThatIsBehind: the tick has been served when a process comes late, by less than the
-// least hold.
+// min hold.
 func TestClockThatIsBehind(t *testing.T) {
 	for behind, runs := range map[time.Duration]int{400 * time.Millisecond: 1, 600 * time.Millisecond: 2} {
 		synctest.Test(t, func(t *testing.T) {

@@ -11,7 +11,7 @@
 //
 // # Clocks
 //
-// The clocks of the processes differ. Without a least hold, a short job would be over before the
+// The clocks of the processes differ. Without a min hold, a short job would be over before the
 // process whose clock is behind begins with the same tick, and would run again. The rule keeps its
 // key for half a second at least. Choose more if your clocks differ by more, but less than the
 // interval: core.WithMinHold with half the interval is a good value. The store must support it
@@ -19,7 +19,7 @@
 // unless the rule has core.WithMinHold(0).
 //
 // cron's "@every 5m" counts from the start of each process, so the processes tick at different
-// times, and the job runs at each of them. Use it with a least hold of nearly the interval, or
+// times, and the job runs at each of them. Use it with a min hold of nearly the interval, or
 // write "*/5 * * * *".
 //
 // # What the job gets

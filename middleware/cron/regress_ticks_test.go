@@ -42,7 +42,7 @@ func TestTicksOnACoarseStore(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := strings.Contains(log.String(), "least_hold=2s"); got != warns {
-			t.Errorf("least hold %v: %s", least, log.String())
+			t.Errorf("min hold %v: %s", least, log.String())
 		}
 		if err := eng.Close(context.Background()); err != nil {
 			t.Error(err)

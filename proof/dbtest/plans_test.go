@@ -140,8 +140,8 @@ func useEverything(t *testing.T, s *sqlstore.Store) {
 	check("Begin", err)
 	_, err = s.Forget(ctx, "n8")
 	check("Forget", err)
-	_, err = s.Raise(ctx, "v", 3, time.Minute)
-	check("Raise", err)
+	_, err = s.AdvanceVersion(ctx, "v", 3, time.Minute)
+	check("AdvanceVersion", err)
 	_, err = s.Inspect(ctx, "n9")
 	check("Inspect", err)
 	for _, records := range []bool{false, true} {

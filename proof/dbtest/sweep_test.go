@@ -34,7 +34,7 @@ func TestSweepDeletesWhatIsOver(t *testing.T) {
 			if err := s.Complete(t.Context(), done, driver.Record{}, short); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := s.Raise(t.Context(), "version", 1, short); err != nil {
+			if _, err := s.AdvanceVersion(t.Context(), "version", 1, short); err != nil {
 				t.Fatal(err)
 			}
 			kept := []driver.Grant{acquire(time.Minute, driver.Exclusive("held")), acquire(time.Minute, driver.Shared("shared"))}

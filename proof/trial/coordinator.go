@@ -83,7 +83,7 @@ func (b *coordinator) part(string) int                     { return 0 }
 func (b *coordinator) probe(ctx context.Context, _ int) error {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
-	_, err := b.store.Raise(ctx, probeKey, b.asked.Add(1), time.Hour)
+	_, err := b.store.AdvanceVersion(ctx, probeKey, b.asked.Add(1), time.Hour)
 	return err
 }
 

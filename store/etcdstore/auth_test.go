@@ -38,8 +38,8 @@ func TestPermissions(t *testing.T) {
 	if err := b.Complete(t.Context(), g, driver.Record{Result: []byte("done")}, time.Hour); err != nil {
 		t.Errorf("Complete: %v", err)
 	}
-	if _, err := b.Raise(t.Context(), "k", 7, time.Hour); err != nil {
-		t.Errorf("Raise: %v", err)
+	if _, err := b.AdvanceVersion(t.Context(), "k", 7, time.Hour); err != nil {
+		t.Errorf("AdvanceVersion: %v", err)
 	}
 	if page, _, err := b.List(t.Context(), driver.Listing{Limit: 10, Records: true}); err != nil || len(page) != 1 || page[0].Record == nil {
 		t.Errorf("List: %+v, %v", page, err)

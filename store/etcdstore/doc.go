@@ -33,7 +33,7 @@
 //	{user:42}/lock            the last token, and what else decisions depend on; for half a day at least after the last use
 //	{user:42}/member/<owner>  a holder or a waiter; etcd deletes it when its lease has run out
 //	{user:42}/record          what Once remembers
-//	{user:42}/version         what Raise remembers
+//	{user:42}/version         what AdvanceVersion remembers
 //	{user:42}/forced/<owner>  why a lease was taken by force, for an hour
 //	inbox/<process>/<owner>   a message that this lease is wanted, for a minute
 //

@@ -9,7 +9,7 @@ import "strings"
 //	keyturn/{user:42}/lock            what decisions depend on: see lockValue
 //	keyturn/{user:42}/member/<owner>  an owner that holds the lock or waits for it
 //	keyturn/{user:42}/record          what Once remembers
-//	keyturn/{user:42}/version         what Raise remembers
+//	keyturn/{user:42}/version         what AdvanceVersion remembers
 //	keyturn/inbox/<process>/<owner>   a message to a process: somebody wants the owner's lock
 const (
 	forcedPart  = "forced/"

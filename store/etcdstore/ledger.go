@@ -45,9 +45,9 @@ func (s *Store) Forget(ctx context.Context, key string) (bool, error) {
 	})
 }
 
-// Raise implements [driver.Ledger].
-func (s *Store) Raise(ctx context.Context, key string, version uint64, retention time.Duration) (uint64, error) {
-	return s.ops.Raise(ctx, key, version, retention, func(ctx context.Context) (uint64, error) {
+// AdvanceVersion implements [driver.Ledger].
+func (s *Store) AdvanceVersion(ctx context.Context, key string, version uint64, retention time.Duration) (uint64, error) {
+	return s.ops.AdvanceVersion(ctx, key, version, retention, func(ctx context.Context) (uint64, error) {
 		return s.raise(ctx, key, version, seconds(retention))
 	})
 }

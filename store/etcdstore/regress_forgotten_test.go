@@ -51,10 +51,10 @@ func TestSharedLeasesForgotten(t *testing.T) {
 		return err
 	}
 	raise := func() error {
-		_, err := s.Raise(t.Context(), "k", 1, time.Hour)
+		_, err := s.AdvanceVersion(t.Context(), "k", 1, time.Hour)
 		return err
 	}
-	for name, do := range map[string]func() error{"ForceRelease": force, "Raise": raise} {
+	for name, do := range map[string]func() error{"ForceRelease": force, "AdvanceVersion": raise} {
 		for range 2 {
 			if err := do(); err != nil {
 				t.Errorf("%s: %v", name, err)

@@ -17,8 +17,8 @@ func (s *Store) Acquire(ctx context.Context, req driver.Request) (driver.Grant, 
 
 // Release implements [driver.Store].
 func (s *Store) Release(ctx context.Context, g driver.Grant) error {
-	if g.Stay%time.Second != 0 || g.Stay < 0 {
-		return &driver.OptionError{Option: "Stay", Value: g.Stay, Want: "whole seconds"}
+	if g.MinHold%time.Second != 0 || g.MinHold < 0 {
+		return &driver.OptionError{Option: "MinHold", Value: g.MinHold, Want: "whole seconds"}
 	}
 	return s.ops.Release(ctx, g, nil)
 }

@@ -95,7 +95,7 @@ const usualLeast = 2 * time.Second
 func (s *Store) Describe() driver.Description {
 	return driver.Description{
 		Name:   "etcd",
-		Shared: true, Permits: true, Sets: true, Stays: true,
+		Shared: true, Permits: true, Sets: true, MinHold: true,
 		Ledger: true, Inspector: true,
 		OnWanted: s.inbox.wanted.On, Examine: s.examine,
 		TTLs: driver.TTLs{Least: s.least, Step: time.Second},

@@ -51,7 +51,7 @@ func (s *Store) Forget(_ context.Context, key string) (had bool, err error) {
 	s.mem.step([]driver.Claim{{Key: key}}, func(st *keystate.State) {
 		_ = st.Settle() // it fails only in a store that reads its waiters late
 		shard, k := s.mem.shard(key), st.Keys[0]
-		had = k.Record != nil || shard.versions[key].Raise(0, 0, st.Now).N > 0
+		had = k.Record != nil || shard.versions[key].AdvanceVersion(0, 0, st.Now).N > 0
 		k.Record = nil
 		delete(shard.records, key)
 		delete(shard.versions, key)
@@ -59,15 +59,15 @@ func (s *Store) Forget(_ context.Context, key string) (had bool, err error) {
 	return had, nil
 }
 
-// Raise implements [driver.Ledger].
-func (s *Store) Raise(_ context.Context, key string, version uint64, retention time.Duration) (uint64, error) {
+// AdvanceVersion implements [driver.Ledger].
+func (s *Store) AdvanceVersion(_ context.Context, key string, version uint64, retention time.Duration) (uint64, error) {
 	if s.isClosed() {
 		return 0, driver.ErrClosed
 	}
 	shard, now := s.mem.shard(key), time.Now()
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
-	newest := shard.versions[key].Raise(version, retention, now)
+	newest := shard.versions[key].AdvanceVersion(version, retention, now)
 	if version > 0 {
 		shard.sweep(now)
 		shard.versions[key] = newest

@@ -35,7 +35,7 @@ func open(mem *memory) *Store { return &Store{mem: mem, closed: make(chan struct
 func (s *Store) Describe() driver.Description {
 	return driver.Description{
 		Name: "memory", Local: true,
-		Shared: true, Permits: true, Sets: true, Stays: true, Ledger: true, Inspector: true, OnWanted: s.onWanted,
+		Shared: true, Permits: true, Sets: true, MinHold: true, Ledger: true, Inspector: true, OnWanted: s.onWanted,
 	}
 }
 

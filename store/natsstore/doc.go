@@ -15,7 +15,7 @@
 // # What is in the bucket
 //
 // A key that is in use has one entry, whose value is JSON: its holders, its queue, its last token, the
-// record of Once, the version of Raise. Its name is the key; bytes other than ASCII letters, digits,
+// record of Once, the version of AdvanceVersion. Its name is the key; bytes other than ASCII letters, digits,
 // "-", "_" and "/" are "=" and two hex digits. An entry goes by itself, by a TTL of the server's, ten
 // minutes after the last thing in it has ended. Until then the next token follows the last one; after
 // it, the clock alone makes the tokens.

@@ -44,16 +44,16 @@ func (s *Store) Complete(ctx context.Context, g driver.Grant, rec driver.Record,
 	})
 }
 
-// Raise implements [driver.Ledger].
-func (s *Store) Raise(ctx context.Context, key string, n uint64, retention time.Duration) (uint64, error) {
-	return s.ops.Raise(ctx, key, n, retention, func(ctx context.Context) (newest uint64, err error) {
+// AdvanceVersion implements [driver.Ledger].
+func (s *Store) AdvanceVersion(ctx context.Context, key string, n uint64, retention time.Duration) (uint64, error) {
+	return s.ops.AdvanceVersion(ctx, key, n, retention, func(ctx context.Context) (newest uint64, err error) {
 		_, err = s.transact(ctx, casstore.Aim{Keys: []string{key}, Looks: true}, func(t *tx) error {
 			var has keystate.Version
 			e := t.entries[0]
 			if v := e.Version; v != nil {
 				has = keystate.Version{N: v.N, Until: v.Until}
 			}
-			if has = has.Raise(n, retention, t.Now); n > 0 {
+			if has = has.AdvanceVersion(n, retention, t.Now); n > 0 {
 				e.Version = &version{has.N, has.Until}
 			}
 			newest = has.N

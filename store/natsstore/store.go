@@ -64,7 +64,7 @@ func New(nc *nats.Conn, opts ...Option) (*Store, error) {
 func (s *Store) Describe() driver.Description {
 	return driver.Description{
 		Name:   "nats",
-		Shared: true, Permits: true, Sets: true, Stays: true,
+		Shared: true, Permits: true, Sets: true, MinHold: true,
 		Ledger: true, Inspector: true,
 		Identity: s.identity, OnWanted: s.inbox.wanted.On, Examine: s.examine,
 		// A shorter lease could end between two messages of a busy server.

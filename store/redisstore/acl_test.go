@@ -66,8 +66,8 @@ func useEverything(t *testing.T, a, b *redisstore.Store) {
 	if _, rec, err := a.Begin(within(t, soon), request("late", "k", time.Minute)); err != nil || rec == nil {
 		t.Errorf("Begin: %v, %v", rec, err)
 	}
-	if newest, err := b.Raise(within(t, soon), "k", 5, time.Minute); err != nil || newest != 5 {
-		t.Errorf("Raise: %d, %v", newest, err)
+	if newest, err := b.AdvanceVersion(within(t, soon), "k", 5, time.Minute); err != nil || newest != 5 {
+		t.Errorf("AdvanceVersion: %d, %v", newest, err)
 	}
 	useModes(t, a, b)
 }

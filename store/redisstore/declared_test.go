@@ -151,7 +151,7 @@ func everything(t *testing.T, ctx context.Context, s driver.Store) {
 	once, _, err := begin(t, s, "once", "k")
 	must(err)
 	must(s.Complete(ctx, once, driver.Record{Result: []byte("done")}, time.Minute))
-	_, err = s.Raise(ctx, "k", 7, time.Minute)
+	_, err = s.AdvanceVersion(ctx, "k", 7, time.Minute)
 	must(err)
 	_, err = s.Inspect(ctx, "k")
 	must(err)

@@ -24,7 +24,7 @@
 //	{lock:a}:w     hash of all waiters: until when, for what, and their inbox
 //	{lock:a}:f     hash of the owners whose lease was taken by force, and why
 //	{lock:a}:r     what Once remembers: the owner, fingerprint and result
-//	{lock:a}:v     the greatest version that Raise was told of
+//	{lock:a}:v     the greatest version that AdvanceVersion was told of
 //	{lock:a}:t     the last token given or reserved (Cluster and Ring)
 //	{lock:}:token  the same for all locks (one server); it never expires
 //

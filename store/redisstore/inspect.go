@@ -51,7 +51,7 @@ func (s *Store) ForceRelease(ctx context.Context, key, reason string, only ...dr
 	if err != nil {
 		return nil, err
 	}
-	ended := driver.Named(before.Holders, only)
+	ended := driver.NamedHolders(before.Holders, only)
 	switch {
 	case len(ended) > 0:
 		return ended, nil

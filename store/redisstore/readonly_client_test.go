@@ -51,8 +51,8 @@ func TestClientThatReadsFromReplicas(t *testing.T) {
 				if err := b.Complete(within(t, 5*time.Second), next, driver.Record{Result: []byte("r")}, time.Minute); err != nil {
 					t.Errorf("Complete: %v", err)
 				}
-				if n, err := a.Raise(within(t, 5*time.Second), key, 7, time.Minute); n != 7 || err != nil {
-					t.Errorf("Raise: %d, %v", n, err)
+				if n, err := a.AdvanceVersion(within(t, 5*time.Second), key, 7, time.Minute); n != 7 || err != nil {
+					t.Errorf("AdvanceVersion: %d, %v", n, err)
 				}
 			}
 			listed := 0

@@ -25,7 +25,7 @@ func TestALateCopyOfARequestKeepsNoKey(t *testing.T) {
 		"set": func(e *core.Engine) (*core.Lease, error) {
 			return e.AcquireAll(context.Background(), []core.Claim{core.Exclusive("k"), core.Exclusive("l")})
 		},
-		"least hold": func(e *core.Engine) (*core.Lease, error) {
+		"min hold": func(e *core.Engine) (*core.Lease, error) {
 			return e.Acquire(context.Background(), "k", core.WithMinHold(time.Second))
 		},
 	}

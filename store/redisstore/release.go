@@ -24,15 +24,15 @@ func (s *Store) Release(ctx context.Context, g driver.Grant) error {
 	}
 	defer s.calls.Leave()
 	if g.Resent {
-		defer s.calls.Go(func() { s.dropCopies(g.Owner, g.Claims, g.Stay) })
+		defer s.calls.Go(func() { s.dropCopies(g.Owner, g.Claims, g.MinHold) })
 	}
-	if len(g.Claims) == 1 && g.Stay == 0 {
+	if len(g.Claims) == 1 && g.MinHold == 0 {
 		return s.end(ctx, g)
 	}
 	parts := s.releases(g.Owner, g.Claims, g.Token)
-	if g.Stay > 0 {
+	if g.MinHold > 0 {
 		for _, p := range parts {
-			s.keys.Stay(&p.Call, g, p.claims)
+			s.keys.MinHold(&p.Call, g, p.claims)
 		}
 	}
 	if !s.sender.Await(ctx, nil, requests(parts)) {
@@ -64,7 +64,7 @@ func (s *Store) end(ctx context.Context, g driver.Grant) error {
 func released(r *send.Request, claims []driver.Claim, g driver.Grant) error {
 	err := verdict(r, "release", claims, g)
 	if r.Attempts.Possible() > 1 { // the client repeated a request whose reply was lost
-		return driver.Repeated(g, err)
+		return driver.RepeatedRelease(g, err)
 	}
 	return err
 }

@@ -47,7 +47,7 @@ var _ driver.Store = (*Store)(nil)
 func (s *Store) Describe() driver.Description {
 	d := driver.Description{
 		Name:   "redis",
-		Shared: true, Permits: true, Sets: true, Stays: true,
+		Shared: true, Permits: true, Sets: true, MinHold: true,
 		Ledger: true, Inspector: true,
 		Partition:  s.sender.Master,
 		Identity:   s.identity,

@@ -17,7 +17,7 @@ func TestVersionInRedis(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	s := open(t, server.Client())
-	if newest, err := s.Raise(within(t, time.Second), "user:1", math.MaxUint64, time.Hour); err != nil || newest != math.MaxUint64 {
+	if newest, err := s.AdvanceVersion(within(t, time.Second), "user:1", math.MaxUint64, time.Hour); err != nil || newest != math.MaxUint64 {
 		t.Fatalf("%d, %v", newest, err)
 	}
 	cli(t, server, "18446744073709551615", "GET", "{lock:user:1}:v")
@@ -49,23 +49,23 @@ func TestVersionIsNotKept(t *testing.T) {
 			t.Fatal(err)
 		}
 		tt.prepare()
-		if _, err := tt.store.Raise(within(t, 5*time.Second), "k", 5, time.Hour); !errors.Is(err, tt.want) {
+		if _, err := tt.store.AdvanceVersion(within(t, 5*time.Second), "k", 5, time.Hour); !errors.Is(err, tt.want) {
 			t.Errorf("%s: %v, want %v", name, err, tt.want)
 		}
 	}
 	for _, retention := range []time.Duration{0, -time.Second, time.Microsecond} {
-		if _, err := s.Raise(within(t, time.Second), "k", 5, retention); !errors.Is(err, driver.ErrInvalidOption) {
+		if _, err := s.AdvanceVersion(within(t, time.Second), "k", 5, retention); !errors.Is(err, driver.ErrInvalidOption) {
 			t.Errorf("kept for %v: %v", retention, err)
 		}
 	}
-	if _, err := s.Raise(within(t, time.Second), "a{b", 5, time.Hour); !errors.Is(err, driver.ErrInvalidKey) {
+	if _, err := s.AdvanceVersion(within(t, time.Second), "a{b", 5, time.Hour); !errors.Is(err, driver.ErrInvalidKey) {
 		t.Errorf("a key with a brace: %v", err)
 	}
 	set(t, server, "maxmemory", "1mb") // the server alone takes more
-	if _, err := s.Raise(within(t, 5*time.Second), "other", 5, time.Hour); !errors.Is(err, redisstore.ErrOutOfMemory) || !errors.Is(err, driver.ErrUnavailable) {
+	if _, err := s.AdvanceVersion(within(t, 5*time.Second), "other", 5, time.Hour); !errors.Is(err, redisstore.ErrOutOfMemory) || !errors.Is(err, driver.ErrUnavailable) {
 		t.Errorf("out of memory: %v", err)
 	}
-	if _, err := s.Raise(within(t, 5*time.Second), "other", 0, time.Hour); err != nil {
+	if _, err := s.AdvanceVersion(within(t, 5*time.Second), "other", 0, time.Hour); err != nil {
 		t.Errorf("a question needs no memory: %v", err)
 	}
 }

@@ -51,7 +51,7 @@ func (s *Store) renew(ctx context.Context, lane uint32, grants []driver.Grant, b
 		g := &grants[i]
 		names := s.names.Of(g.Claims[0].Key)
 		keys = append(keys, names.Lock, names.Forced)
-		args = append(args, g.Owner, g.TTL.Milliseconds(), strconv.FormatUint(g.Token, 10), borrowed(g), g.HandOffs)
+		args = append(args, g.Owner, g.TTL.Milliseconds(), strconv.FormatUint(g.Token, 10), borrowed(g), g.HandedOn)
 	}
 	call := func() *node.Call { return &node.Call{Script: script.Renew, Keys: keys, Args: args} }
 	read := func(reply any) ([]script.Ended, error) { return script.ReadRenewals(reply, len(batch)) }

@@ -13,7 +13,7 @@
 //
 // Five tables, whose names begin with [WithPrefix]: lock has a row per key, and in it the exclusive
 // holder; member has the other holders and those who wait; record and version have what Once and
-// Raise remember; forced has the reasons of forced releases. Keys are bytes, so no collation makes
+// AdvanceVersion remember; forced has the reasons of forced releases. Keys are bytes, so no collation makes
 // two of them equal. Rows that have been idle for a day are deleted.
 //
 // # A request

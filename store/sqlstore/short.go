@@ -162,7 +162,7 @@ func (a *acquisition) askBatched(ctx context.Context) (g driver.Grant, ok bool, 
 }
 
 // isShort reports whether one statement may do a release.
-func isShort(g driver.Grant) bool { return isPlain(g.Claims) && g.Token != 0 && g.Stay == 0 }
+func isShort(g driver.Grant) bool { return isPlain(g.Claims) && g.Token != 0 && g.MinHold == 0 }
 
 // shortRelease releases a key that nobody waits for with one statement. If it returns false without an
 // error, a transaction has to decide; unsure says that the key may be released nevertheless.

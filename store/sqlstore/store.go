@@ -117,7 +117,7 @@ func (s *Store) backend() casstore.Backend {
 func (s *Store) Describe() driver.Description {
 	d := driver.Description{
 		Name:   s.d.name,
-		Shared: true, Permits: true, Sets: true, Stays: true,
+		Shared: true, Permits: true, Sets: true, MinHold: true,
 		Ledger: true, Inspector: true, Examine: s.examine,
 		// A shorter lease could end between two messages of a busy database.
 		TTLs: driver.TTLs{Least: 100 * time.Millisecond},

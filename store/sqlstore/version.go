@@ -14,9 +14,9 @@ func fromColumn(column int64) uint64 { return uint64(column) ^ signBit }
 
 const signBit = 1 << 63
 
-// Raise implements [driver.Ledger].
-func (s *Store) Raise(ctx context.Context, key string, version uint64, retention time.Duration) (uint64, error) {
-	return s.ops.Raise(ctx, key, version, retention, func(ctx context.Context) (uint64, error) {
+// AdvanceVersion implements [driver.Ledger].
+func (s *Store) AdvanceVersion(ctx context.Context, key string, version uint64, retention time.Duration) (uint64, error) {
+	return s.ops.AdvanceVersion(ctx, key, version, retention, func(ctx context.Context) (uint64, error) {
 		if version > 0 {
 			if err := s.raise(ctx, key, version, retention); err != nil {
 				return 0, err

@@ -141,8 +141,8 @@ func (s *grantAll) Complete(ctx context.Context, g driver.Grant, _ driver.Record
 	return s.Release(ctx, g)
 }
 
-// Raise finds every version the newest.
-func (*grantAll) Raise(_ context.Context, _ string, version uint64, _ time.Duration) (uint64, error) {
+// AdvanceVersion finds every version the newest.
+func (*grantAll) AdvanceVersion(_ context.Context, _ string, version uint64, _ time.Duration) (uint64, error) {
 	return version, nil
 }
 

@@ -43,7 +43,7 @@ type forcedData struct {
 	Reason string `json:"reason"`
 }
 
-// versionData is the version of Raise.
+// versionData is the version of AdvanceVersion.
 type versionData struct {
 	Version uint64 `json:"version"`
 	Keep    micros `json:"keep"` // after the last change of the node

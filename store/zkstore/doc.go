@@ -27,7 +27,7 @@
 //	/keyturn/b/<bucket>/<key>                   last token and mode; its version is the lock's
 //	/keyturn/b/<bucket>/<key>/h-<owner>         a lease
 //	/keyturn/b/<bucket>/<key>/w-<owner>-x-<nr>  a waiter: ephemeral, with a number from the server
-//	/keyturn/b/<bucket>/<key>/r, v, f-<owner>   the record of Once, the version of Raise, why a lease was forced
+//	/keyturn/b/<bucket>/<key>/r, v, f-<owner>   the record of Once, the version of AdvanceVersion, why a lease was forced
 //	/keyturn/clock                              written for a stamp
 //	/keyturn/i/<process>                        where a process is told that its leases are wanted
 //

@@ -82,9 +82,9 @@ func (s *Store) version(p *peer, lock string) (v versionData, stat *zk.Stat, err
 	return v, stat, decode(path, data, &v)
 }
 
-// Raise implements [driver.Ledger].
-func (s *Store) Raise(ctx context.Context, key string, version uint64, retention time.Duration) (uint64, error) {
-	return s.ops.Raise(ctx, key, version, retention, func(ctx context.Context) (newest uint64, err error) {
+// AdvanceVersion implements [driver.Ledger].
+func (s *Store) AdvanceVersion(ctx context.Context, key string, version uint64, retention time.Duration) (uint64, error) {
+	return s.ops.AdvanceVersion(ctx, key, version, retention, func(ctx context.Context) (newest uint64, err error) {
 		_, err = s.transact(ctx, casstore.Aim{Keys: []string{key}, Looks: true}, func(t *tx) (err error) {
 			newest, err = t.raise(t.locks[0], version, retention)
 			return err
@@ -104,7 +104,7 @@ func (t *tx) raise(l *lock, version uint64, retention time.Duration) (newest uin
 		}
 		has = keystate.Version{N: v.Version, Until: time.UnixMicro(wallEnds(stat, v.Keep))}
 	}
-	if has = has.Raise(version, retention, t.Now); version == 0 {
+	if has = has.AdvanceVersion(version, retention, t.Now); version == 0 {
 		return has.N, nil
 	}
 	path, data := l.path+"/"+versionNode, encode(versionData{has.N, toMicros(retention)})

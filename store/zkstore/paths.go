@@ -21,7 +21,7 @@ import (
 //	  h-<owner>                a holder's lease
 //	  w-<owner>-<claim>-<nr>   a waiter; it ends with its process's session
 //	  r                        the record of a finished execution
-//	  v                        the version of Raise
+//	  v                        the version of AdvanceVersion
 //	  f-<owner>                why a lease was taken by force
 const (
 	clockNode    = "/clock"

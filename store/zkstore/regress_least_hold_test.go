@@ -20,7 +20,7 @@ func TestAWaiterLearnsOfALeastHold(t *testing.T) {
 		g := mustAcquire(t, a, request("k", time.Minute))
 		w := enqueue(t, b, request("k", time.Minute))
 		released := time.Now()
-		g.Stay = stay
+		g.MinHold = stay
 		if err := a.Release(t.Context(), g); err != nil {
 			t.Fatal(err)
 		}

@@ -180,7 +180,7 @@ func (a *acquisition) short(ctx context.Context) (g driver.Grant, ok, unsure boo
 
 // shortRelease gives back a lease that nobody waited for when it was granted.
 func (s *Store) shortRelease(ctx context.Context, g driver.Grant) (done, unsure bool) {
-	if !isPlain(g.Claims) || g.Stay > 0 || g.Token == 0 {
+	if !isPlain(g.Claims) || g.MinHold > 0 || g.Token == 0 {
 		return false, false
 	}
 	p, err := s.link.get(ctx, patience)

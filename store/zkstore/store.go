@@ -97,7 +97,7 @@ func (s *Store) open(ctx context.Context) error {
 func (s *Store) Describe() driver.Description {
 	return driver.Description{
 		Name:   "zookeeper",
-		Shared: true, Permits: true, Sets: true, Stays: true,
+		Shared: true, Permits: true, Sets: true, MinHold: true,
 		Ledger: true, Inspector: true,
 		OnWanted: s.inbox.wanted.On, Examine: s.examine,
 		// A shorter lease could end between two messages of a busy server.

@@ -23,7 +23,7 @@ func TestSweepDeletesWhatIsOver(t *testing.T) {
 		if err := s.Complete(t.Context(), mustAcquire(t, s, request(key, time.Minute)), driver.Record{}, retention); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := s.Raise(t.Context(), key, 1, retention); err != nil {
+		if _, err := s.AdvanceVersion(t.Context(), key, 1, retention); err != nil {
 			t.Fatal(err)
 		}
 	}

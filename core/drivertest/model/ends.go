@@ -190,9 +190,9 @@ func (m *backend) recordOf(key string) expected {
 	return expected{kind: recorded, found: m.records[key].String()}
 }
 
-// Raise keeps the greatest version, for the retention after the last call that was no question
+// AdvanceVersion keeps the greatest version, for the retention after the last call that was no question
 // (L9 to L11). It does not affect leases and records, nor they it (L12).
-func (m *backend) Raise(key string, n uint64, retention time.Duration) {
+func (m *backend) AdvanceVersion(key string, n uint64, retention time.Duration) {
 	newest := max(n, m.version(key))
 	if n > 0 {
 		m.versions[key] = version{newest, m.now + retention}

@@ -121,7 +121,7 @@ func (r *run) borrow(s Step) (taken, bool) {
 
 // repeatsAfter is after how long a store may have sent a release, or a forced one, again, because there
 // was no answer. It then can't tell a lease that was lost before from one that its first attempt has
-// ended. It may say that it was released ([driver.Repeated]), or that the outcome is unknown.
+// ended. It may say that it was released ([driver.RepeatedRelease]), or that the outcome is unknown.
 const repeatsAfter = 40 * time.Millisecond
 
 func (r *run) mayRepeat(asked time.Time) bool { return !r.Exact && time.Since(asked) >= repeatsAfter }

@@ -14,23 +14,23 @@ type op string
 
 // The operations. Those after opAsk are done by an owner that asked before: see Step.who.
 const (
-	opAsk      op = "ask"      // Acquire by a new owner, or Begin with once
-	opAgain    op = "again"    // Acquire by an owner that holds what it asks for
-	opChange   op = "change"   // the same, for another mode
-	opShare    op = "share"    // Downgrade
-	opRenew    op = "renew"    // renews count leases at once
-	opPart     op = "part"     // renews only the first claim of a set
-	opBorrow   op = "borrow"   // renews as another process that the owner told of its lease
-	opRelease  op = "release"  // also of what was lost
-	opGiveUp   op = "give up"  // ends a wait
-	opComplete op = "complete" // completes what was requested with once
-	opExpire   op = "expire"   // renews for a moment only, and lets that pass
-	opRaise    op = "raise"    // raises the version of key
-	opForget   op = "forget"   // drops the record and the version of key
-	opForce    op = "force"    // ForceRelease of key
-	opBreak    op = "break"    // ForceRelease of one claim of what who was granted
-	opPass     op = "pass"     // lets ttl pass
-	opList     op = "list"     // lists all keys, page by page
+	opAsk      op = "ask"             // Acquire by a new owner, or Begin with once
+	opAgain    op = "again"           // Acquire by an owner that holds what it asks for
+	opChange   op = "change"          // the same, for another mode
+	opShare    op = "share"           // Downgrade
+	opRenew    op = "renew"           // renews count leases at once
+	opPart     op = "part"            // renews only the first claim of a set
+	opBorrow   op = "borrow"          // renews as another process that the owner told of its lease
+	opRelease  op = "release"         // also of what was lost
+	opGiveUp   op = "give up"         // ends a wait
+	opComplete op = "complete"        // completes what was requested with once
+	opExpire   op = "expire"          // renews for a moment only, and lets that pass
+	opAdvance  op = "advance_version" // raises the version of key
+	opForget   op = "forget"          // drops the record and the version of key
+	opForce    op = "force"           // ForceRelease of key
+	opBreak    op = "break"           // ForceRelease of one claim of what who was granted
+	opPass     op = "pass"            // lets ttl pass
+	opList     op = "list"            // lists all keys, page by page
 )
 
 // Step is one step of a program. Fields that its operation does not need are ignored. A step
@@ -47,7 +47,7 @@ type Step struct {
 	claims  []driver.Claim // in key order
 	mode    driver.Mode    // opChange
 	key     string
-	version uint64 // opRaise
+	version uint64 // opAdvance
 	flaw    flaw
 	ttl     time.Duration
 	notKept bool // opComplete: the result
@@ -60,7 +60,7 @@ func (s Step) GoString() string {
 		return s.question()
 	case opForce, opForget:
 		return fmt.Sprintf("%s %s", s.op, s.key)
-	case opRaise:
+	case opAdvance:
 		return fmt.Sprintf("raise %s to %d, %v", s.key, s.version, s.ttl)
 	case opPass:
 		return fmt.Sprintf("pass %v", s.ttl)
@@ -108,7 +108,7 @@ var ops = slices.Concat(
 	slices.Repeat([]op{opAsk}, 10),
 	slices.Repeat([]op{opRelease}, 6),
 	slices.Repeat([]op{opExpire, opPass, opGiveUp, opRenew, opBorrow, opAgain, opShare}, 2),
-	[]op{opChange, opPart, opComplete, opRaise, opForget, opForce, opBreak, opList},
+	[]op{opChange, opPart, opComplete, opAdvance, opForget, opForce, opBreak, opList},
 )
 
 // flaws: most grants that owners present are right.
@@ -132,7 +132,7 @@ func Random(draw Draw) Step {
 		s.ttl = time.Duration(1+draw(20)) * time.Second
 	case opForget, opForce:
 		s.key = pick(draw, likely)
-	case opRaise:
+	case opAdvance:
 		s.key, s.version, s.ttl = pick(draw, likely), uint64(draw(6)), randomTTL(draw)
 	case opList:
 	default:

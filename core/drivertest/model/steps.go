@@ -85,9 +85,9 @@ func (r *run) step(s Step) (taken, bool) {
 			a.found = something
 		}
 		return taken{fmt.Sprintf("forget %s", s.key), []answer{a}}, true
-	case opRaise:
-		newest, err := r.Stores[int(s.version)%len(r.Stores)].Raise(r.ctx, s.key, s.version, s.ttl)
-		r.do(func(m *backend) { m.Raise(s.key, s.version, s.ttl) })
+	case opAdvance:
+		newest, err := r.Stores[int(s.version)%len(r.Stores)].AdvanceVersion(r.ctx, s.key, s.version, s.ttl)
+		r.do(func(m *backend) { m.AdvanceVersion(s.key, s.version, s.ttl) })
 		a := ended(err)
 		a.found = fmt.Sprint(newest)
 		return taken{fmt.Sprintf("%#v", s), []answer{a}}, true

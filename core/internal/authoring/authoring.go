@@ -13,10 +13,10 @@ import (
 
 // Rule is a rule as its author declares it.
 type Rule struct {
-	Policy any // a core.Policy
-	About  coverage.Rule
-	Like   []string // keys such as the rule's calls will ask for
-	Raises bool     // its calls raise versions
+	Policy          any // a core.Policy
+	About           coverage.Rule
+	Like            []string // keys such as the rule's calls will ask for
+	AdvancesVersion bool     // its calls raise versions
 }
 
 // core sets these functions when the program starts. engine is a *core.Engine.

@@ -28,11 +28,11 @@ func Wanted(waited bool) uint64 {
 // callers that hold the lease one after the other within this process.
 type Grant struct {
 	driver.Grant
-	HandedOn  uint64     // how many times it was handed on so far
-	Heard     time.Time  // when the store's last answer about it came
-	Heritable bool       // it may be handed on
-	Lingered  bool       // it lingered before its present holder took it
-	Stays     *time.Time // until when the store keeps the key after a release; nil: until then
+	Heard     time.Time // when the store's last answer about it came
+	Heritable bool      // it may be handed on
+	Lingered  bool      // it lingered before its present holder took it
+	// MinHoldEnd is until when the store keeps the key, also after a release; nil: until the release.
+	MinHoldEnd *time.Time
 	// Longest is the longest TTL that the store may have been asked for: an extension may have
 	// arrived although its answer was lost. 0: the grant's TTL.
 	Longest time.Duration

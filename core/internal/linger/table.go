@@ -31,7 +31,7 @@ const shardCount = 32
 // shard has the leases of some keys.
 type shard struct {
 	mu     sync.Mutex
-	byKey  map[string]*Stay
+	byKey  map[string]*Lease
 	wanted map[string]struct{} // owners of leases that are wanted and do not linger at present
 	closed bool
 
@@ -66,11 +66,11 @@ func (t *Table) shardOf(key string) *shard {
 // Keep keeps g, which its holder with that rule has just released, for d at most. It returns
 // false if somebody wants g, if messages may have been missed, if there is no room, and after Close:
 // then g has to be given back. Otherwise the result is for [Table.Withdraw].
-func (t *Table) Keep(g handoff.Grant, rule string, now time.Time, d time.Duration) (kept *Stay, ok bool) {
+func (t *Table) Keep(g handoff.Grant, rule string, now time.Time, d time.Duration) (kept *Lease, ok bool) {
 	if t.n.Load() >= int64(t.most) {
 		return nil, false
 	}
-	s := &Stay{table: t, grant: g, rule: rule, began: now}
+	s := &Lease{table: t, grant: g, rule: rule, began: now}
 	s.watch.Begin(t.dog, s, &s.grant.Grant, g.Heard)
 	if !s.watch.Start(now, d) {
 		return nil, false
@@ -85,7 +85,7 @@ func (t *Table) Keep(g handoff.Grant, rule string, now time.Time, d time.Duratio
 	return s, true
 }
 
-func (h *shard) add(s *Stay) bool {
+func (h *shard) add(s *Lease) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	_, wanted := h.wanted[s.grant.Owner]
@@ -98,14 +98,14 @@ func (h *shard) add(s *Stay) bool {
 		return false
 	}
 	if h.byKey == nil {
-		h.byKey = make(map[string]*Stay)
+		h.byKey = make(map[string]*Lease)
 	}
 	h.byKey[s.grant.Claims[0].Key] = s
 	return true
 }
 
 // remove takes the lease of key out, if it is the one that is meant; nil: it is not there.
-func (h *shard) remove(t *Table, key string, meant func(*Stay) bool) *Stay {
+func (h *shard) remove(t *Table, key string, meant func(*Lease) bool) *Lease {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	s := h.byKey[key]
@@ -115,24 +115,24 @@ func (h *shard) remove(t *Table, key string, meant func(*Stay) bool) *Stay {
 	return h.removeLocked(t, key)
 }
 
-func (h *shard) removeLocked(t *Table, key string) *Stay {
+func (h *shard) removeLocked(t *Table, key string) *Lease {
 	s := h.byKey[key]
 	delete(h.byKey, key)
 	t.n.Add(-1)
 	return s
 }
 
-func anyStay(*Stay) bool { return true }
+func anyLease(*Lease) bool { return true }
 
 // Take takes the lease out that lingers on key, if there is one.
 func (t *Table) Take(key string) (Left, bool) {
-	return left(t.shardOf(key).remove(t, key, anyStay))
+	return left(t.shardOf(key).remove(t, key, anyLease))
 }
 
 // Withdraw takes out what Keep has kept, unless it has been taken out by now.
-func (t *Table) Withdraw(kept *Stay) bool {
+func (t *Table) Withdraw(kept *Lease) bool {
 	key := kept.grant.Claims[0].Key
-	_, ok := left(t.shardOf(key).remove(t, key, func(s *Stay) bool { return s == kept }))
+	_, ok := left(t.shardOf(key).remove(t, key, func(s *Lease) bool { return s == kept }))
 	return ok
 }
 
@@ -142,7 +142,7 @@ func (t *Table) Want(key, owner string) (Left, bool) {
 	return left(t.shardOf(key).want(t, key, owner))
 }
 
-func (h *shard) want(t *Table, key, owner string) *Stay {
+func (h *shard) want(t *Table, key, owner string) *Lease {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if s := h.byKey[key]; s != nil && s.grant.Owner == owner {
@@ -181,7 +181,7 @@ func (h *shard) appendKeys(keys []string) []string {
 
 // Stale takes the lease out that lingers on key, if its epoch is over.
 func (t *Table) Stale(key string) (Left, bool) {
-	return left(t.shardOf(key).remove(t, key, func(s *Stay) bool { return s.grant.Origin.Epoch != t.Epoch() }))
+	return left(t.shardOf(key).remove(t, key, func(s *Lease) bool { return s.grant.Origin.Epoch != t.Epoch() }))
 }
 
 // Close takes out all leases. From then on none lingers.
@@ -194,7 +194,7 @@ func (t *Table) Close() (all []Left) {
 	return all
 }
 
-func (h *shard) close(t *Table) map[string]*Stay {
+func (h *shard) close(t *Table) map[string]*Lease {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	stays := h.byKey
@@ -204,14 +204,14 @@ func (h *shard) close(t *Table) map[string]*Stay {
 }
 
 // ended is called when s has ended by itself. A caller that has taken it out knows that already.
-func (t *Table) ended(s *Stay) {
+func (t *Table) ended(s *Lease) {
 	key := s.grant.Claims[0].Key
-	if l, ok := left(t.shardOf(key).remove(t, key, func(in *Stay) bool { return in == s })); ok {
+	if l, ok := left(t.shardOf(key).remove(t, key, func(in *Lease) bool { return in == s })); ok {
 		t.over(l)
 	}
 }
 
-func left(s *Stay) (Left, bool) {
+func left(s *Lease) (Left, bool) {
 	if s == nil {
 		return Left{}, false
 	}

@@ -84,7 +84,7 @@ func (s *scene) grant(key, owner string) handoff.Grant {
 	}
 }
 
-func (s *scene) keep(g handoff.Grant, d time.Duration, want bool) *linger.Stay {
+func (s *scene) keep(g handoff.Grant, d time.Duration, want bool) *linger.Lease {
 	s.t.Helper()
 	kept, ok := s.table.Keep(g, "rule", time.Now(), d)
 	if ok != want {

@@ -14,7 +14,7 @@
 //
 // # Clocks
 //
-// The clocks of the processes differ. Without a least hold, a short job would be over before the
+// The clocks of the processes differ. Without a min hold, a short job would be over before the
 // process whose clock is behind begins with the same tick, and would run again. A Locker keeps its
 // keys for half a second at least. Choose more if your clocks differ by more, but less than the
 // interval: core.WithMinHold with half the interval is a good value. The store must support it
@@ -25,7 +25,7 @@
 // times, and the job runs at each of them. Give such a job gocron.WithStartAt with a time that is
 // the same in all processes, or use gocron.CronJob.
 //
-// An Elector has no least hold: if the leader dies just after a tick, its successor runs the same
+// An Elector has no min hold: if the leader dies just after a tick, its successor runs the same
 // tick if its clock is behind.
 //
 // # A lost lease

@@ -19,11 +19,11 @@ var (
 var sources = sync.OnceValue(func() map[string]string {
 	all := make(map[string]string)
 	add := func(text string) { all[redis.NewScript(text).Hash()] = text }
-	for _, name := range []string{"acquire", "release", "complete", "seal", "inspect", "force", "drop", "stay", "downgrade"} {
+	for _, name := range []string{"acquire", "release", "complete", "seal", "inspect", "force", "drop", "min_hold", "downgrade"} {
 		add(scriptSource(name))
 	}
 	add(source("renew"))
-	add(source("raise"))
+	add(source("advance_version"))
 	for _, s := range []sourced{aloneAcquire, aloneRelease, group} {
 		add(s.text.(string))
 	}

@@ -19,10 +19,10 @@ var (
 	inspectScript  = script("inspect")
 	forceScript    = script("force")
 	dropScript     = script("drop")
-	stayScript     = script("stay")
+	minHoldScript  = script("min_hold")
 	sharingScript  = script("downgrade")
 	renewScript    = redis.NewScript(source("renew"))
-	raiseScript    = redis.NewScript(source("raise"))
+	advanceScript  = redis.NewScript(source("advance_version"))
 )
 
 // script returns the script name with the parts that scripts share in front of it. Acquire and

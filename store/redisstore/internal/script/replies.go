@@ -108,7 +108,7 @@ func (c *Call) Verdict(claims int) (Verdict, error) {
 	return Verdict{}, fmt.Errorf("%w: reply %.100v", ErrCorrupt, c.Value)
 }
 
-// Version reads the answer to Raise: the greatest version so far.
+// Version reads the answer to AdvanceVersion: the greatest version so far.
 func (c *Call) Version() (uint64, error) {
 	if c.Err != nil {
 		return 0, c.Err

@@ -57,17 +57,17 @@ func (n Names) Release(c *Call, owner string, claims []driver.Claim, token uint6
 	n.call(c, releaseScript, owner, claims, token)
 }
 
-// Stay makes c the call that ends claims of g for their owner and keeps them for g.Stay.
+// MinHold makes c the call that ends claims of g for their owner and keeps them for g.MinHold.
 // [Call.Verdict] reads the answer.
-func (n Names) Stay(c *Call, g driver.Grant, claims []driver.Claim) {
-	n.call(c, stayScript, g.Owner, claims, g.Token, g.Stay.Milliseconds())
+func (n Names) MinHold(c *Call, g driver.Grant, claims []driver.Claim) {
+	n.call(c, minHoldScript, g.Owner, claims, g.Token, g.MinHold.Milliseconds())
 }
 
 // Renew makes c the call that gives claims of g a full TTL again. [Call.Verdict] reads
 // the answer.
 func (n Names) Renew(c *Call, g driver.Grant, claims []driver.Claim) {
 	*c = Call{}
-	c.set(renewScript, n.ofRenewal(claims), g.Owner, g.TTL.Milliseconds(), g.Token, letters(claims), g.Borrowed, g.HandOffs)
+	c.set(renewScript, n.ofRenewal(claims), g.Owner, g.TTL.Milliseconds(), g.Token, letters(claims), g.Borrowed, g.HandedOn)
 }
 
 // Downgrade makes c the call that gives claims of g their modes and a full TTL again.
@@ -112,10 +112,10 @@ func (n Names) Forget(c *Call, key string) {
 	c.keys = append(c.keys, n.version(key))
 }
 
-// Raise makes c the call that raises a key's version. [Call.Version] reads the answer.
-func (n Names) Raise(c *Call, key string, version uint64, retention time.Duration) {
+// AdvanceVersion makes c the call that raises a key's version. [Call.Version] reads the answer.
+func (n Names) AdvanceVersion(c *Call, key string, version uint64, retention time.Duration) {
 	*c = Call{}
-	c.set(raiseScript, []string{n.version(key)}, strconv.FormatUint(version, 10), retention.Milliseconds())
+	c.set(advanceScript, []string{n.version(key)}, strconv.FormatUint(version, 10), retention.Milliseconds())
 }
 
 // short makes c a plain call. It sets the fields one by one: a second Call on the stack of each caller

@@ -42,8 +42,13 @@ look(c)
 local mode, has = held(c, me)
 if mode and (token == '0' or has == token) then
   local small = ARGV[10] == '1' or lacks_memory(c.holders)
-  leave(c, me) -- first: the server refuses nothing after it
-  redis.call('SET', c.record, small and mark or record, 'PX', ARGV[9])
+  if small then
+    leave(c, me) -- first: the server refuses nothing after it
+    redis.call('SET', c.record, mark, 'PX', ARGV[9])
+  else
+    redis.call('SET', c.record, record, 'PX', ARGV[9]) -- first: if it is refused, the lease stays for another try
+    leave(c, me)
+  end
   pcall(admit, c)
   pcall(announce, c)
   return small and mark ~= record and 2 or 1

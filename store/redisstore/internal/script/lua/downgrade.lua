@@ -11,7 +11,7 @@ begin(KEYS, ARGV)
 
 local ttl, token = ARGV[5], ARGV[6]
 
--- stays reports whether the owner has released c, which the store keeps for a while: see stay.lua.
+-- stays reports whether the owner has released c, which the store keeps for a while: see min_hold.lua.
 local function stays(c)
   local lease = c.phase == 'x' and string.sub(c.value, #me + 2) or redis.call('HGET', c.about, me)
   return string.find(lease, '^%d+:%d+:%d+:0:') ~= nil

@@ -56,7 +56,7 @@ for n = 1, #modes do
   local mine = held(c)
   if mine then
     c.head, c.reserved, c.asked, c.tail = string.match(c.lease, '^(%d+:(%d+):%d+:)(%d+)(:.*)$')
-    mine = c.asked ~= '0' -- or its owner has released it: see stay.lua
+    mine = c.asked ~= '0' -- or its owner has released it: see min_hold.lua
   end
   if not mine or not lent(c) then
     local taken, reason = string.match(redis.call('HGET', KEYS[i + 3], owner) or '', '^(%d*):(.*)$')

@@ -10,8 +10,8 @@ import (
 	"github.com/keyturn/keyturn/core/internal/watchdog"
 )
 
-// Stay is a lease that lingers. To the watchdog it is the holder of the lease.
-type Stay struct {
+// Lease is a lease that lingers. To the watchdog it is the holder of the lease.
+type Lease struct {
 	table *Table
 	grant handoff.Grant
 	rule  string
@@ -33,9 +33,9 @@ type Left struct {
 // errTaken is why a lease that was taken out is renewed no more. Nobody sees it.
 var errTaken = errors.New("keyturn: the lease does not linger any more")
 
-// leave ends the renewals. A stay whose time was over has left a lease in force: only to the
+// leave ends the renewals. A lease whose lingering was over is still in force: only to the
 // watchdog it is lost.
-func (s *Stay) leave() Left {
+func (s *Lease) leave() Left {
 	left := Left{Grant: s.grant, Rule: s.rule, Began: s.began}
 	rest, err := s.watch.Release(errTaken)
 	switch {
@@ -50,7 +50,7 @@ func (s *Stay) leave() Left {
 	return left
 }
 
-// timeIsOver reports whether a stay ended because its time was over. It is a function of its own
+// timeIsOver reports whether it ended because its time was over. It is a function of its own
 // because the target of errors.As is on the heap, even if there is no error.
 func timeIsOver(err error) bool {
 	var lost *driver.LeaseLostError
@@ -58,7 +58,7 @@ func timeIsOver(err error) bool {
 }
 
 // Loss implements watchdog.Holder.
-func (s *Stay) Loss(reason driver.LossReason, said error) error {
+func (s *Lease) Loss(reason driver.LossReason, said error) error {
 	lost := &driver.LeaseLostError{Key: s.grant.Claims[0].Key, Token: s.grant.FencingToken(), Reason: reason}
 	if told := (*driver.LeaseLostError)(nil); errors.As(said, &told) && told.Reason != "" {
 		lost.Reason, lost.Detail = told.Reason, told.Detail
@@ -67,10 +67,10 @@ func (s *Stay) Loss(reason driver.LossReason, said error) error {
 }
 
 // Lost implements watchdog.Holder.
-func (s *Stay) Lost(error) {
+func (s *Lease) Lost(error) {
 	s.over.Store(true)
 	s.table.ended(s)
 }
 
 // Renewed implements watchdog.Holder.
-func (*Stay) Renewed(time.Duration, error) {}
+func (*Lease) Renewed(time.Duration, error) {}

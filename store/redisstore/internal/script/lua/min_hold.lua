@@ -1,4 +1,4 @@
--- Stay: a release that keeps the claims for a while. The owner does not use them any more. It
+-- Min hold: a release that keeps the claims for a while. The owner does not use them any more. It
 -- can release what is left of the lease, but it can't renew it.
 --
 -- ARGV  5 token

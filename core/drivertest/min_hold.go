@@ -6,21 +6,21 @@ import (
 	"github.com/keyturn/keyturn/core/driver"
 )
 
-var stays = driver.Description{Stays: true}
+var stays = driver.Description{MinHold: true}
 
 var stayChecks = []check{
 	{name: "R6 a lease stays after its release, and no longer", run: staysAfterRelease, can: stays},
 	{name: "R6 a lease that stays is not its owner's to renew", run: stayingIsReleased, can: stays},
-	{name: "R6 a lease that stays is not its owner's to downgrade", run: stayingIsNotShared, can: driver.Description{Stays: true, Shared: true}},
+	{name: "R6 a lease that stays is not its owner's to downgrade", run: stayingIsNotShared, can: driver.Description{MinHold: true, Shared: true}},
 	{name: "R6 a waiter learns how long a lease stays", run: stayIsTold, can: stays},
 	{name: "R6 a lease that stays can be released at once", run: stayEnds, can: stays},
-	{name: "R6 a set of every mode stays", run: setStays, can: driver.Description{Stays: true, Shared: true, Permits: true, Sets: true}},
+	{name: "R6 a set of every mode stays", run: setStays, can: driver.Description{MinHold: true, Shared: true, Permits: true, Sets: true}},
 }
 
 // staying is h as a release asks for it that keeps the key for d.
 func (s *scene) staying(h hold, d time.Duration) driver.Grant {
 	g := h.Grant
-	g.Stay = s.ttls.Nearest(d)
+	g.MinHold = s.ttls.Nearest(d)
 	return g
 }
 
@@ -53,8 +53,8 @@ func staysAfterRelease(s *scene) {
 			case err != nil:
 				s.Fatalf("the release of a lease in force: %v", err)
 			}
-			next := s.freed(b, key, returned.Add(g.Stay+s.Late))
-			s.lasted("the stay", g.Stay, called, returned, next.returned)
+			next := s.freed(b, key, returned.Add(g.MinHold+s.Late))
+			s.lasted("the stay", g.MinHold, called, returned, next.returned)
 			s.rising([]uint64{h.Token, next.Token})
 			s.mustRelease(next)
 			return false
@@ -103,8 +103,8 @@ func stayIsTold(s *scene) {
 	called := time.Now()
 	s.release(a, g)
 	returned := time.Now()
-	w.granted(g.Stay + s.Late)
-	s.lasted("the stay", g.Stay, called, returned, w.at)
+	w.granted(g.MinHold + s.Late)
+	s.lasted("the stay", g.MinHold, called, returned, w.at)
 }
 
 func stayEnds(s *scene) {
@@ -139,7 +139,7 @@ func setStays(s *scene) {
 	s.release(a, g)
 	returned := time.Now()
 	for _, key := range k {
-		next := s.freed(b, key, returned.Add(g.Stay+s.Late))
-		s.lasted("the stay of "+key, g.Stay, called, returned.Add(s.Late), next.returned)
+		next := s.freed(b, key, returned.Add(g.MinHold+s.Late))
+		s.lasted("the stay of "+key, g.MinHold, called, returned.Add(s.Late), next.returned)
 	}
 }
