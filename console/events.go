@@ -13,8 +13,8 @@ import (
 
 const (
 	mostStreams = 64
-	// beat is how often a stream with nothing to say says so: proxies close silent connections.
-	beat = 15 * time.Second
+	// keepAlive is how often a stream with nothing to say says so: proxies close silent connections.
+	keepAlive = 15 * time.Second
 	// writeFor is how long a viewer may take to read a message.
 	writeFor = 10 * time.Second
 )
@@ -75,7 +75,7 @@ type stream struct {
 // run sends until the viewer goes, reads no more, or the console is closed.
 func (s *stream) run(r *http.Request) {
 	_ = s.console.fresh(r.Context(), s.query.Get("k")) // the page says it
-	timer := time.NewTimer(beat)
+	timer := time.NewTimer(keepAlive)
 	defer timer.Stop()
 	for text := "retry: 2000\n\n"; ; {
 		next := s.console.poll.Next()
@@ -85,7 +85,7 @@ func (s *stream) run(r *http.Request) {
 			return
 		}
 		text = ""
-		timer.Reset(beat)
+		timer.Reset(keepAlive)
 		select {
 		case <-next:
 		case <-timer.C:

@@ -11,8 +11,8 @@ import (
 // askFunc is the store's part of an acquisition: Store.Acquire or Begin.
 type askFunc func(context.Context, driver.Request) (driver.Grant, *driver.Record, error)
 
-// plainly asks for a lease and no record.
-func plainly(store driver.Store) askFunc {
+// leaseOnly asks for a lease and no record.
+func leaseOnly(store driver.Store) askFunc {
 	return func(ctx context.Context, req driver.Request) (driver.Grant, *driver.Record, error) {
 		g, err := store.Acquire(ctx, req)
 		return g, nil, err

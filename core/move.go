@@ -138,8 +138,8 @@ func (e *Engine) onceMoving(ctx context.Context, key string, fn func(context.Con
 	return here, err
 }
 
-// mostApart is how much the clocks of two stores may differ during a move.
-const mostApart = time.Second
+// maxClockGap is how much the clocks of two stores may differ during a move.
+const maxClockGap = time.Second
 
 // errBehind: the token of the store that the fleet moves to is not greater than the old store's.
 var errBehind = errors.New("keyturn: the clocks of the two stores differ")
@@ -152,7 +152,7 @@ var errBehind = errors.New("keyturn: the clocks of the two stores differ")
 //   - If it is greater, the old lease is held until the old store's clock is past it, too.
 func moving(ctx context.Context, fn func(_ context.Context, check func(context.Context) error) error) error {
 	before, held := LeaseFrom(ctx) // none: the store is out, and the work runs unlocked
-	var apart time.Duration        // how much the other token is ahead of the old store's clock
+	var gap time.Duration          // how much the other token is ahead of the old store's clock
 	var looked time.Time
 	check := func(ctx context.Context) error {
 		l, ok := LeaseFrom(ctx)
@@ -160,10 +160,10 @@ func moving(ctx context.Context, fn func(_ context.Context, check func(context.C
 			return nil
 		}
 		looked = time.Now()
-		if apart = microseconds(l, before); apart <= 0 {
+		if gap = microseconds(l, before); gap <= 0 {
 			return errBehind
 		}
-		if apart -= looked.Sub(before.base().grant.Heard); apart > mostApart {
+		if gap -= looked.Sub(before.base().grant.Heard); gap > maxClockGap {
 			return errBehind
 		}
 		return nil
@@ -172,12 +172,12 @@ func moving(ctx context.Context, fn func(_ context.Context, check func(context.C
 		err := fn(ctx, check)
 		switch {
 		case !errors.Is(err, errBehind): // which the function itself cannot return
-			_ = pause(context.WithoutCancel(ctx), apart+time.Microsecond-time.Since(looked))
+			_ = pause(context.WithoutCancel(ctx), gap+time.Microsecond-time.Since(looked))
 			return err
-		case apart.Abs() > mostApart:
-			return &UnavailableError{Op: "acquire", Err: fmt.Errorf("%v by %v", errBehind, apart.Abs())}
+		case gap.Abs() > maxClockGap:
+			return &UnavailableError{Op: "acquire", Err: fmt.Errorf("%v by %v", errBehind, gap.Abs())}
 		}
-		if err := pause(ctx, time.Millisecond-apart); err != nil {
+		if err := pause(ctx, time.Millisecond-gap); err != nil {
 			return err
 		}
 	}

@@ -28,7 +28,7 @@ func onRedis(t *testing.T, program []model.Step, clients [2]redis.UniversalClien
 		Keys: keys, Sleep: time.Sleep, Settle: func() {}, Patience: 5 * time.Second, Prompt: looks == seldom,
 		Latitude: model.Latitude{Blurred: true},
 	}
-	_, rig.Apart = clients[0].(*redis.ClusterClient)
+	_, rig.SeparateClaims = clients[0].(*redis.ClusterClient)
 	for _, client := range clients {
 		store, err := redisstore.New(client, redisstore.WithPrefix(prefix), redisstore.WithWaiterLease(looks))
 		if err != nil {

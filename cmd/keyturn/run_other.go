@@ -6,11 +6,11 @@ import "github.com/spf13/cobra"
 
 // run and once need process groups and signals, which this system does not have.
 
-func (a *app) runCommand() *cobra.Command { return notHere("run KEY... -- CMD ARGS...") }
+func (a *app) runCommand() *cobra.Command { return notOnThisSystem("run KEY... -- CMD ARGS...") }
 
-func (a *app) onceCommand() *cobra.Command { return notHere("once KEY -- CMD ARGS...") }
+func (a *app) onceCommand() *cobra.Command { return notOnThisSystem("once KEY -- CMD ARGS...") }
 
-func notHere(use string) *cobra.Command {
+func notOnThisSystem(use string) *cobra.Command {
 	return &cobra.Command{
 		Use:   use,
 		Short: "Not on this system",

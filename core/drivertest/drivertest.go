@@ -36,10 +36,10 @@ type Harness struct {
 	// stands for a process that was killed.
 	Cut, Heal func(testing.TB, driver.Store)
 
-	// Apart, if set, returns a harness with another backend, for a test that restarts or silences
+	// OtherBackend, if set, returns a harness with another backend, for a test that restarts or silences
 	// it. Without it, these tests run one by one, before the others. The others run in parallel, unless
 	// there is an Around: most of them wait for leases to end.
-	Apart func(testing.TB) Harness
+	OtherBackend func(testing.TB) Harness
 
 	// OneByOne: random programs run one after the other, because the backend shares the test's processors.
 	OneByOne bool
@@ -67,7 +67,7 @@ type Harness struct {
 // optional it tests what the store lists in its [driver.Description].
 func Run(t *testing.T, h Harness) {
 	st := h.New(t)
-	together := h.Around == nil || h.Apart != nil // what Around runs may be a bubble, where nothing waits
+	parallel := h.Around == nil || h.OtherBackend != nil // what Around runs may be a bubble, where nothing waits
 	h = h.withDefaults(st.Describe())
 	if err := st.Close(); err != nil {
 		t.Errorf("Close of an unused store: %v", err)
@@ -83,12 +83,12 @@ func Run(t *testing.T, h Harness) {
 			}
 			h := h
 			switch disrupts := c.needs == toRestart || c.needs == toSilence; {
-			case !together:
+			case !parallel:
 			case !disrupts:
 				t.Parallel() // begins when those that disrupt the backend have ended
-			case h.Apart != nil:
+			case h.OtherBackend != nil:
 				t.Parallel()
-				h = h.Apart(t).withDefaults(st.Describe())
+				h = h.OtherBackend(t).withDefaults(st.Describe())
 			}
 			h.Around(t, func(t *testing.T) { c.run(newScene(t, h, c)) })
 		})

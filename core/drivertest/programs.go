@@ -41,7 +41,7 @@ func randomPrograms(s *scene) {
 		}
 	}
 	next := uint64(1)
-	if s.Apart != nil && !s.OneByOne { // nearly all that they do is to wait, as the tests do
+	if s.OtherBackend != nil && !s.OneByOne { // nearly all that they do is to wait, as the tests do
 		errs := make([]error, least)
 		var all sync.WaitGroup
 		for i := range errs {

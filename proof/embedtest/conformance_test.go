@@ -34,7 +34,7 @@ func TestContract(t *testing.T) {
 		t.Skip("store/etcdstore runs it, with an older etcd")
 	}
 	h := harness(t)
-	h.Apart = harness
+	h.OtherBackend = harness
 	drivertest.Run(t, h)
 }
 

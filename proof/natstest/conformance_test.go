@@ -24,7 +24,7 @@ const stays = 6 * time.Second
 func TestContract(t *testing.T) {
 	t.Parallel()
 	h := harness(t)
-	h.Apart = harness
+	h.OtherBackend = harness
 	if testing.Short() {
 		h.Elsewhere = "proof/dbtest"
 		h.Around = func(t *testing.T, test func(*testing.T)) {

@@ -16,7 +16,7 @@ import (
 // with the oldest client. Every store is a process with a network of its own.
 func TestContract(t *testing.T) {
 	h := harness(t)
-	h.Apart = harness
+	h.OtherBackend = harness
 	if testing.Short() {
 		h.Elsewhere = "proof/dbtest"
 	}

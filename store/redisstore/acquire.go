@@ -83,7 +83,7 @@ func (s *Store) acquire(ctx context.Context, req driver.Request, once bool) (dri
 func (s *Store) asks(req driver.Request, once bool) *acquisition {
 	a := acquisitions.Get().(*acquisition)
 	a.s, a.req, a.once, a.notes, a.began = s, req, once, onredis.Notes(req.TTL, req.Rule, req.Trace), time.Now()
-	if s.keys.Together(req.Claims) {
+	if s.keys.InOneScript(req.Claims) {
 		a.alone.group[0] = req.Claims
 		a.groups, a.stuck = a.alone.group[:], a.alone.stuck[:]
 	} else {
@@ -217,7 +217,7 @@ func (a *acquisition) question(group int, getInLine bool) {
 	a.told = false
 	a.last = send.Request{Replicas: cfg.replicas, Patient: slept}
 	a.s.keys.Acquire(&a.last.Call, script.Acquire{
-		Owner: a.req.Owner, Claims: a.groups[group], TTL: a.req.TTL, Notes: a.remarks(), Once: a.once, Apart: cfg.replicas > 0,
+		Owner: a.req.Owner, Claims: a.groups[group], TTL: a.req.TTL, Notes: a.remarks(), Once: a.once, Unbatched: cfg.replicas > 0,
 		Wait: getInLine, WaiterLease: a.s.waiterLease(), ClaimTime: a.claim(), Waited: time.Since(a.began),
 		Stuck: a.stuck[group], Question: a.number, Inbox: a.inbox, HandOffs: a.req.HandOffs, Part: len(a.groups) > 1,
 	})

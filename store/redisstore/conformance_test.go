@@ -59,7 +59,7 @@ func TestContractOfCluster(t *testing.T) {
 	servers, client := startCluster(t)
 	drivertest.Run(t, drivertest.Harness{
 		New:      func(t testing.TB) driver.Store { return open(t, client, redisstore.WithPrefix("")) },
-		Latitude: model.Latitude{Blurred: true, Apart: true},
+		Latitude: model.Latitude{Blurred: true, SeparateClaims: true},
 		Pause: func(testing.TB) {
 			for _, server := range servers {
 				server.Pause()

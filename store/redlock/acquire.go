@@ -138,14 +138,14 @@ func (a *acquisition) Ask(ctx context.Context) (driver.Grant, *waitloop.State, e
 func (a *acquisition) elect(ctx context.Context) (result, bool) {
 	a.round = strconv.FormatInt(a.s.rounds.Add(1), 10)
 	e := &election{
-		s: a.s, req: &a.req, round: a.round, key: a.key, hash: a.hash, gate: -1, door: -1,
+		s: a.s, req: &a.req, round: a.round, key: a.key, hash: a.hash, gate: -1, ticketNode: -1,
 		ballots: make([]ballot, len(a.s.nodes)), settled: make(chan struct{}),
 	}
 	ticket := ""
 	if a.waiting != nil {
 		a.gate = a.s.gate(a.hash)
 		if a.s.inbox.Hears(a.gate) {
-			ticket, e.door = a.s.inbox.Ticket(a.req.Owner), a.gate
+			ticket, e.ticketNode = a.s.inbox.Ticket(a.req.Owner), a.gate
 		}
 		a.drain()
 	}

@@ -29,25 +29,25 @@ const (
 // lease is granted after this one round trip. Otherwise the greatest token is sealed in a second
 // one. Any later quorum has a node in common with this one, so its token is greater.
 type election struct {
-	s     *Store
-	req   *driver.Request
-	round string
-	key   script.Key
-	hash  uint32
-	gate  int // the node that is asked first, or -1
-	door  int // the node that has the owner's ticket, or -1
+	s          *Store
+	req        *driver.Request
+	round      string
+	key        script.Key
+	hash       uint32
+	gate       int // the node that is asked first, or -1
+	ticketNode int // the node that has the owner's ticket, or -1
 
-	mu      sync.Mutex
-	phase   phase
-	ballots ballots
-	token   uint64 // when sealing or granted
-	spare   uint64 // how many tokens behind it are reserved
-	asked   int    // how many nodes were asked
-	sealing int    // seals under way
-	sealed  int
-	opened  chan struct{} // closed when the gate has answered; nil without a gate
-	over    func()        // called when all nodes have answered, and have been told the token
-	settled chan struct{} // closed when there is nothing to wait for in this phase
+	mu       sync.Mutex
+	phase    phase
+	ballots  ballots
+	token    uint64 // when sealing or granted
+	reserved uint64 // how many tokens behind it are reserved
+	asked    int    // how many nodes were asked
+	sealing  int    // seals under way
+	sealed   int
+	opened   chan struct{} // closed when the gate has answered; nil without a gate
+	over     func()        // called when all nodes have answered, and have been told the token
+	settled  chan struct{} // closed when there is nothing to wait for in this phase
 }
 
 type phase int
@@ -76,7 +76,7 @@ func (e *election) run(ctx context.Context, args []any, ticket string) (r result
 		e.asked++
 		e.mu.Unlock()
 		own := args
-		if i == e.door {
+		if i == e.ticketNode {
 			own = slices.Clone(args)
 			own[5] = ticket
 		}

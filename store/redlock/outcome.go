@@ -35,9 +35,9 @@ func (e *election) result(since time.Time) result {
 	}
 	defer e.finish()
 	r := result{won: true, grant: driver.Grant{
-		Owner: e.req.Owner, Claims: e.req.Claims, TTL: e.req.TTL, Token: e.token, HandOffs: e.spare, Since: since,
+		Owner: e.req.Owner, Claims: e.req.Claims, TTL: e.req.TTL, Token: e.token, HandOffs: e.reserved, Since: since,
 	}}
-	r.queued = e.door >= 0 && !e.ballots[e.door].yes()
+	r.queued = e.ticketNode >= 0 && !e.ballots[e.ticketNode].yes()
 	for i := range e.ballots {
 		b := &e.ballots[i]
 		if b.yes() {

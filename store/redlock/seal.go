@@ -9,7 +9,7 @@ import (
 // agree finds the token of the lease, and reports whether it has to be sealed. The caller has the
 // mutex.
 func (e *election) agree() (needed bool) {
-	votes, again, spare := make(map[uint64]int), make(map[uint64]bool), make(map[uint64]uint64)
+	votes, again, reserved := make(map[uint64]int), make(map[uint64]bool), make(map[uint64]uint64)
 	clocks := make([]int64, 0, 16)
 	var most uint64
 	for i := range e.ballots {
@@ -18,7 +18,7 @@ func (e *election) agree() (needed bool) {
 			continue
 		}
 		votes[b.Token]++
-		again[b.Token], spare[b.Token] = again[b.Token] || b.Again, b.Reserved
+		again[b.Token], reserved[b.Token] = again[b.Token] || b.Again, b.Reserved
 		clocks = append(clocks, b.Now)
 		most = max(most, b.Token)
 	}
@@ -26,7 +26,7 @@ func (e *election) agree() (needed bool) {
 	for token, n := range votes {
 		// An owner that asks again gets the token that a quorum shows, however old it is.
 		if n >= e.s.cfg.quorum && (again[token] || int64(token) > now-slack.Microseconds()) {
-			e.phase, e.token, e.spare = granted, token, spare[token]
+			e.phase, e.token, e.reserved = granted, token, reserved[token]
 			for i := range e.ballots {
 				if b := &e.ballots[i]; b.yes() && b.Token != token {
 					e.seal(i)
@@ -39,7 +39,7 @@ func (e *election) agree() (needed bool) {
 	e.token = max(most, uint64(now))
 	// The tokens behind it must not run ahead of the clock, see driver.MaxLead.
 	if room := now + driver.MaxLead.Microseconds() - int64(e.token); room > 0 {
-		e.spare = min(e.req.HandOffs, uint64(room))
+		e.reserved = min(e.req.HandOffs, uint64(room))
 	}
 	for i := range e.ballots {
 		if e.ballots[i].yes() {
@@ -54,7 +54,7 @@ func (e *election) seal(i int) {
 	e.sealing++
 	e.s.nodes[i].Send(e.hash, &node.Call{
 		Script: script.Seal, Keys: []string{e.key.Lock, e.key.Counter},
-		Args: []any{e.req.Owner, e.req.TTL.Milliseconds(), e.token, e.spare, counterTTL.Milliseconds(), e.round},
+		Args: []any{e.req.Owner, e.req.TTL.Milliseconds(), e.token, e.reserved, counterTTL.Milliseconds(), e.round},
 		Done: func(reply any, err error) { e.wasSealed(reply, err) },
 	})
 }

@@ -25,7 +25,7 @@ const (
 func TestContract(t *testing.T) {
 	t.Parallel()
 	h := harness(t)
-	h.Apart = harness
+	h.OtherBackend = harness
 	if testing.Short() {
 		h.Elsewhere = "proof/dbtest"
 	}

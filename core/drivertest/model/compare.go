@@ -161,7 +161,7 @@ func (r *run) rising(m *backend) error {
 			switch {
 			case c.Mode == driver.ModeShared:
 				floor = others[c.Key]
-			case c.Mode == driver.ModePermit && len(a.claims) > 1 && r.Apart:
+			case c.Mode == driver.ModePermit && len(a.claims) > 1 && r.SeparateClaims:
 				// The token of a set is that of its last claim, from when the set was admitted
 				// there. Permits that were admitted behind it may be granted before.
 				floor = 0

@@ -59,7 +59,7 @@ func (m *backend) Renew(owner string, claims []driver.Claim, flaw flaw, ttl time
 	mine := slices.DeleteFunc(slices.Clone(claims), func(c driver.Claim) bool {
 		return m.mine(owner, c, flaw) == nil || m.at(c.Key).phase != c.Mode
 	})
-	if len(mine) == len(claims) || m.Apart {
+	if len(mine) == len(claims) || m.SeparateClaims {
 		for _, c := range mine {
 			l := m.mine(owner, c, flaw)
 			l.ends, l.ttl = m.now+ttl, ttl
@@ -86,7 +86,7 @@ func (m *backend) Downgrade(owner string, claims []driver.Claim, flaw flaw, ttl 
 		m.say(expected{kind: fine})
 	} else {
 		m.say(m.lost(owner, claims, flaw))
-		if !m.Apart {
+		if !m.SeparateClaims {
 			return
 		}
 	}
@@ -120,7 +120,7 @@ func (m *backend) Borrow(owner string, claims []driver.Claim, flaw flaw, ttl tim
 		l := m.mine(owner, c, flaw)
 		return l == nil || m.at(c.Key).phase != c.Mode || ttl > l.ttl
 	})
-	if len(mine) == len(claims) || m.Apart {
+	if len(mine) == len(claims) || m.SeparateClaims {
 		for _, c := range mine {
 			l := m.mine(owner, c, flaw)
 			l.ends = max(l.ends, m.now+ttl)

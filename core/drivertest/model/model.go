@@ -29,9 +29,9 @@ type Latitude struct {
 	// Blurred: the backend forgets expired leases by itself. It may not know the mode of the
 	// lease that ran out last, and may then treat it as an exclusive one.
 	Blurred bool
-	// Apart: the backend keeps its keys in several places and renews each claim of a set
+	// SeparateClaims: the backend keeps its keys in several places and renews each claim of a set
 	// separately. The remaining claims of a lost set then get another TTL as well.
-	Apart bool
+	SeparateClaims bool
 }
 
 // lock is the state of a key.

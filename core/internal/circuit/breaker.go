@@ -63,7 +63,7 @@ type Ask = func(context.Context, driver.Request) (driver.Grant, *driver.Record, 
 // If a set has claims in several parts, each of them may refuse it. Each part learns only from
 // failures that concern it.
 func (b *Breaker) Ask(ctx context.Context, began time.Time, req driver.Request, ask Ask) (driver.Grant, *driver.Record, time.Time, error) {
-	if b.together(req.Claims) {
+	if b.onePart(req.Claims) {
 		return b.of(req.Claims[0].Key).ask(ctx, began, req, nil, ask)
 	}
 	for _, p := range b.ofAll(req.Claims) {
@@ -80,7 +80,7 @@ func (b *Breaker) Ask(ctx context.Context, began time.Time, req driver.Request, 
 // Refuses returns the error for a caller that would only join the line for a part of the store
 // that is out; nil if the caller should ask.
 func (b *Breaker) Refuses(claims []driver.Claim) error {
-	if b.together(claims) {
+	if b.onePart(claims) {
 		return b.of(claims[0].Key).refuses()
 	}
 	for _, p := range b.ofAll(claims) {
@@ -110,7 +110,7 @@ func (b *Breaker) Learn(claims []driver.Claim, err error) {
 	switch {
 	case err != nil && !errors.Is(err, driver.ErrLeaseLost):
 		// A failure is ignored: the next request for a lease shows whether the store is out.
-	case b.together(claims):
+	case b.onePart(claims):
 		b.of(claims[0].Key).answeredHolder()
 	case err == nil:
 		for _, p := range b.ofAll(claims) {
@@ -144,8 +144,8 @@ func (b *Breaker) Parts(claims []driver.Claim) string {
 	return strings.Join(slices.Compact(all), " ")
 }
 
-// together reports whether all claims are certainly in one part.
-func (b *Breaker) together(claims []driver.Claim) bool {
+// onePart reports whether all claims are certainly in one part.
+func (b *Breaker) onePart(claims []driver.Claim) bool {
 	return b.cfg.Partition == nil || len(claims) == 1
 }
 

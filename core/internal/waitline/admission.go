@@ -22,9 +22,9 @@ type admission struct {
 	granted    driver.Mode // of the last grant; exclusive if the last answer was no grant that others may share
 }
 
-// mostTogether is how many callers of one process may ask the store for one key at the same
+// mostAtOnce is how many callers of one process may ask the store for one key at the same
 // time, if they share it. More would not be served sooner: the first grant admits the next ones.
-const mostTogether = 64
+const mostAtOnce = 64
 
 // admits reports whether p, the next caller, may ask the store while first is in front.
 func (a *admission) admits(p, first *place) bool {
@@ -36,17 +36,17 @@ func (a *admission) admits(p, first *place) bool {
 	case a.contenders == 0:
 		return true
 	default:
-		return a.granted == mode && a.contenders < together(p.claim)
+		return a.granted == mode && a.contenders < capacity(p.claim)
 	}
 }
 
-// together is how many callers may ask for c's key at the same time: for permits, no more than
+// capacity is how many callers may ask for c's key at the same time: for permits, no more than
 // there are permits.
-func together(c driver.Claim) int {
+func capacity(c driver.Claim) int {
 	if c.Mode == driver.ModePermit {
-		return min(c.Permits, mostTogether)
+		return min(c.Permits, mostAtOnce)
 	}
-	return mostTogether
+	return mostAtOnce
 }
 
 // admit admits p, the next caller.

@@ -17,7 +17,7 @@ type shard struct {
 	mu      sync.Mutex
 	byKey   map[string]*line
 	sweepAt int // a sweep is due at this number of lines
-	spare   []*line
+	pool    []*line
 	closed  bool // callers are refused
 
 	_ [64]byte // keeps the next shard's mutex off this one's cache line
@@ -33,15 +33,15 @@ type line struct {
 	streak    handoff.Streak
 }
 
-// spareLines is how many unused lines a shard keeps for other keys.
-const spareLines = 4
+// pooledLines is how many unused lines a shard keeps for other keys.
+const pooledLines = 4
 
 // open makes a line for key.
 func (s *shard) open(key string) *line {
 	s.sweep()
 	var l *line
-	if n := len(s.spare); n > 0 {
-		l, s.spare = s.spare[n-1], s.spare[:n-1]
+	if n := len(s.pool); n > 0 {
+		l, s.pool = s.pool[n-1], s.pool[:n-1]
 	} else {
 		l = &line{shard: s}
 	}
@@ -78,9 +78,9 @@ func (s *shard) tidy(key string, l *line) {
 		return
 	}
 	delete(s.byKey, key)
-	if len(s.spare) < spareLines && !s.closed {
+	if len(s.pool) < pooledLines && !s.closed {
 		*l = line{shard: s, alarm: l.alarm.kept()}
-		s.spare = append(s.spare, l)
+		s.pool = append(s.pool, l)
 	} else {
 		l.alarm.stop()
 	}
@@ -90,10 +90,10 @@ func (s *shard) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
-	for _, l := range s.spare {
+	for _, l := range s.pool {
 		l.alarm.stop()
 	}
-	s.spare = nil
+	s.pool = nil
 	for _, l := range s.byKey {
 		for p := l.queue.first; p != nil; p = p.behind {
 			p.giveUp()

@@ -106,9 +106,9 @@ func retryAfter(h http.Header) time.Duration {
 	return wait + rand.N(wait/2)
 }
 
-// together runs fn(0) to fn(n-1) at the same time. The first error ends the context of the
+// parallel runs fn(0) to fn(n-1) at the same time. The first error ends the context of the
 // others, and is returned.
-func together(ctx context.Context, n int, fn func(ctx context.Context, i int) error) error {
+func parallel(ctx context.Context, n int, fn func(ctx context.Context, i int) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var wg sync.WaitGroup

@@ -116,7 +116,7 @@ func TestClientStopsWithItsContext(t *testing.T) {
 
 func TestTogether(t *testing.T) {
 	broken := errors.New("broken")
-	err := together(t.Context(), 3, func(ctx context.Context, i int) error {
+	err := parallel(t.Context(), 3, func(ctx context.Context, i int) error {
 		if i == 1 {
 			return broken
 		}

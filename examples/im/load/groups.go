@@ -20,7 +20,7 @@ const (
 
 func playGroups(ctx context.Context, c *client, to Target, sum *Figures) error {
 	violations := make([]int, groups)
-	err := together(ctx, groups, func(ctx context.Context, g int) error {
+	err := parallel(ctx, groups, func(ctx context.Context, g int) error {
 		for round := range rounds {
 			n, err := playRound(ctx, c, to, fmt.Sprintf("group-%d", g), round)
 			if err != nil {
@@ -42,7 +42,7 @@ func playRound(ctx context.Context, c *client, to Target, group string, round in
 	const leaving = newcomers / 2
 	member := func(round, i int) string { return fmt.Sprintf("/groups/%s/members/user-%d-%d", group, round, i) }
 
-	err = together(ctx, 2*newcomers+leaving, func(ctx context.Context, i int) error {
+	err = parallel(ctx, 2*newcomers+leaving, func(ctx context.Context, i int) error {
 		if i < 2*newcomers {
 			return c.do(ctx, i, http.MethodPut, member(round, i/2), nil)
 		}
@@ -56,7 +56,7 @@ func playRound(ctx context.Context, c *client, to Target, group string, round in
 		return 0, err
 	}
 	// The other half leaves without joiners, which makes room for the next round.
-	err = together(ctx, newcomers-leaving, func(ctx context.Context, i int) error {
+	err = parallel(ctx, newcomers-leaving, func(ctx context.Context, i int) error {
 		return c.do(ctx, i, http.MethodDelete, member(round, leaving+i), nil)
 	})
 	return Violations(members), err

@@ -22,7 +22,7 @@ const (
 )
 
 func playMessages(ctx context.Context, c *client, to Target, sum *Figures) error {
-	err := together(ctx, 2*senders, func(ctx context.Context, i int) error {
+	err := parallel(ctx, 2*senders, func(ctx context.Context, i int) error {
 		for n := i / 2; n < Messages; n += senders {
 			m := delivery.Message{ID: to.message(n), To: receiver(n), Text: "hello"}
 			if err := c.do(ctx, i, http.MethodPost, "/messages", m); err != nil {

@@ -18,7 +18,7 @@ const (
 )
 
 func playStatus(ctx context.Context, c *client, to Target, sum *Figures) error {
-	err := together(ctx, hotUsers*devices, func(ctx context.Context, i int) error {
+	err := parallel(ctx, hotUsers*devices, func(ctx context.Context, i int) error {
 		device := fmt.Sprintf("device-%d", i/hotUsers)
 		path := "/users/" + hotUser(i%hotUsers) + "/status"
 		for n := range updates {

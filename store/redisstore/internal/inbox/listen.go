@@ -27,8 +27,8 @@ const (
 	echoes = 2
 	// confirmation is the time that the server has to confirm a subscription.
 	confirmation = 2 * time.Second
-	// beatTimeout bounds the sending of a message to ourselves.
-	beatTimeout = time.Second
+	// keepAliveTimeout bounds the sending of a message to ourselves.
+	keepAliveTimeout = time.Second
 	// refusedPause is the pause between attempts to subscribe when the server refuses them:
 	// nobody changes permissions within a second.
 	refusedPause = 30 * time.Second
@@ -44,8 +44,8 @@ var (
 	errUnconfirmed = fmt.Errorf("the subscription was not confirmed within %v", confirmation)
 )
 
-// beat is the text of a message of this process to itself.
-const beat = "beat"
+// keepAlive is the text of a message of this process to itself.
+const keepAlive = "beat"
 
 // listen keeps a subscription until ctx ends.
 //
@@ -126,7 +126,7 @@ func (b *Inbox) probe() {
 // it. If there are several servers, it uses the one that has name. With a lock's name, the
 // message goes the way that messages about this lock go.
 func (b *Inbox) Publish(ctx context.Context, channel, name string) (int64, error) {
-	ctx, cancel := context.WithTimeout(ctx, beatTimeout)
+	ctx, cancel := context.WithTimeout(ctx, keepAliveTimeout)
 	defer cancel()
 	c := b.Client
 	if cluster, ok := c.(*redis.ClusterClient); ok {
@@ -137,9 +137,9 @@ func (b *Inbox) Publish(ctx context.Context, channel, name string) (int64, error
 		c = master
 	}
 	if one, ok := c.(*redis.Client); ok {
-		return hooked.WithTimeout(one, beatTimeout).Publish(ctx, channel, beat).Result()
+		return hooked.WithTimeout(one, keepAliveTimeout).Publish(ctx, channel, keepAlive).Result()
 	}
-	return c.Publish(ctx, channel, beat).Result()
+	return c.Publish(ctx, channel, keepAlive).Result()
 }
 
 // pulse finds out whether messages arrive. Only the listener uses it.
@@ -148,22 +148,22 @@ type pulse struct {
 	channel   string
 	confirmed bool
 
-	sent     chan error // of the beats: why one was not sent, or nil
-	underWay int        // beats whose outcome is not known yet
-	missed   int        // beats that were sent and did not arrive
+	sent     chan error // of the keep-alives: why one was not sent, or nil
+	underWay int        // keep-alives whose outcome is not known yet
+	missed   int        // keep-alives that were sent and did not arrive
 
-	// elsewhere: nobody subscribes on the only server that requests go to. Beats may arrive
+	// elsewhere: nobody subscribes on the only server that requests go to. Keep-alives may arrive
 	// nevertheless, if the subscription leads to a replica of that server, as after a failover.
 	elsewhere atomic.Bool
 }
 
-// mostBeats is how many beats may be under way in a Cluster, where the next beat may go through
+// mostKeepAlives is how many keep-alives may be under way in a Cluster, where the next keep-alive may go through
 // another node. With one server it is one.
-const mostBeats = 3
+const mostKeepAlives = 3
 
-// heard records that a message came. So messages arrive, and beats that were missed before do
+// heard records that a message came. So messages arrive, and keep-alives that were missed before do
 // not count.
-func (p *pulse) heard() { p.sent, p.underWay, p.missed = make(chan error, mostBeats), 0, 0 }
+func (p *pulse) heard() { p.sent, p.underWay, p.missed = make(chan error, mostKeepAlives), 0, 0 }
 
 // quiet is called after a time without a message. It returns for how long to listen on. An
 // error says that the subscription is dead.
@@ -183,13 +183,13 @@ func (p *pulse) quiet(ctx context.Context) (time.Duration, error) {
 		return stillness, nil
 	}
 	// If the server does not answer, the subscription is not at fault.
-	if p.underWay == 0 || p.underWay < mostBeats && p.inbox.Names.Topology() == script.Cluster {
-		p.beat(ctx, key)
+	if p.underWay == 0 || p.underWay < mostKeepAlives && p.inbox.Names.Topology() == script.Cluster {
+		p.keepAlive(ctx, key)
 	}
 	return echo, nil
 }
 
-// judge returns what a missed beat says about the subscription. A beat that could not be sent
+// judge returns what a missed keep-alive says about the subscription. A keep-alive that could not be sent
 // says nothing, unless the server refused it.
 func (p *pulse) judge(unsent error) error {
 	switch {
@@ -205,7 +205,7 @@ func (p *pulse) judge(unsent error) error {
 	return nil
 }
 
-func (p *pulse) beat(ctx context.Context, key string) {
+func (p *pulse) keepAlive(ctx context.Context, key string) {
 	sent := p.sent
 	p.underWay++
 	p.inbox.Go(func() {

@@ -104,10 +104,10 @@ func (s Sent) Finish(trouble error) error {
 	return c.Err
 }
 
-// RunTogether sends calls through p in one round trip; all of them must fit. Afterwards each
-// call has a value or an error. The error that RunTogether returns is that of the round trip as
+// RunBatch sends calls through p in one round trip; all of them must fit. Afterwards each
+// call has a value or an error. The error that RunBatch returns is that of the round trip as
 // a whole.
-func RunTogether(ctx context.Context, p Processor, n Names, calls []*Call) error {
+func RunBatch(ctx context.Context, p Processor, n Names, calls []*Call) error {
 	b := newBatch(n, calls)
 	cmd := b.run(ctx, p, n, false)
 	if Unknown(cmd.Err()) {

@@ -153,14 +153,14 @@ const scriptClaims = 256
 // Groups divides the claims into groups that one script can process: they are on one server,
 // and not too many. The groups are in key order, as the claims are.
 func (n Names) Groups(claims []driver.Claim) [][]driver.Claim {
-	if n.Together(claims) {
+	if n.InOneScript(claims) {
 		return [][]driver.Claim{claims}
 	}
 	return slices.Collect(slices.Chunk(claims, n.claimsPerScript()))
 }
 
-// Together reports whether the claims are one group.
-func (n Names) Together(claims []driver.Claim) bool { return len(claims) <= n.claimsPerScript() }
+// InOneScript reports whether the claims are one group.
+func (n Names) InOneScript(claims []driver.Claim) bool { return len(claims) <= n.claimsPerScript() }
 
 func (n Names) claimsPerScript() int {
 	if n.topology != Single {

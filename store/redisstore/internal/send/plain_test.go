@@ -135,7 +135,7 @@ func TestReleaseTwiceInOneBatch(t *testing.T) {
 		t.Fatal(err)
 	}
 	send := func(batch ...*Request) (said []any) {
-		if err := s.runTogether(ctx, batch); err != nil {
+		if err := s.runBatch(ctx, batch); err != nil {
 			t.Fatal(err)
 		}
 		for _, r := range batch {

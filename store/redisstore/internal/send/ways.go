@@ -43,17 +43,17 @@ func (s *Sender) sendAlone(ctx context.Context, r *Request) bool {
 // batch of their own that waits for nobody: in a busy process they would otherwise come too late.
 func (s *Sender) start(reqs []*Request) *pending {
 	p := newPending(reqs)
-	apart := reqs
-	if n := s.together(reqs); n != nil {
-		var together []*Request
-		together, apart = split(reqs, (*Request).shares)
-		if len(together) == 1 {
-			n.with(together[0]).Add(together[0])
+	rest := reqs
+	if n := s.batchServer(reqs); n != nil {
+		var sharing []*Request
+		sharing, rest = split(reqs, (*Request).shares)
+		if len(sharing) == 1 {
+			n.with(sharing[0]).Add(sharing[0])
 		} else {
-			s.begin(together, s.sendGroup)
+			s.begin(sharing, s.sendGroup)
 		}
 	}
-	s.begin(apart, s.sendApart)
+	s.begin(rest, s.sendEach)
 	return p
 }
 
@@ -70,9 +70,9 @@ func (s *Sender) begin(reqs []*Request, send func([]*Request)) {
 	})
 }
 
-// together returns the server whose requests share round trips: the one that has all keys, or,
+// batchServer returns the server whose requests share round trips: the one that has all keys, or,
 // for a single request, a master that answers; otherwise nil.
-func (s *Sender) together(reqs []*Request) *server {
+func (s *Sender) batchServer(reqs []*Request) *server {
 	if s.servers.cluster == nil {
 		return s.servers.only
 	}
@@ -109,7 +109,7 @@ func (s *Sender) sendGroup(batch []*Request) {
 	var err error
 	switch {
 	case len(batch) > 1:
-		err = s.runTogether(ctx, batch)
+		err = s.runBatch(ctx, batch)
 	case batch[0].Wanted:
 		err = s.write(ctx, s.Client, batch)
 	default:
@@ -118,13 +118,13 @@ func (s *Sender) sendGroup(batch []*Request) {
 	s.servers.heard("", err, batch[0].Attempts.Last)
 }
 
-// runTogether runs a batch in one script.
-func (s *Sender) runTogether(ctx context.Context, batch []*Request) error {
+// runBatch runs a batch in one script.
+func (s *Sender) runBatch(ctx context.Context, batch []*Request) error {
 	calls := make([]*script.Call, len(batch))
 	for i, r := range batch {
 		calls[i] = &r.Call
 	}
-	return script.RunTogether(ctx, s.Client, s.Names, calls)
+	return script.RunBatch(ctx, s.Client, s.Names, calls)
 }
 
 // sendQuickly sends a batch to a master in one write, with a short timeout. The requests that
@@ -162,9 +162,9 @@ func (s *Sender) write(ctx context.Context, c redis.Cmdable, batch []*Request) e
 	return err
 }
 
-// sendApart sends each request for itself, in one round trip. If any of them waits for
+// sendEach sends each request for itself, in one round trip. If any of them waits for
 // replicas, one WAIT goes behind them: it covers all that was written on the same connection.
-func (s *Sender) sendApart(reqs []*Request) {
+func (s *Sender) sendEach(reqs []*Request) {
 	ctx := context.Background()
 	pipe := s.Client.Pipeline()
 	sent := s.queueAll(ctx, pipe, reqs)

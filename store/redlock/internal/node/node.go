@@ -15,8 +15,8 @@ import (
 	"github.com/keyturn/keyturn/store/redlock/internal/script"
 )
 
-// lanes is how many connections a node has. Requests of different lanes do not wait for each other.
-const lanes = 2
+// connQueues is how many connections a node has. Requests of different connQueues do not wait for each other.
+const connQueues = 2
 
 // pause is how long a node that refused a connection is left alone. Otherwise each request to a dead
 // node would dial.
@@ -58,9 +58,9 @@ type Config struct {
 
 // Node is one server. It is safe for concurrent use.
 type Node struct {
-	cfg   Config
-	lanes [lanes]lane
-	clock clock
+	cfg        Config
+	connQueues [connQueues]connQueue
+	clock      clock
 
 	failing atomic.Bool
 	losses  atomic.Int64 // connections that were lost
@@ -75,8 +75,8 @@ type Node struct {
 // New makes a node. It does no I/O.
 func New(cfg Config) *Node {
 	n := &Node{cfg: cfg}
-	for i := range n.lanes {
-		n.lanes[i].node = n
+	for i := range n.connQueues {
+		n.connQueues[i].node = n
 	}
 	return n
 }
@@ -102,7 +102,7 @@ type Call struct {
 }
 
 // Send sends calls after those that were sent with the same hash before.
-func (n *Node) Send(hash uint32, c *Call) { n.lanes[hash%lanes].put(c) }
+func (n *Node) Send(hash uint32, c *Call) { n.connQueues[hash%connQueues].put(c) }
 
 // Up reports whether the node answered last, and in time.
 func (n *Node) Up() bool {
@@ -114,8 +114,8 @@ func (n *Node) Slow(d time.Duration) { n.slow.Store(time.Now().Add(d).UnixMicro(
 
 // Close ends the connections, when no call is under way.
 func (n *Node) Close() {
-	for i := range n.lanes {
-		n.lanes[i].hangUp()
+	for i := range n.connQueues {
+		n.connQueues[i].hangUp()
 	}
 }
 
@@ -131,7 +131,7 @@ func (n *Node) answered() {
 		return
 	}
 	n.mu.Lock()
-	n.err = nil // so that the other lane may dial at once
+	n.err = nil // so that the other connQueue may dial at once
 	n.mu.Unlock()
 	if n.failing.CompareAndSwap(true, false) {
 		n.cfg.Changed(nil)

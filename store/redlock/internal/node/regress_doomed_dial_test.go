@@ -20,7 +20,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// A lane had begun to dial while its node was cut off. The node came back, the dial failed all the
+// A connQueue had begun to dial while its node was cut off. The node came back, the dial failed all the
 // same, and with it the calls that were made after the node was back.
 func TestDialThatBeganBeforeTheNodeCameBack(t *testing.T) {
 	server := redistest.Start(t)

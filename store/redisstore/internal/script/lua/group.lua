@@ -145,9 +145,9 @@ if nbegins > 0 then
   if #free > 0 then
     local time = redis.call('TIME')
     local now, now_text = time[1] * 1000000 + time[2], time[1] .. string.sub('00000' .. time[2], -6)
-    local ok, taken, spare = pcall(take_tokens, counter, outlives, #free, tonumber(ARGV[5]), now, now_text)
+    local ok, taken, behind = pcall(take_tokens, counter, outlives, #free, tonumber(ARGV[5]), now, now_text)
     if ok then -- without memory the long way says what that means
-      replies[1], replies[2], token, since = taken, spare, taken, string.sub(now_text, 1, -4)
+      replies[1], replies[2], token, since = taken, behind, taken, string.sub(now_text, 1, -4)
     end
   end
   for _, i in ipairs(free) do

@@ -103,7 +103,7 @@ end
 -- A call of a script lets in at most 63 waiters, besides one for each of its requests. A request
 -- looks at no more than 256 waiters, dead ones too. The server does nothing else meanwhile. The
 -- first waiter that is left over takes the next step.
-local spare, most_seen = 63, 256
+local admissions, most_seen = 63, 256
 
 -- leave_over looks for the first waiter from i on that a message can reach, and tells it to ask.
 -- Its request is the next step. leave_over returns the waiter at i, whether or not a message
@@ -133,7 +133,7 @@ end
 -- itself.
 local function serve(c, list, asker, through)
   local i, served, seen = 0, 0, 0
-  while (served == 0 or spare > 0) and seen < most_seen do
+  while (served == 0 or admissions > 0) and seen < most_seen do
     seen = seen + 1
     local owner = redis.call('LINDEX', list, i)
     if not owner then
@@ -153,7 +153,7 @@ local function serve(c, list, asker, through)
       end
       if mine or not spared(w, asker) and pass(c, w) then
         forget(c, owner, list)
-        spare = served > 0 and spare - 1 or spare
+        admissions = served > 0 and admissions - 1 or admissions
         served = served + 1
       else
         i = i + 1

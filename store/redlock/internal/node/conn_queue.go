@@ -16,8 +16,8 @@ import (
 // batch is how many calls go into one pipeline at most. More would keep other clients waiting.
 const batch = 128
 
-// lane sends calls in order, on one connection. Its goroutine runs while there are calls.
-type lane struct {
+// connQueue sends calls in order, on one connection. Its goroutine runs while there are calls.
+type connQueue struct {
 	node *Node
 
 	mu      sync.Mutex
@@ -31,7 +31,7 @@ type lane struct {
 	losses int64 // of the node when conn was made
 }
 
-func (l *lane) put(c *Call) {
+func (l *connQueue) put(c *Call) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.queue = append(l.queue, c)
@@ -41,14 +41,14 @@ func (l *lane) put(c *Call) {
 	}
 }
 
-func (l *lane) run() {
+func (l *connQueue) run() {
 	for calls := l.take(); len(calls) > 0; calls = l.take() {
 		l.send(calls)
 	}
 }
 
 // take returns the next calls. If there are none, the goroutine ends.
-func (l *lane) take() []*Call {
+func (l *connQueue) take() []*Call {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	calls := l.queue
@@ -62,14 +62,14 @@ func (l *lane) take() []*Call {
 }
 
 // waiting returns how many calls wait.
-func (l *lane) waiting() int {
+func (l *connQueue) waiting() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.queue)
 }
 
 // drain returns the first n calls that wait.
-func (l *lane) drain(n int) []*Call {
+func (l *connQueue) drain(n int) []*Call {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	calls := l.queue[:n:n]
@@ -79,7 +79,7 @@ func (l *lane) drain(n int) []*Call {
 
 // send sends calls in one pipeline, and hands out the replies. A connection that was idle may have
 // broken unnoticed. So if it closes, the calls are sent once more, on a new one.
-func (l *lane) send(calls []*Call) {
+func (l *connQueue) send(calls []*Call) {
 	if calls = l.rested(inTime(calls)); len(calls) == 0 {
 		return
 	}
@@ -106,7 +106,7 @@ func (l *lane) send(calls []*Call) {
 
 // rested waits until the node may be dialled. Calls that have only so much time are refused at once,
 // because other nodes may have been asked in vain, too.
-func (l *lane) rested(calls []*Call) (kept []*Call) {
+func (l *connQueue) rested(calls []*Call) (kept []*Call) {
 	if l.conn != nil {
 		return calls
 	}
@@ -128,7 +128,7 @@ func (l *lane) rested(calls []*Call) (kept []*Call) {
 }
 
 // try sends calls, and returns those that got no answer.
-func (l *lane) try(ctx context.Context, calls []*Call) (lost []*Call, err error) {
+func (l *connQueue) try(ctx context.Context, calls []*Call) (lost []*Call, err error) {
 	if err := l.connect(ctx); err != nil {
 		return calls, err
 	}
@@ -169,12 +169,12 @@ func inTime(calls []*Call) []*Call {
 
 // connect makes a connection if there is none. A connection ends with the server's process, so the
 // run id stays true for as long as the connection lasts.
-func (l *lane) connect(ctx context.Context) error {
+func (l *connQueue) connect(ctx context.Context) error {
 	losses := l.node.losses.Load()
 	if l.conn != nil && l.losses == losses {
 		return nil
 	}
-	// If the other lane has lost its connection, this one is likely to be dead as well, and the next
+	// If the other connQueue has lost its connection, this one is likely to be dead as well, and the next
 	// calls would be lost with it.
 	l.hangUp()
 
@@ -190,7 +190,7 @@ func (l *lane) connect(ctx context.Context) error {
 }
 
 // dial takes a connection from the client's pool and asks who answers.
-func (l *lane) dial(ctx context.Context) error {
+func (l *connQueue) dial(ctx context.Context) error {
 	l.client, l.conn = hooked.OnConn(l.node.cfg.Client, l.node.cfg.Timeout)
 	id, err := runID(ctx, l.client)
 	if err == nil {
@@ -204,7 +204,7 @@ func (l *lane) dial(ctx context.Context) error {
 	return nil
 }
 
-func (l *lane) hangUp() {
+func (l *connQueue) hangUp() {
 	if l.conn != nil {
 		_ = l.conn.Close() // gives it back to the client's pool
 		l.conn = nil
@@ -214,7 +214,7 @@ func (l *lane) hangUp() {
 // pipeline sends calls by the names of their scripts, or with the scripts' text. lost are those without
 // an answer. missing are those whose scripts the server does not know, which it has not run, and the
 // calls behind them for the same lock: a vote that is taken back before it is given would stay.
-func (l *lane) pipeline(ctx context.Context, calls []*Call, text bool) (missing, lost []*Call, broken error) {
+func (l *connQueue) pipeline(ctx context.Context, calls []*Call, text bool) (missing, lost []*Call, broken error) {
 	cmds := make([]*redis.Cmd, len(calls))
 	for i, c := range calls {
 		cmds[i] = redis.NewCmd(ctx, c.command(text, l.runID)...)
@@ -246,7 +246,7 @@ func (l *lane) pipeline(ctx context.Context, calls []*Call, text bool) (missing,
 }
 
 // unanswered ends a try of a call.
-func (l *lane) unanswered(c *Call, err error) {
+func (l *connQueue) unanswered(c *Call, err error) {
 	c.Done(nil, err)
 	n := l.node
 	if !time.Now().Before(c.Again) || n.owed.Load() >= mostOwed {
