@@ -35,7 +35,7 @@ func (b *backend) renew(g driver.Grant) error {
 			h.token != g.Token && !b.has("renewals ignore the token"),
 			h.claim.Mode != c.Mode && !b.has("renewals ignore the mode"),
 			g.Borrowed && g.TTL > h.ttl && !b.has("borrowers choose the TTL"),
-			g.Borrowed && g.HandOffs > h.reserved && !b.has("borrowers choose the hand-offs"):
+			g.Borrowed && g.HandedOn > h.reserved && !b.has("borrowers choose the hand-offs"):
 			lost = b.lost(e, g)
 		default:
 			found = append(found, h)

@@ -166,16 +166,16 @@ func (r Rule) compile(eng *core.Engine) (*checked, error) {
 		skip = func(req *request) bool { return r.skip(req.ctx, req.task) }
 	}
 	compiled, err := rule.Compile(eng, rule.Spec[*request]{
-		Skip:     skip,
-		Name:     r.pattern,
-		Template: r.template,
-		Key:      r.key,
-		Keys:     r.keys,
-		Once:     r.once,
-		Skips:    r.skips(),
-		AdvancesVersion:   r.untilStarted,
-		Defaults: []core.CallOption{r.conflict.defaultWait()},
-		Options:  r.opts,
+		Skip:            skip,
+		Name:            r.pattern,
+		Template:        r.template,
+		Key:             r.key,
+		Keys:            r.keys,
+		Once:            r.once,
+		Skips:           r.skips(),
+		AdvancesVersion: r.untilStarted,
+		Defaults:        []core.CallOption{r.conflict.defaultWait()},
+		Options:         r.opts,
 	}, r.bind)
 	if err == nil && r.remembers() {
 		err = r.canRemember(compiled)
