@@ -74,7 +74,8 @@ func (c *leaseContext) Value(key any) any {
 // String keeps fmt from reading what the mutex guards.
 func (c *leaseContext) String() string { return "keyturn.Lease" }
 
-// whole returns the context that package context has made of c, or makes now.
+// whole returns the context that package context has made of c, or makes now. It takes the parent's
+// mutex while it holds its own, as package context does: a parent never waits for a child.
 func (c *leaseContext) whole() *madeContext {
 	if made := c.made.Load(); made != nil && made != unwatched {
 		return made

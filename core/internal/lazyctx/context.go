@@ -75,7 +75,7 @@ func (c *Context) startLocked() {
 func (c *Context) Value(key any) any { return c.values.Value(key) }
 
 // Done implements context.Context. From the first call on, timers and registrations watch for
-// the end.
+// the end. Its parent's mutex is taken while its own is held; a parent never waits for a child.
 func (c *Context) Done() <-chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()
