@@ -13,8 +13,8 @@ import (
 // Errors in addition to those of [driver.Store]. ErrReadOnly, ErrNoReplicas and ErrOutOfMemory,
 // which the server reports about itself, also match driver.ErrUnavailable.
 var (
-	// ErrWrongType: the lock's key holds a list, a hash or another type that is not a string.
-	// Somebody else uses the name for something that is not a lock.
+	// ErrWrongType: the lock's key, or another key of the lock such as its record, holds a type that
+	// the store does not write there. Somebody else uses the name for something that is not a lock.
 	ErrWrongType = errors.New("redisstore: the key holds something that is not a lock")
 	// ErrCorrupt: Redis returned something that this package does not write there.
 	ErrCorrupt = script.ErrCorrupt
