@@ -113,7 +113,7 @@ func TestWithDatabaseRollsBack(t *testing.T) {
 			err := insert(ctx)
 			<-ctx.Done()
 			return nil, err // as if it had not noticed
-		}, option, core.WithMaxHold(50*time.Millisecond))
+		}, option, core.WithMaxHold(500*time.Millisecond)) // long enough for the insert
 		expect(t, err, core.ErrLeaseLost)
 		if errors.Is(err, context.Canceled) {
 			t.Errorf("the caller has cancelled nothing: %v", err)
