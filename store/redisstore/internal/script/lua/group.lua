@@ -94,7 +94,7 @@ if nlast > 0 then
   end
   local quiet, values = none(unpack(lines)), redis.pcall('MGET', unpack(locks))
   for i, lock in ipairs(locks) do
-    local mine, keep, head, about, result = ends[2 * i], nil, nil, nil, nil
+    local mine, keep, head, about, result = ends[2 * i]
     if i > nends then
       mine, keep, head, about, result = select(2, completed(i))
     end
@@ -128,7 +128,7 @@ if nbegins > 0 then
   local quiet = none(unpack(names))
   for i = 1, nbegins do
     local lock, once = begins[5 * i - 4], i > nbegins - nonces
-    local is_free, done = quiet or none(lock, '{' .. lock .. '}:w'), nil
+    local is_free, done = quiet or none(lock, '{' .. lock .. '}:w')
     if is_free and once and not quiet then
       done = redis.pcall('GET', '{' .. lock .. '}:r')
     end
@@ -151,9 +151,10 @@ if nbegins > 0 then
     end
   end
   for _, i in ipairs(free) do
-    local from, set = 5 * i - 4, nil
+    local from, set = 5 * i - 4
     if token then
-      set = redis.pcall('SET', begins[from], table.concat({ begins[from + 1], written(token), replies[2], since, begins[from + 3] }, ':'), 'NX', 'PX', begins[from + 2])
+      local value = table.concat({ begins[from + 1], written(token), replies[2], since, begins[from + 3] }, ':')
+      set = redis.pcall('SET', begins[from], value, 'NX', 'PX', begins[from + 2])
     end
     if set and set.ok then
       token = token + 1 + replies[2]
