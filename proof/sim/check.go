@@ -29,7 +29,7 @@ func (f *fleet) check(h *History, left []string) error {
 		}
 	}
 	errs := []error{once, history.Check(sections, losses...), history.Deadlines(h.Events), history.Registers(increments, f.registers.Values())}
-	if f.Store != Redlock { // there, nodes without a vote end leases that they have forgotten
+	if !f.forgets {
 		errs = append(errs, history.Unfounded(sections, losses...))
 	}
 	for _, e := range h.Events {
@@ -70,7 +70,7 @@ func (f *fleet) losses(faults []*Fault) []history.Loss {
 		if !x.kind.loses {
 			continue
 		}
-		l := history.Loss{From: x.From, Over: x.To, To: x.To + admitted, ForcesOnly: f.Replicas > 0 && x.Name == failover, Late: f.Store == Natsstore}
+		l := history.Loss{From: x.From, Over: x.To, To: x.To + admitted, ForcesOnly: f.Replicas > 0 && x.Name == failover, Late: f.lateGrants}
 		for _, other := range faults {
 			if other.From < l.To && other.To+admitted > l.To && other.kind.lane != processes {
 				l.To = other.To + admitted

@@ -54,7 +54,7 @@ func (f *fleet) start(place int) error {
 	f.all = append(f.all, p)
 	f.alive[place] = p
 	f.mu.Unlock()
-	store, hangUp, err := f.open(p)
+	store, hangUp, err := f.open(f, p)
 	if err != nil {
 		return err
 	}
@@ -62,7 +62,7 @@ func (f *fleet) start(place int) error {
 	w := &work.Worker{
 		Recorder: recorder, Resource: owned{f, p}, TTL: f.TTL, Rest: f.Rest, Think: time.Millisecond,
 		Seed: uint64(f.chance.of(6, uint64(p.nr))), Retention: 5 * time.Second,
-		Plain: f.Store == Redlock, // it has neither sets, nor other modes, nor records
+		Plain: f.plain,
 	}
 	if f.Wrap != nil {
 		store = f.Wrap(store)

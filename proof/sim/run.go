@@ -33,6 +33,7 @@ type Run struct {
 	Wrap func(driver.Store) driver.Store
 
 	chance
+	*backend
 	losing bool // faults may strike that lose data
 }
 
@@ -66,26 +67,19 @@ func (r *Run) fill() {
 	if r.Seed%3 == 0 && r.Replicas == 0 {
 		r.Replicas = 2
 	}
-	switch r.Store {
-	case "":
+	if r.Store == "" {
 		r.Store = Redisstore
-	case Redlock:
-		r.losing, r.Replicas = false, 0
-	case Natsstore:
+	}
+	r.backend = backends[r.Store]
+	r.losing = r.losing && !r.keepsData
+	if !r.replicas {
 		r.Replicas = 0
 	}
 }
 
 // kinds are the faults that may strike.
 func (r *Run) kinds() []kind {
-	kinds := kinds
-	switch r.Store {
-	case Redlock:
-		kinds = kindsOfNodes
-	case Natsstore:
-		kinds = kindsOfNATS
-	}
-	return slices.DeleteFunc(slices.Clone(kinds), func(k kind) bool {
+	return slices.DeleteFunc(slices.Clone(r.backend.faults), func(k kind) bool {
 		return k.loses && !r.losing && (k.name != failover || r.Replicas == 0)
 	})
 }
@@ -110,8 +104,8 @@ func Make(t *testing.T, r Run) *History {
 	// The random part of owners, which their stores put in order.
 	defer func(was io.Reader) { crypto.Reader = was }(crypto.Reader)
 	crypto.Reader = random.NewChaCha8([32]byte{byte(r.Seed)})
-	if r.Store == Natsstore {
-		defer stopNATSClock(t)()
+	if r.outside != nil {
+		defer r.outside(t)()
 	}
 	f := &fleet{Run: r, registers: &work.Registers{}, alive: make([]*process, r.Processes)}
 	var left []string
@@ -148,7 +142,7 @@ func (h *History) Fingerprint() string {
 // live is what happens in the bubble.
 func (f *fleet) live(t *testing.T) (left []string, faults []*Fault) {
 	f.net = &network{chance: f.chance.of(8), taken: map[time.Time]bool{}}
-	if err := f.boot(); err != nil {
+	if err := f.boot(f); err != nil {
 		t.Fatal(err)
 	}
 	for place := range f.alive {
@@ -181,23 +175,19 @@ func (f *fleet) live(t *testing.T) (left []string, faults []*Fault) {
 	return f.shutDown(), faults
 }
 
-// boot starts the servers.
-func (f *fleet) boot() (err error) {
-	if f.Store == Natsstore {
-		if f.nats, err = newNATS(); err == nil {
-			f.hosts = []*host{f.nats.host}
-		}
-		return err
-	}
-	n := 1
-	if f.Store == Redlock {
-		n = nodes
-	}
-	for nr := range n {
+func (f *fleet) bootRedis() error {
+	for nr := range f.redisServers {
 		f.servers = append(f.servers, newServer(nr))
 	}
 	f.hosts = hosts(f.servers)
 	return nil
+}
+
+func (f *fleet) bootNATS() (err error) {
+	if f.nats, err = newNATS(); err == nil {
+		f.hosts = []*host{f.nats.host}
+	}
+	return err
 }
 
 // shutDown ends the servers, and returns what is left in them.

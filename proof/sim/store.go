@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -27,6 +28,29 @@ const (
 	Natsstore  = "natsstore"
 )
 
+// A backend is a store in the simulator: its servers, and what may happen to it.
+type backend struct {
+	redisServers int // 0: boot starts others
+	boot         func(*fleet) error
+	open         func(*fleet, *process) (store driver.Store, hangUp func(), err error)
+	outside      func(*testing.T) (after func()) // runs before the bubble; nil: nothing has to
+	faults       []kind                          // that may strike
+
+	keepsData bool // no fault loses its data
+	replicas  bool // they may have to confirm each grant
+	plain     bool // it has neither sets, nor other modes, nor records
+	// forgets: a node that was started anew ends leases that it has forgotten, so nobody can say that a
+	// loss had no cause.
+	forgets    bool
+	lateGrants bool // a request that is under way while all data is lost may be granted after that
+}
+
+var backends = map[string]*backend{
+	Redisstore: {redisServers: 1, boot: (*fleet).bootRedis, open: (*fleet).openRedisstore, faults: kinds, replicas: true},
+	Redlock:    {redisServers: nodes, boot: (*fleet).bootRedis, open: (*fleet).openRedlock, faults: kindsOfNodes, keepsData: true, plain: true, forgets: true},
+	Natsstore:  {boot: (*fleet).bootNATS, open: (*fleet).openNATS, outside: stopNATSClock, faults: kindsOfNATS, lateGrants: true},
+}
+
 // way makes the way of a process to a host.
 func (f *fleet) way(p *process, host int) *way {
 	w := &way{net: f.net, to: f.hosts[host], nr: uint64(p.nr) + uint64(host)<<32, conns: map[*link]bool{}}
@@ -34,17 +58,8 @@ func (f *fleet) way(p *process, host int) *way {
 	return w
 }
 
-// open makes the store of a process.
-func (f *fleet) open(p *process) (store driver.Store, hangUp func(), err error) {
-	if f.Store == Natsstore {
-		return f.openNATS(p)
-	}
-	return f.openRedis(p)
-}
-
-// openRedis makes a redisstore, or a redlock over all servers.
-func (f *fleet) openRedis(p *process) (store driver.Store, hangUp func(), err error) {
-	var clients []*redis.Client
+// clients makes the clients of a process, one for each server.
+func (f *fleet) clients(p *process) (clients []*redis.Client, hangUp func()) {
 	for i := range f.hosts {
 		w := f.way(p, i)
 		clients = append(clients, redis.NewClient(&redis.Options{
@@ -54,15 +69,21 @@ func (f *fleet) openRedis(p *process) (store driver.Store, hangUp func(), err er
 			MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 		}))
 	}
-	hangUp = func() {
+	return clients, func() {
 		for _, c := range clients {
 			_ = c.Close()
 		}
 	}
-	if f.Store == Redlock {
-		store, err = redlock.New(clients, redlock.WithMaxTTL(maxTTL))
-		return store, hangUp, err
-	}
+}
+
+func (f *fleet) openRedlock(p *process) (store driver.Store, hangUp func(), err error) {
+	clients, hangUp := f.clients(p)
+	store, err = redlock.New(clients, redlock.WithMaxTTL(maxTTL))
+	return store, hangUp, err
+}
+
+func (f *fleet) openRedisstore(p *process) (store driver.Store, hangUp func(), err error) {
+	clients, hangUp := f.clients(p)
 	opts := []redisstore.Option{redisstore.WithWaiterLease(waiterLease), redisstore.WithLogger(silent)}
 	if f.Replicas > 0 {
 		opts = append(opts, redisstore.WithReplicas(f.Replicas, f.TTL/20))
