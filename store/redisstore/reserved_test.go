@@ -35,7 +35,8 @@ func TestTokensFollowWhatIsReserved(t *testing.T) {
 			"shared": {Owner: "next", Claims: []driver.Claim{driver.Shared("k")}, TTL: time.Minute},
 			"set":    {Owner: "next", Claims: []driver.Claim{driver.Exclusive("j"), driver.Exclusive("k")}, TTL: time.Minute},
 		} {
-			g, err := s.Acquire(ctx, wants("o", "k", 1000))
+			next.Owner = fmt.Sprint("next", round, name) // a late copy of a request must not meet its owner again
+			g, err := s.Acquire(ctx, wants(fmt.Sprint("o", round, name), "k", 1000))
 			if err != nil {
 				t.Fatal(err)
 			}
