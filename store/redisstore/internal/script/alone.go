@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/keyturn/keyturn/core/driver"
 )
 
 // alone sends a plain call by itself through p. It uses a script of its own: alone_acquire.lua
@@ -30,20 +32,22 @@ func (c *Call) alone(ctx context.Context, p Processor, n Names, inFull bool) *re
 	return cmd
 }
 
-// inWords returns a plain call about a record as the scripts read it that are not for plain calls
-// alone.
+// inWords returns the keys and arguments of a plain call about a record. It has no script for plain calls
+// alone: the one for all cases begins with the plain case.
 func (c *Call) inWords(n Names) (keys []string, args []any) {
-	p := &c.plain
-	args = make([]any, 0, 17)
-	args = append(args, p.owner, n.topology == Single, n.counterTTL(), "x", p.number)
+	var long Call
+	p, claims := &c.plain, []driver.Claim{driver.Exclusive(c.plain.key)}
 	if p.kind == completes {
-		args = append(args, p.record.head, p.record.about, p.record.result, p.record.retention)
+		n.call(&long, completeScript, p.owner, claims, p.number, p.record.head, p.record.about, p.record.result, p.record.retention)
 	} else {
 		w := &p.wait
-		args = append(args, w.inLine, w.patience.Milliseconds(), w.claim.Milliseconds(), w.inbox, true, p.notes,
-			w.waited.Milliseconds(), w.before, w.question, p.wanted, w.part)
+		n.acquire(&long, Acquire{
+			Owner: p.owner, Claims: claims, TTL: time.Duration(p.number) * time.Millisecond, Notes: p.notes, Once: true,
+			Wait: w.inLine, WaiterLease: w.patience, ClaimTime: w.claim, Waited: w.waited, Stuck: w.before, Question: w.question,
+			Inbox: w.inbox, Part: w.part, HandOffs: p.wanted,
+		})
 	}
-	return n.append(make([]string, 0, len(sides)+2), p.key), append(args, &c.Attempts)
+	return long.keys, append(long.args[:len(long.args)-1], &c.Attempts)
 }
 
 // lastWord is a plain call as the last word of its command. The client marshals it each time

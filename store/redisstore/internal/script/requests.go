@@ -42,6 +42,11 @@ func (n Names) Acquire(c *Call, q Acquire) {
 		c.plain.wait = waiting{q.Wait, q.WaiterLease, q.ClaimTime, q.Waited, q.Stuck, q.Question, q.Part, q.Inbox}
 		return
 	}
+	n.acquire(c, q)
+}
+
+// acquire makes c the call of the script for all cases.
+func (n Names) acquire(c *Call, q Acquire) {
 	n.call(c, acquireScript, q.Owner, q.Claims,
 		q.TTL.Milliseconds(), q.Wait, q.WaiterLease.Milliseconds(), q.ClaimTime.Milliseconds(), q.Inbox, q.Once,
 		q.Notes, q.Waited.Milliseconds(), q.Stuck, q.Question, q.HandOffs, q.Part)
