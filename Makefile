@@ -22,6 +22,7 @@ help: ## Show this
 RACE := -race -gcflags=modernc.org/...=-race=false
 TEST := scripts/test-packages $(RACE) -vet=off -parallel $(PARALLEL)
 COMPILE := go list $(RACE) -test -export
+# With the lowest versions, which "make lint" has compiled, there is no race detector: the code is the same.
 # Those first that take longest, which wait for most of their time.
 EVERYTHING = $(CURDIR)/store/... $$(go list -m -f '{{.Dir}}/...' | sort -r)
 
@@ -37,7 +38,7 @@ test-all: packages $(TOOLS) ## Also the histories, the long tests, the lowest ve
 	@$(COMPILE) $(EVERYTHING) >/dev/null
 	@$(TEST) -timeout 25m $(EVERYTHING)
 	@$(MAKE) simulate
-	@scripts/each-module -2 -released $(CURDIR)/scripts/test-lowest $(RACE) -short -vet=off -parallel $(PARALLEL)
+	@scripts/each-module -2 -released $(CURDIR)/scripts/test-lowest -short -vet=off -parallel $(PARALLEL)
 	@cd tools && GOWORK=off go test ./...
 
 .PHONY: simulate
