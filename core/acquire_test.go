@@ -3,7 +3,6 @@ package core_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -30,22 +29,13 @@ func TestOneAtATimePerKey(t *testing.T) {
 				inside--
 				return nil
 			})
-			if err != nil {
-				t.Error(err)
-			}
+			noError(t, err)
 		})
 	}
 	all.Wait()
 	if most != 1 || ran != 200 {
 		t.Errorf("at most %d at once, %d ran", most, ran)
 	}
-}
-
-func TestKeysDoNotBlockEachOther(t *testing.T) {
-	eng := newEngine(t, memstore.New())
-	a, b := mustAcquire(t, eng, "a"), mustAcquire(t, eng, "b")
-	mustRelease(t, a)
-	mustRelease(t, b)
 }
 
 func TestCallerMayUseItsClaimsAgain(t *testing.T) {
@@ -55,9 +45,7 @@ func TestCallerMayUseItsClaimsAgain(t *testing.T) {
 	for _, key := range []string{"a", "b"} {
 		claims[0] = core.Exclusive(key)
 		l, err := eng.AcquireAll(context.Background(), claims)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		leases = append(leases, l)
 	}
 	for _, l := range leases {
@@ -65,19 +53,6 @@ func TestCallerMayUseItsClaimsAgain(t *testing.T) {
 	}
 	isFree(t, eng, "a")
 	isFree(t, eng, "b")
-}
-
-func TestTokensRise(t *testing.T) {
-	eng := newEngine(t, memstore.New())
-	var last uint64
-	for range 1000 {
-		l := mustAcquire(t, eng, "k")
-		if l.Token() <= last {
-			t.Fatalf("token %d after %d", l.Token(), last)
-		}
-		last = l.Token()
-		mustRelease(t, l)
-	}
 }
 
 // Contention, the caller's own cancel and the caller's own deadline are told
@@ -99,70 +74,41 @@ func TestHeldKeyIsRefusedByKind(t *testing.T) {
 		"the caller's deadline": {deadline: time.Second, took: time.Second, want: []error{context.DeadlineExceeded}},
 		"deadline, no max wait": {deadline: time.Hour, opts: []core.CallOption{core.WithMaxWait(core.Forever), core.WithMaxHold(core.Forever)}, took: time.Hour, want: []error{context.DeadlineExceeded}},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				eng := newEngine(t, memstore.New(), core.WithMaxWait(3*time.Second), core.WithMaxHold(core.Forever))
-				holder := mustAcquire(t, eng, "k")
-				ctx, cancel := context.WithCancel(context.Background())
+		bubble(t, name, func(t *testing.T) {
+			eng := newEngine(t, memstore.New(), core.WithMaxWait(3*time.Second), core.WithMaxHold(core.Forever))
+			holder := mustAcquire(t, eng, "k")
+			ctx, cancel := context.WithCancel(context.Background())
+			defer cancel()
+			if tc.cancelAfter > 0 {
+				time.AfterFunc(tc.cancelAfter, cancel)
+			}
+			if tc.deadline > 0 {
+				ctx, cancel = context.WithTimeout(ctx, tc.deadline)
 				defer cancel()
-				if tc.cancelAfter > 0 {
-					time.AfterFunc(tc.cancelAfter, cancel)
-				}
-				if tc.deadline > 0 {
-					ctx, cancel = context.WithTimeout(ctx, tc.deadline)
-					defer cancel()
-				}
-				// In line behind another waiter it must be no different.
-				var both sync.WaitGroup
-				for range 2 {
-					both.Go(func() {
-						began := time.Now()
-						_, err := eng.Acquire(ctx, "k", tc.opts...)
-						wantOnly(t, err, tc.want...)
-						if took := time.Since(began); took != tc.took {
-							t.Errorf("took %v, want %v", took, tc.took)
-						}
-						var details *core.HeldError
-						if errors.As(err, &details) && (details.Holder != holder.Owner() || details.Key != "k" || details.Waited != tc.took || details.RetryAfter <= 0) {
-							t.Errorf("details: %+v", details)
-						}
-					})
-				}
-				both.Wait()
-				mustRelease(t, holder)
-				mustRelease(t, mustAcquire(t, eng, "k")) // nobody left in line
-			})
+			}
+			// In line behind another waiter it must be no different.
+			var both sync.WaitGroup
+			for range 2 {
+				both.Go(func() {
+					began := time.Now()
+					_, err := eng.Acquire(ctx, "k", tc.opts...)
+					wantOnly(t, err, tc.want...)
+					wantTook(t, began, tc.took)
+					var details *core.HeldError
+					if errors.As(err, &details) && (details.Holder != holder.Owner() || details.Key != "k" || details.Waited != tc.took || details.RetryAfter <= 0) {
+						t.Errorf("details: %+v", details)
+					}
+				})
+			}
+			both.Wait()
+			mustRelease(t, holder)
+			mustRelease(t, mustAcquire(t, eng, "k")) // nobody left in line
 		})
 	}
 }
 
-func TestTryAcquire(t *testing.T) {
-	eng := newEngine(t, memstore.New())
-	ctx := context.Background()
-	l, err := eng.TryAcquire(ctx, "k")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = eng.TryAcquire(ctx, "k")
-	wantOnly(t, err, core.ErrHeld)
-	mustRelease(t, l)
-	l, err = eng.TryAcquire(ctx, "k")
-	if err != nil {
-		t.Fatal(err)
-	}
-	mustRelease(t, l)
-	if _, err := eng.TryAcquire(ctx, "k", core.WithTTL(0)); !errors.Is(err, core.ErrInvalidOption) {
-		t.Errorf("bad option: %v", err)
-	}
-	ended, cancel := context.WithCancel(ctx)
-	cancel()
-	_, err = eng.TryAcquire(ended, "k")
-	wantOnly(t, err, context.Canceled)
-}
-
-// An answer that comes after the lease's time is no lease: by then the key may
-// be somebody else's. (The process was stopped between request and reply;
-// etcd#11456.)
+// An answer that comes after the lease's time is no lease: by then the key may be somebody else's. (The
+// process was stopped between request and reply; etcd#11456.) Nothing runs without a lock for that.
 func TestAnswerAfterTheLeaseIsOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		late := &lateStore{spy: newSpy(), by: 2 * time.Second}
@@ -172,7 +118,7 @@ func TestAnswerAfterTheLeaseIsOver(t *testing.T) {
 			start: func(l observe.Lease) { seen = l },
 			end:   func(_ observe.Lease, err error) { ends = append(ends, err) },
 		}.hooks()))
-		_, err := eng.Acquire(context.Background(), "k", core.WithTTL(time.Second))
+		err := eng.Do(bg, "k", func(context.Context) error { t.Error("it ran"); return nil }, core.WithTTL(time.Second), core.WithRunUnlocked())
 		wantOnly(t, err, core.ErrUnavailable)
 		synctest.Wait()
 		if len(ends) != 1 || !errors.Is(ends[0], core.ErrUnavailable) || seen.Context().Err() == nil {
@@ -226,88 +172,6 @@ func TestDeadlineCountsFromBeforeTheRequest(t *testing.T) {
 	})
 }
 
-func TestRetryAfterFollowsHolds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		eng := newEngine(t, memstore.New())
-		retryAfter := func() time.Duration {
-			_, err := eng.TryAcquire(context.Background(), "k")
-			var held *core.HeldError
-			if !errors.As(err, &held) {
-				t.Fatalf("error %v", err)
-			}
-			return held.RetryAfter
-		}
-		first := mustAcquire(t, eng, "k")
-		if got := retryAfter(); got != 100*time.Millisecond {
-			t.Errorf("nothing known yet: retry after %v, want a tenth of a second and not the rest of the TTL", got)
-		}
-		mustRelease(t, first)
-		for range 100 {
-			l := mustAcquire(t, eng, "k")
-			time.Sleep(80 * time.Millisecond)
-			mustRelease(t, l)
-		}
-		l := mustAcquire(t, eng, "k")
-		if got := retryAfter(); got < 60*time.Millisecond || got > 80*time.Millisecond {
-			t.Errorf("after holds of 80ms: retry after %v", got)
-		}
-		mustRelease(t, l)
-	})
-}
-
-// A key that somebody is refused has its own estimate, whatever the others do,
-// and keeps it though thousands come and go that nobody waits for.
-func TestRetryAfterIsTheKeysOwn(t *testing.T) {
-	for name, tc := range map[string]struct {
-		key, others time.Duration
-		before      int // so many others are held before the key is
-	}{
-		"long among short":  {5 * time.Second, time.Millisecond, 0},
-		"short among long":  {20 * time.Millisecond, time.Minute, 0},
-		"comes after many":  {5 * time.Second, time.Millisecond, 2000},
-		"comes after a few": {20 * time.Millisecond, time.Minute, 500},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				eng := newEngine(t, memstore.New(), core.WithTTL(time.Hour), core.WithMaxHold(core.Forever))
-				hold := func(key string, d time.Duration) {
-					l := mustAcquire(t, eng, key)
-					time.Sleep(d)
-					mustRelease(t, l)
-				}
-				refused := func(key string) time.Duration {
-					l := mustAcquire(t, eng, key)
-					defer mustRelease(t, l)
-					_, err := eng.TryAcquire(context.Background(), key)
-					var held *core.HeldError
-					if !errors.As(err, &held) {
-						t.Fatalf("error %v", err)
-					}
-					return held.RetryAfter
-				}
-				for i := range tc.before {
-					hold(fmt.Sprint("before:", i), tc.others)
-				}
-				if tc.before > 0 { // else its place is free to be filled
-					refused("k")
-				}
-				for range 100 {
-					hold("k", tc.key)
-				}
-				for i := range 1500 {
-					hold(fmt.Sprint("other:", i), tc.others)
-				}
-				if got := refused("k"); got > tc.key || got < tc.key*3/4 {
-					t.Errorf("retry after %v, want about %v", got, tc.key)
-				}
-				if got := refused("never seen before"); got > tc.others*5/4 || got < tc.others*3/4 {
-					t.Errorf("no estimate yet: retry after %v, want about %v", got, tc.others)
-				}
-			})
-		})
-	}
-}
-
 // Where the store can't say when to come back, the average of the holds can; and
 // who found the line full is told, too.
 func TestRetryAfterWithoutTheStoresHelp(t *testing.T) {
@@ -344,4 +208,22 @@ func TestStoreErrorsComeThrough(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 	wantOnly(t, err)
+}
+
+// nothingLeft fails if an engine still keeps books on something.
+func nothingLeft(t *testing.T, engines ...*core.Engine) {
+	t.Helper()
+	for _, eng := range engines {
+		if left := eng.Left(); left != "" {
+			t.Error(left)
+		}
+	}
+}
+
+// wantTook fails unless the time since began is just that, in a bubble.
+func wantTook(t *testing.T, began time.Time, want time.Duration) {
+	t.Helper()
+	if took := time.Since(began); took != want {
+		t.Errorf("took %v, want %v", took, want)
+	}
 }

@@ -3,7 +3,6 @@ package core_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -24,9 +23,7 @@ func holdMany(t *testing.T, eng *core.Engine, n int, d time.Duration, opts ...co
 	t.Helper()
 	for range n {
 		err := eng.Do(context.Background(), "k", func(context.Context) error { time.Sleep(d); return nil }, opts...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	}
 }
 
@@ -74,50 +71,18 @@ func TestAdaptiveTTLOfACrashedHolder(t *testing.T) {
 	})
 }
 
-// A handler that suddenly takes a hundred times as long as all before keeps its
-// lease.
-func TestAdaptiveTTLOfASlowHolder(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		spy := newSpy()
-		eng := newEngine(t, spy, core.WithAdaptiveTTL(adaptiveFloor, adaptiveCeiling))
-		holdMany(t, eng, 100, 20*time.Millisecond)
-		if n := spy.renewals(); n > 0 {
-			t.Errorf("%d renewals of usual leases", n)
-		}
-		holdMany(t, eng, 1, time.Minute) // fails if the lease is lost
-		if spy.renewals() == 0 {
-			t.Error("the minute was not renewed")
-		}
-		if got := ttlNow(t, eng); got != adaptiveFloor {
-			t.Errorf("one slow holder of a hundred makes the TTL %v", got)
-		}
-		holdMany(t, eng, 10, time.Second)
-		if got := ttlNow(t, eng); got < 3*time.Second || got > 4*time.Second {
-			t.Errorf("ten slow holders make the TTL %v", got)
-		}
-	})
-}
-
-// Each rule goes by its own holds, in a memory that is bounded, and a call
-// without one by all.
+// Each rule goes by its own holds, and a call without one by all.
 func TestAdaptiveTTLOfRules(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		eng := newEngine(t, memstore.New(), core.WithAdaptiveTTL(driver.MinTTL, adaptiveCeiling), core.WithMaxHold(core.Forever))
-		rule := func(i any) core.CallOption { return core.WithRule(fmt.Sprint("rule ", i)) }
-		quick, slow := rule("quick"), rule("slow")
-		holdMany(t, eng, 31, 100*time.Millisecond, quick)
-		if got := ttlNow(t, eng, rule("unknown")); got != adaptiveCeiling {
-			t.Errorf("a rule that nothing is known of: %v", got)
-		}
-		if got := ttlNow(t, eng, quick); got != adaptiveCeiling {
-			t.Errorf("31 holds are enough for %v", got)
-		}
+		quick, slow := core.WithRule("quick"), core.WithRule("slow")
 		holdMany(t, eng, 100, 100*time.Millisecond, quick)
 		holdMany(t, eng, 100, 4*time.Second, slow)
 		for name, tc := range map[string]struct {
 			opt      []core.CallOption
 			min, max time.Duration
 		}{
+			"unknown":              {[]core.CallOption{core.WithRule("unknown")}, adaptiveCeiling, adaptiveCeiling},
 			"quick":                {[]core.CallOption{quick}, 300 * time.Millisecond, 375 * time.Millisecond},
 			"slow":                 {[]core.CallOption{slow}, 12 * time.Second, 15 * time.Second},
 			"none":                 {nil, 12 * time.Second, 15 * time.Second},
@@ -131,23 +96,11 @@ func TestAdaptiveTTLOfRules(t *testing.T) {
 				t.Errorf("%s: TTL %v, want %v to %v", name, got, tc.min, tc.max)
 			}
 		}
-		for i := range 270 { // more than there is room for
-			holdMany(t, eng, 33, 10*time.Millisecond, rule(i))
-		}
-		if got := ttlNow(t, eng, rule(0)); got > 50*time.Millisecond {
-			t.Errorf("one of the first rules: %v", got)
-		}
-		for i := range 20 { // one that found no room goes by them all
-			holdMany(t, eng, 10, time.Minute, rule(i), core.WithTTL(time.Hour)) // which needs no renewals
-		}
-		if got := ttlNow(t, eng, rule(269)); got != adaptiveCeiling {
-			t.Errorf("one of the last rules: %v", got)
-		}
 	})
 }
 
 // Leases that are lost make the TTL longer, as they would have been held for
-// longer; and what is refused is told the rule's usual hold.
+// longer.
 func TestAdaptiveTTLGrowsWithLosses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		spy := newSpy()
@@ -159,26 +112,9 @@ func TestAdaptiveTTLGrowsWithLosses(t *testing.T) {
 			wantOnly(t, err, core.ErrLeaseLost)
 			time.Sleep(adaptiveCeiling)
 		}
-		var held *core.HeldError
-		other := mustAcquire(t, eng, "other", core.WithTTL(time.Hour))
-		_, err := eng.TryAcquire(context.Background(), "other")
-		if !errors.As(err, &held) || held.RetryAfter != time.Millisecond {
-			t.Errorf("%v: retry after %v: only a release says when to come back", err, held.RetryAfter)
-		}
-		mustRelease(t, other)
 		if got := ttlNow(t, eng); got < 2*adaptiveFloor {
 			t.Errorf("after losses the TTL is %v", got)
 		}
-		l := mustAcquire(t, eng, "never refused before", core.WithRule("r"))
-		time.Sleep(40 * time.Millisecond)
-		mustRelease(t, l)
-		holder := mustAcquire(t, eng, "another", core.WithTTL(time.Hour))
-		spy.onRenew = nil
-		_, err = eng.TryAcquire(context.Background(), "another", core.WithRule("r"))
-		if !errors.As(err, &held) || held.RetryAfter != 40*time.Millisecond {
-			t.Errorf("%v: retry after %v, want what the rule's leases take", err, held.RetryAfter)
-		}
-		mustRelease(t, holder)
 	})
 }
 
@@ -189,11 +125,10 @@ func TestAdaptiveTTLOutOfRange(t *testing.T) {
 		"upside down": core.WithAdaptiveTTL(2*time.Second, time.Second),
 		"zero":        core.WithAdaptiveTTL(0, 0),
 	} {
-		t.Run(name, func(t *testing.T) {
-			_, err := core.New(memstore.New(), o)
-			wantOnly(t, err, core.ErrInvalidOption)
-			_, err = core.NewPolicy(o)
-			wantOnly(t, err, core.ErrInvalidOption)
-		})
+		_, err := core.New(memstore.New(), o)
+		_, again := core.NewPolicy(o)
+		if !errors.Is(err, core.ErrInvalidOption) || !errors.Is(again, core.ErrInvalidOption) {
+			t.Errorf("%s: %v, %v", name, err, again)
+		}
 	}
 }

@@ -16,57 +16,6 @@ import (
 	"github.com/keyturn/keyturn/store/memstore"
 )
 
-// Money moves between random pairs of accounts, in two processes; nothing waits
-// for itself.
-func TestTransfersBetweenRandomPairs(t *testing.T) {
-	mem := memstore.New()
-	engines := []*core.Engine{newEngine(t, mem, core.WithMaxWait(core.Forever)), newEngine(t, mem.Peer(), core.WithMaxWait(core.Forever))}
-	const accounts, transfers = 10, 100
-	account := func(i int) string { return fmt.Sprint("account:", i) }
-	var balance [accounts]int // the race detector looks too
-	var every []core.Claim
-	for i := range accounts {
-		every = append(every, core.Shared(account(i)))
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	var all sync.WaitGroup
-	for i := range transfers {
-		all.Go(func() {
-			for range 10 {
-				pair := rand.Perm(accounts)[:2]
-				err := engines[i%2].DoAll(ctx, exclusive(account(pair[0]), account(pair[1])), func(context.Context) error {
-					balance[pair[0]]--
-					balance[pair[1]]++
-					return nil
-				})
-				if err != nil {
-					t.Error(err)
-					return
-				}
-			}
-		})
-	}
-	for i := range 10 { // who looks at all of them sees no money on its way
-		all.Go(func() {
-			err := engines[i%2].DoAll(ctx, every, func(context.Context) error {
-				sum := 0
-				for _, b := range balance {
-					sum += b
-				}
-				if sum != 0 {
-					t.Errorf("%d too much", sum)
-				}
-				return nil
-			})
-			if err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	all.Wait()
-}
-
 // Whatever is asked for in whatever order by two processes, by callers who give
 // up at any time: nobody holds what another excludes, and nothing is left.
 func TestModesInAnyOrder(t *testing.T) {
@@ -85,70 +34,64 @@ func TestModesInAnyOrder(t *testing.T) {
 		{exclusive("p"), map[string]int{"p": 100}},
 	}
 	for round := range 5 {
-		t.Run(fmt.Sprint(round), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				mem := memstore.New()
-				near, far := newSpy(), newSpy()
-				near.Store, far.Store = mem, mem.Peer()
-				near.onAcquire, far.onAcquire = taking(time.Millisecond), taking(2*time.Millisecond)
-				engines := []*core.Engine{
-					newEngine(t, near, core.WithHooks(nothingUnlocked{t: t}.hooks())), newEngine(t, far, core.WithHooks(nothingUnlocked{t: t}.hooks())),
-				}
-				var mu sync.Mutex
-				inside := map[string]int{}
-				change := func(r request, by int) {
-					mu.Lock()
-					defer mu.Unlock()
-					for key, w := range r.weight {
-						if inside[key] += by * w; inside[key] > 100 {
-							t.Errorf("%d hundredths of %s are held with %v", inside[key], key, r.claims)
-						}
+		bubble(t, fmt.Sprint(round), func(t *testing.T) {
+			mem := memstore.New()
+			near, far := newSpy(), newSpy()
+			near.Store, far.Store = mem, mem.Peer()
+			near.onAcquire, far.onAcquire = taking(time.Millisecond), taking(2*time.Millisecond)
+			engines := []*core.Engine{
+				newEngine(t, near, core.WithHooks(nothingUnlocked{t: t}.hooks())), newEngine(t, far, core.WithHooks(nothingUnlocked{t: t}.hooks())),
+			}
+			var mu sync.Mutex
+			inside := map[string]int{}
+			change := func(r request, by int) {
+				mu.Lock()
+				defer mu.Unlock()
+				for key, w := range r.weight {
+					if inside[key] += by * w; inside[key] > 100 {
+						t.Errorf("%d hundredths of %s are held with %v", inside[key], key, r.claims)
 					}
 				}
-				var granted, refused atomic.Int64
-				var all sync.WaitGroup
-				for i := range 80 {
-					all.Go(func() {
-						for range 20 {
-							time.Sleep(rand.N(20 * time.Millisecond))
-							ctx, giveUp := context.WithCancel(context.Background())
-							if rand.N(4) == 0 {
-								time.AfterFunc(rand.N(100*time.Millisecond), giveUp)
-							}
-							r := requests[rand.N(len(requests))]
-							err := engines[i%2].DoAll(ctx, r.claims, func(context.Context) error {
-								change(r, 1)
-								time.Sleep(rand.N(10 * time.Millisecond))
-								change(r, -1)
-								return nil
-							}, core.WithMaxWait(1+rand.N(2*time.Second)), core.WithRunUnlocked())
-							giveUp()
-							switch {
-							case err == nil:
-								granted.Add(1)
-							case errors.Is(err, core.ErrWaitTimeout), errors.Is(err, context.Canceled),
-								errors.Is(err, core.ErrUnavailable): // there was no time for an answer
-								refused.Add(1)
-							default:
-								t.Error(err)
-							}
+			}
+			var granted, refused atomic.Int64
+			var all sync.WaitGroup
+			for i := range 80 {
+				all.Go(func() {
+					for range 20 {
+						time.Sleep(rand.N(20 * time.Millisecond))
+						ctx, giveUp := context.WithCancel(context.Background())
+						if rand.N(4) == 0 {
+							time.AfterFunc(rand.N(100*time.Millisecond), giveUp)
 						}
-					})
-				}
-				all.Wait()
-				if granted.Load() < 100 || refused.Load() < 100 {
-					t.Errorf("%d granted, %d refused: that shows little", granted.Load(), refused.Load())
-				}
-				synctest.Wait()
-				for _, key := range []string{"g", "g/a", "g/b", "p"} {
-					isFree(t, engines[0], key)
-				}
-				for _, eng := range engines {
-					if left := eng.Left(); left != "" {
-						t.Error(left)
+						r := requests[rand.N(len(requests))]
+						err := engines[i%2].DoAll(ctx, r.claims, func(context.Context) error {
+							change(r, 1)
+							time.Sleep(rand.N(10 * time.Millisecond))
+							change(r, -1)
+							return nil
+						}, core.WithMaxWait(1+rand.N(2*time.Second)), core.WithRunUnlocked())
+						giveUp()
+						switch {
+						case err == nil:
+							granted.Add(1)
+						case errors.Is(err, core.ErrWaitTimeout), errors.Is(err, context.Canceled),
+							errors.Is(err, core.ErrUnavailable): // there was no time for an answer
+							refused.Add(1)
+						default:
+							t.Error(err)
+						}
 					}
-				}
-			})
+				})
+			}
+			all.Wait()
+			if granted.Load() < 100 || refused.Load() < 100 {
+				t.Errorf("%d granted, %d refused: that shows little", granted.Load(), refused.Load())
+			}
+			synctest.Wait()
+			for _, key := range []string{"g", "g/a", "g/b", "p"} {
+				isFree(t, engines[0], key)
+			}
+			nothingLeft(t, engines...)
 		})
 	}
 }

@@ -56,9 +56,7 @@ func TestDoAllocatesLittle(t *testing.T) {
 	} {
 		eng := newEngine(t, memstore.New())
 		n := testing.AllocsPerRun(1000, func() {
-			if err := eng.Do(ctx, "k", func(context.Context) error { return nil }, tc.opts...); err != nil {
-				t.Fatal(err)
-			}
+			must(t, eng.Do(ctx, "k", noWork, tc.opts...))
 		})
 		if n > tc.most {
 			t.Errorf("%s: %v allocations", name, n)

@@ -17,9 +17,7 @@ const mostNames = 117
 
 func TestNoMoreNamesThanAUserCanRead(t *testing.T) {
 	paths, err := filepath.Glob("*.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	set := token.NewFileSet()
 	var files []*ast.File
 	for _, path := range paths {
@@ -27,15 +25,11 @@ func TestNoMoreNamesThanAUserCanRead(t *testing.T) {
 			continue
 		}
 		file, err := parser.ParseFile(set, path, nil, parser.ParseComments)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		files = append(files, file)
 	}
 	pkg, err := doc.NewFromFiles(set, files, "github.com/keyturn/keyturn/core")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	names := len(pkg.Funcs)
 	values := func(all []*doc.Value) {
 		for _, v := range all {

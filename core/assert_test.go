@@ -28,9 +28,7 @@ func TestAssertHeld(t *testing.T) {
 			return nil
 		})
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	// A goroutine that outlives its handler.
 	wantOnly(t, core.AssertHeld(context.WithoutCancel(kept), core.Exclusive("a")), core.ErrReleased)
 
@@ -41,12 +39,8 @@ func TestAssertHeld(t *testing.T) {
 
 	// Held again further in: the outer loss does not matter.
 	again, err := eng.Acquire(context.WithoutCancel(l.Context()), "a")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := core.AssertHeld(again.Context(), core.Exclusive("a")); err != nil {
-		t.Error(err)
-	}
+	must(t, err)
+	noError(t, core.AssertHeld(again.Context(), core.Exclusive("a")))
 	mustRelease(t, again)
 }
 
@@ -82,9 +76,7 @@ func TestAssertHeldCoversTheMode(t *testing.T) {
 				wantOnly(t, core.AssertHeld(ctx, core.Exclusive("another")), core.ErrNotHeld)
 				return nil
 			})
-			if err != nil {
-				t.Error(err)
-			}
+			noError(t, err)
 		})
 	}
 }
@@ -95,20 +87,14 @@ func TestAssertHeldFollowsTheLease(t *testing.T) {
 	exclusive := core.Exclusive("k")
 	l := mustAcquire(t, eng, "k")
 	inner, err := eng.Acquire(l.Context(), "k", core.WithShared())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if err := core.AssertHeld(inner.Context(), exclusive); err != nil {
 		t.Errorf("nested in an exclusive lease: %v", err)
 	}
-	if err := l.Downgrade(context.Background()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, l.Downgrade(context.Background()))
 	for _, ctx := range []context.Context{l.Context(), inner.Context()} {
 		wantOnly(t, core.AssertHeld(ctx, exclusive), core.ErrNotHeld)
-		if err := core.AssertHeld(ctx, core.Shared("k")); err != nil {
-			t.Error(err)
-		}
+		noError(t, core.AssertHeld(ctx, core.Shared("k")))
 	}
 	mustRelease(t, inner)
 	mustRelease(t, l)

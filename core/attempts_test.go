@@ -5,13 +5,11 @@ import (
 	"errors"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/core/observe"
-	"github.com/keyturn/keyturn/store/memstore"
 )
 
 // counting keeps what the last acquisition to end took, and which store each
@@ -23,64 +21,42 @@ type counting struct {
 }
 
 func (c *counting) hooks() observe.Hooks {
-	return observe.Hooks{AcquireEnd: c.AcquireEnd, Blocked: c.Blocked, StoreCalled: c.StoreCalled, OnceStart: c.OnceStart, OnceEnd: c.OnceEnd, Forced: c.Forced, Unlocked: c.Unlocked}
-}
-
-func (c *counting) AcquireEnd(_ context.Context, a observe.Acquisition, lease observe.Lease, _ error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.attempts = a.Attempts
-	c.stores[a.Store] = true
-	if lease != nil {
-		c.stores[lease.Store()] = true
+	note := func(store string) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.stores[store] = true
 	}
-}
-
-func (c *counting) Blocked(_ context.Context, a observe.Acquisition, _ core.HeldError, _ int) {
-	c.note(a.Store)
-}
-
-func (c *counting) StoreCalled(store, _ string, _ time.Duration, _ error) { c.note(store) }
-
-func (c *counting) OnceStart(ctx context.Context, x observe.Execution) context.Context {
-	c.note(x.Store)
-	return ctx
-}
-
-func (c *counting) OnceEnd(_ context.Context, x observe.Execution, _ observe.Outcome, _ error) {
-	c.note(x.Store)
-}
-
-func (c *counting) Forced(_ context.Context, r observe.Removal) { c.note(r.Store) }
-
-func (c *counting) Unlocked(_ context.Context, a observe.Acquisition, _ error) { c.note(a.Store) }
-
-func (c *counting) note(store string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.stores[store] = true
+	return observe.Hooks{
+		AcquireEnd: func(_ context.Context, a observe.Acquisition, lease observe.Lease, _ error) {
+			c.attempts = a.Attempts
+			note(a.Store)
+			if lease != nil {
+				note(lease.Store())
+			}
+		},
+		Blocked:     func(_ context.Context, a observe.Acquisition, _ core.HeldError, _ int) { note(a.Store) },
+		StoreCalled: func(store, _ string, _ time.Duration, _ error) { note(store) },
+		OnceStart:   func(ctx context.Context, x observe.Execution) context.Context { note(x.Store); return ctx },
+		OnceEnd:     func(_ context.Context, x observe.Execution, _ observe.Outcome, _ error) { note(x.Store) },
+		Forced:      func(_ context.Context, r observe.Removal) { note(r.Store) },
+		Unlocked:    func(_ context.Context, a observe.Acquisition, _ error) { note(a.Store) },
+	}
 }
 
 // How often the store was asked goes by its answers, and 0 says that there was no
 // need to, or no way.
 func TestAttempts(t *testing.T) {
 	ctx := context.Background()
-	nothing := func(context.Context) error { return nil }
 	for name, tc := range map[string]struct {
 		do   func(t *testing.T, eng, other *core.Engine, s *spy) error
 		want int
 		err  error
 	}{
-		"free": {do: func(_ *testing.T, eng, _ *core.Engine, _ *spy) error { return eng.Do(ctx, "k", nothing) }, want: 1},
-		"refused": {do: func(t *testing.T, eng, other *core.Engine, _ *spy) error {
-			defer mustRelease(t, mustAcquire(t, other, "k"))
-			_, err := eng.TryAcquire(ctx, "k")
-			return err
-		}, want: 1, err: core.ErrHeld},
+		"free": {do: func(_ *testing.T, eng, _ *core.Engine, _ *spy) error { return eng.Do(ctx, "k", noWork) }, want: 1},
 		"told to wait, and granted": {do: func(t *testing.T, eng, other *core.Engine, _ *spy) error {
 			l := mustAcquire(t, other, "k")
 			time.AfterFunc(time.Second, func() { mustRelease(t, l) })
-			return eng.Do(ctx, "k", nothing)
+			return eng.Do(ctx, "k", noWork)
 		}, want: 2},
 		"told to wait three times, and no more": {do: func(t *testing.T, eng, other *core.Engine, s *spy) error {
 			defer mustRelease(t, mustAcquire(t, other, "k"))
@@ -89,15 +65,11 @@ func TestAttempts(t *testing.T) {
 				req.OnHeld(core.HeldError{Key: "k"})
 				return nil
 			}
-			return eng.Do(ctx, "k", nothing, core.WithMaxWait(time.Second))
+			return eng.Do(ctx, "k", noWork, core.WithMaxWait(time.Second))
 		}, want: 3, err: core.ErrWaitTimeout},
-		"out": {do: func(_ *testing.T, eng, _ *core.Engine, s *spy) error {
-			s.onAcquire = func(context.Context, driver.Request) error { return errDown }
-			return eng.Do(ctx, "k", nothing)
-		}, want: 1, err: core.ErrUnavailable},
 		"a wait that ends in line": {do: func(t *testing.T, eng, _ *core.Engine, _ *spy) error {
 			defer mustRelease(t, mustAcquire(t, eng, "k"))
-			err := eng.Do(ctx, "k", nothing, core.WithMaxWait(time.Millisecond))
+			err := eng.Do(ctx, "k", noWork, core.WithMaxWait(time.Millisecond))
 			if held := (*core.HeldError)(nil); !errors.As(err, &held) || !held.Local {
 				t.Errorf("%#v is not said to be of the line", err)
 			}
@@ -106,10 +78,10 @@ func TestAttempts(t *testing.T) {
 		"nested": {do: func(t *testing.T, eng, _ *core.Engine, _ *spy) error {
 			l := mustAcquire(t, eng, "k")
 			defer mustRelease(t, l)
-			return eng.Do(l.Context(), "k", nothing)
+			return eng.Do(l.Context(), "k", noWork)
 		}},
 		"once, and what is forgotten and taken by force": {do: func(t *testing.T, eng, other *core.Engine, _ *spy) error {
-			_, err := eng.Once(ctx, "k", func(context.Context) ([]byte, error) { return nil, nil })
+			_, err := eng.Once(ctx, "k", nothing)
 			if was, err := eng.Forget(ctx, "k", "a test"); err != nil || !was {
 				t.Errorf("forgotten %v, error %v", was, err)
 			}
@@ -122,43 +94,27 @@ func TestAttempts(t *testing.T) {
 		}, want: 1},
 		"out, and run unlocked": {do: func(_ *testing.T, eng, _ *core.Engine, s *spy) error {
 			s.onAcquire = func(context.Context, driver.Request) error { return errDown }
-			return eng.Do(ctx, "k", nothing, core.WithRunUnlocked())
+			return eng.Do(ctx, "k", noWork, core.WithRunUnlocked())
 		}, want: 1},
 		"handed off": {do: func(t *testing.T, eng, _ *core.Engine, _ *spy) error {
 			l := mustAcquire(t, eng, "k")
 			time.AfterFunc(time.Millisecond, func() { mustRelease(t, l) })
-			return eng.Do(ctx, "k", nothing)
+			return eng.Do(ctx, "k", noWork)
 		}},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				seen := &counting{attempts: -1, stores: make(map[string]bool)}
-				s := newSpy()
-				eng := newEngine(t, s, core.WithHooks(seen.hooks()))
-				if err := tc.do(t, eng, newEngine(t, s.Peer()), s); !errors.Is(err, tc.err) {
-					t.Errorf("error %v, want %v", err, tc.err)
-				}
-				if seen.attempts != tc.want {
-					t.Errorf("%d attempts, want %d", seen.attempts, tc.want)
-				}
-				if len(seen.stores) != 1 || !seen.stores["memory"] {
-					t.Errorf("told of the stores %v", seen.stores)
-				}
-			})
+		bubble(t, name, func(t *testing.T) {
+			seen := &counting{attempts: -1, stores: make(map[string]bool)}
+			s := newSpy()
+			eng := newEngine(t, s, core.WithHooks(seen.hooks()))
+			if err := tc.do(t, eng, newEngine(t, s.Peer()), s); !errors.Is(err, tc.err) {
+				t.Errorf("error %v, want %v", err, tc.err)
+			}
+			if seen.attempts != tc.want {
+				t.Errorf("%d attempts, want %d", seen.attempts, tc.want)
+			}
+			if len(seen.stores) != 1 || !seen.stores["memory"] {
+				t.Errorf("told of the stores %v", seen.stores)
+			}
 		})
 	}
-}
-
-// nameless is a store that says nothing of itself.
-type nameless struct{ driver.Store }
-
-func (nameless) Describe() driver.Description { return driver.Description{} }
-
-func TestStoreWithoutAName(t *testing.T) {
-	eng := newEngine(t, nameless{memstore.New()})
-	l := mustAcquire(t, eng, "k")
-	if core.Observed(l).Store() != "" {
-		t.Errorf("it is called %q", core.Observed(l).Store())
-	}
-	mustRelease(t, l)
 }

@@ -18,9 +18,7 @@ func TestBorrowedEndsWithItsHolder(t *testing.T) {
 		const ttl = 9 * time.Second
 		two := callerHolds(t, exclusive("k"), core.WithTTL(ttl))
 		l, err := two.callee.Acquire(two.ctx, "k")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		time.Sleep(time.Minute)
 		if l.Err() != nil || two.outer.Err() != nil {
 			t.Fatal(l.Err(), two.outer.Err())
@@ -34,9 +32,7 @@ func TestBorrowedEndsWithItsHolder(t *testing.T) {
 				t.Errorf("%v", err)
 			}
 		}
-		if thief.Err() != nil {
-			t.Error(thief.Err())
-		}
+		noError(t, thief.Err())
 		mustRelease(t, thief)
 	})
 }
@@ -56,9 +52,7 @@ func TestBorrowedKeepsTheKeyForAPausedCaller(t *testing.T) {
 			wantOnly(t, err, core.ErrHeld)
 			return ctx.Err()
 		})
-		if err != nil {
-			t.Error(err)
-		}
+		noError(t, err)
 		wantOnly(t, outer.Release(context.Background()), core.ErrLeaseLost)
 		time.Sleep(time.Second) // nobody renews it now
 		isFree(t, third, "k")
@@ -70,18 +64,14 @@ func TestBorrowedIsNotReleasedHere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		two := callerHolds(t, exclusive("k"))
 		l, err := two.callee.Acquire(two.ctx, "k", core.WithMaxHold(time.Second))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		time.Sleep(2 * time.Second)
 		err = l.Release(context.Background())
 		if lost := (*core.LeaseLostError)(nil); !errors.As(err, &lost) || lost.Reason != driver.LossMaxHold {
 			t.Error(err)
 		}
 		callee, err := core.New(two.spy.Peer())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if l, err = callee.Acquire(two.ctx, "k"); err != nil {
 			t.Fatal(err)
 		}
@@ -137,16 +127,12 @@ func TestSetBorrowedInPart(t *testing.T) {
 		defer cancel()
 		ctx := carry.Accept(context.Background(), carry.Leases(both))
 		set, err := two.callee.AcquireAll(ctx, exclusive("a", "b", "c"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if c := set.Claims(); len(c) != 1 || c[0].Key != "c" || core.Observed(set).Depth() != 1 || two.spy.renewals() != 1 {
 			t.Errorf("%v, depth %d, asked %d times", c, core.Observed(set).Depth(), two.spy.renewals())
 		}
 		for _, key := range []string{"a", "b", "c"} {
-			if err := core.AssertHeld(set.Context(), core.Exclusive(key)); err != nil {
-				t.Error(err)
-			}
+			noError(t, core.AssertHeld(set.Context(), core.Exclusive(key)))
 		}
 		mustRelease(t, set)
 		if two.callee.Left() != "" || len(two.spy.released) != 1 {
@@ -163,9 +149,7 @@ func TestSetBorrowedInPart(t *testing.T) {
 		time.AfterFunc(time.Second, func() { mustRelease(t, other) })
 		_, err = two.callee.AcquireAll(ctx, exclusive("a", "c"), core.WithMaxWait(time.Hour))
 		wantOnly(t, err, core.ErrLeaseLost)
-		if left := two.callee.Left(); left != "" {
-			t.Errorf("left: %s", left)
-		}
+		nothingLeft(t, two.callee)
 		mustRelease(t, stranger)
 		mustRelease(t, two.outer)
 	})
@@ -184,7 +168,5 @@ func TestBorrowedAndAPanic(t *testing.T) {
 		}()
 		_, _ = two.callee.AcquireAll(two.ctx, exclusive("a", "b"))
 	}()
-	if left := two.callee.Left(); left != "" {
-		t.Errorf("left: %s", left)
-	}
+	nothingLeft(t, two.callee)
 }

@@ -45,9 +45,7 @@ func TestBorrowedLease(t *testing.T) {
 	two := callerHolds(t, exclusive("user:1"))
 	defer mustRelease(t, two.outer)
 	l, err := two.callee.TryAcquire(two.ctx, "user:1", core.WithRule("callee"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if l.Token() != two.outer.Token() || l.Owner() != two.outer.Owner() || l.TTL() != two.outer.TTL() || core.Observed(l).Depth() != 2 || l.Key() != "user:1" {
 		t.Errorf("%+v", l)
 	}
@@ -55,9 +53,7 @@ func TestBorrowedLease(t *testing.T) {
 	if err != nil || core.Observed(inner).Depth() != 3 || two.spy.renewals() != 1 {
 		t.Errorf("depth %d, verified %d times, %v", core.Observed(inner).Depth(), two.spy.renewals(), err)
 	}
-	if err := core.AssertHeld(inner.Context(), core.Exclusive("user:1")); err != nil {
-		t.Error(err)
-	}
+	noError(t, core.AssertHeld(inner.Context(), core.Exclusive("user:1")))
 	mustRelease(t, inner)
 	mustRelease(t, l)
 	mustRelease(t, l)
@@ -79,133 +75,95 @@ func TestForgedStaleAndReplayed(t *testing.T) {
 		return strings.Join(fields, ";")
 	}
 	claimOn := func(mode, key string) string { return mode + carried.HashKey(key) }
+	type forger = func(t *testing.T, two *twoProcesses, carried string) string
+	with := func(i int, other string) forger {
+		return func(_ *testing.T, _ *twoProcesses, s string) string { return field(s, i, other) }
+	}
+	token := func(off int) forger {
+		return func(_ *testing.T, two *twoProcesses, s string) string {
+			return field(s, 1, fmt.Sprint(int(two.outer.Token())+off))
+		}
+	}
 	for name, tt := range map[string]struct {
 		held core.Claim // exclusive, if not said
-		text func(t *testing.T, two *twoProcesses, carried string) string
+		text forger
 	}{
-		"random owner": {
-			text: func(_ *testing.T, _ *twoProcesses, s string) string { return field(s, 0, stranger) },
-		},
-		"released": {
-			text: func(t *testing.T, two *twoProcesses, s string) string {
-				mustRelease(t, two.outer)
-				two.outer = mustAcquire(t, two.caller, "k")
-				return s
-			},
-		},
-		"expired, and somebody else's": {
-			text: func(t *testing.T, two *twoProcesses, s string) string {
-				mustRelease(t, two.outer)
-				owner := stranger
-				g, err := two.spy.Store.Acquire(context.Background(), driver.Request{Owner: owner, Claims: exclusive("k"), TTL: time.Second})
-				if err != nil {
-					t.Fatal(err)
-				}
-				time.Sleep(2 * time.Second)
-				two.outer = mustAcquire(t, two.caller, "k")
-				return field(field(s, 0, owner), 1, fmt.Sprint(g.Token))
-			},
-		},
-		"wrong token": {
-			text: func(t *testing.T, two *twoProcesses, s string) string {
-				return field(s, 1, fmt.Sprint(two.outer.Token()+1))
-			},
-		},
-		"older token": {
-			text: func(t *testing.T, two *twoProcesses, s string) string {
-				return field(s, 1, fmt.Sprint(two.outer.Token()-1))
-			},
-		},
-		"handed on more often than it can be": {
-			text: func(_ *testing.T, _ *twoProcesses, s string) string { return field(s, 2, "1001") },
-		},
-		"no token": {
-			text: func(_ *testing.T, _ *twoProcesses, s string) string { return field(s, 1, "0") },
-		},
-		"other key": {
-			text: func(t *testing.T, two *twoProcesses, s string) string {
-				other := mustAcquire(t, two.caller, "other")
-				t.Cleanup(func() { mustRelease(t, other) })
-				return field(carry.Leases(other.Context()), 4, claimOn("e", "k"))
-			},
-		},
-		"key that it does not have": {
-			text: func(_ *testing.T, _ *twoProcesses, s string) string { return field(s, 4, claimOn("e", "other")) },
-		},
-		"upgraded": {
-			held: core.Shared("k"),
-			text: func(_ *testing.T, _ *twoProcesses, s string) string { return field(s, 4, claimOn("e", "k")) },
-		},
-		"downgraded": {
-			text: func(_ *testing.T, _ *twoProcesses, s string) string { return field(s, 4, claimOn("s", "k")) },
-		},
-		"shared, forged, exclusive wanted": { // no DeadlockError: it would wait for another
-			text: func(_ *testing.T, _ *twoProcesses, s string) string {
-				return field(field(s, 0, stranger), 3, claimOn("s", "k"))
-			},
-		},
+		"random owner":                        {text: with(0, stranger)},
+		"no token":                            {text: with(1, "0")},
+		"wrong token":                         {text: token(1)},
+		"older token":                         {text: token(-1)},
+		"handed on more often than it can be": {text: with(2, "1001")},
+		"key that it does not have":           {text: with(4, claimOn("e", "other"))},
+		"upgraded":                            {held: core.Shared("k"), text: with(4, claimOn("e", "k"))},
+		"downgraded":                          {text: with(4, claimOn("s", "k"))},
+		"released": {text: func(t *testing.T, two *twoProcesses, s string) string {
+			mustRelease(t, two.outer)
+			two.outer = mustAcquire(t, two.caller, "k")
+			return s
+		}},
+		"expired, and somebody else's": {text: func(t *testing.T, two *twoProcesses, s string) string {
+			mustRelease(t, two.outer)
+			g, err := two.spy.Store.Acquire(bg, driver.Request{Owner: stranger, Claims: exclusive("k"), TTL: time.Second})
+			must(t, err)
+			time.Sleep(2 * time.Second)
+			two.outer = mustAcquire(t, two.caller, "k")
+			return field(field(s, 0, stranger), 1, fmt.Sprint(g.Token))
+		}},
+		"other key": {text: func(t *testing.T, two *twoProcesses, s string) string {
+			other := mustAcquire(t, two.caller, "other")
+			t.Cleanup(func() { mustRelease(t, other) })
+			return field(carry.Leases(other.Context()), 4, claimOn("e", "k"))
+		}},
+		"shared, forged, exclusive wanted": {text: func(_ *testing.T, _ *twoProcesses, s string) string {
+			return field(field(s, 0, stranger), 4, claimOn("s", "k")) // no DeadlockError: it would wait for another
+		}},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				if tt.held.Key == "" {
-					tt.held = core.Exclusive("k")
-				}
-				two := callerHolds(t, []core.Claim{tt.held})
-				ctx := carry.Accept(context.Background(), tt.text(t, two, carry.Leases(two.outer.Context())))
-				_, err := two.callee.TryAcquire(ctx, "k")
-				wantOnly(t, err, core.ErrHeld)
-				_, err = two.callee.Once(ctx, "k", neverRuns, core.WithFailFast())
-				wantOnly(t, err, core.ErrHeld)
-				if two.outer.Err() != nil {
-					t.Errorf("the true holder: %v", two.outer.Err())
-				}
-				mustRelease(t, two.outer)
-				l, err := two.callee.Acquire(ctx, "k") // and in line as anybody
-				if err != nil || core.Observed(l).Depth() != 1 {
-					t.Fatalf("depth %d, %v", core.Observed(l).Depth(), err)
-				}
-				mustRelease(t, l)
-			})
+		bubble(t, name, func(t *testing.T) {
+			if tt.held.Key == "" {
+				tt.held = core.Exclusive("k")
+			}
+			two := callerHolds(t, []core.Claim{tt.held})
+			ctx := carry.Accept(context.Background(), tt.text(t, two, carry.Leases(two.outer.Context())))
+			_, err := two.callee.TryAcquire(ctx, "k")
+			wantOnly(t, err, core.ErrHeld)
+			_, err = two.callee.Once(ctx, "k", neverRuns, core.WithFailFast())
+			wantOnly(t, err, core.ErrHeld)
+			if two.outer.Err() != nil {
+				t.Errorf("the true holder: %v", two.outer.Err())
+			}
+			mustRelease(t, two.outer)
+			l, err := two.callee.Acquire(ctx, "k") // and in line as anybody
+			if err != nil || core.Observed(l).Depth() != 1 {
+				t.Fatalf("depth %d, %v", core.Observed(l).Depth(), err)
+			}
+			mustRelease(t, l)
 		})
 	}
 }
 
+// What a borrowed lease covers goes by its mode, as of any (TestWhatALeaseCovers).
 func TestCarriedModes(t *testing.T) {
-	for _, tt := range []struct {
-		held, wanted core.Claim
-		covered      bool
-	}{
-		{core.Exclusive("k"), core.Shared("k"), true},
-		{core.Exclusive("k"), core.Permit("k", 3), true},
-		{core.Shared("k"), core.Shared("k"), true},
-		{core.Shared("k"), core.Exclusive("k"), false},
-		{core.Shared("k"), core.Permit("k", 3), false},
-		{core.Permit("k", 3), core.Permit("k", 2), true},
-		{core.Permit("k", 3), core.Exclusive("k"), false},
-		{core.Permit("k", 3), core.Shared("k"), false},
+	for held, wanted := range map[core.Claim]core.Claim{
+		core.Exclusive("k"): core.Shared("k"), core.Permit("k", 3): core.Permit("k", 2), core.Shared("k"): core.Exclusive("k"),
 	} {
-		t.Run(tt.held.Mode.String()+"/"+tt.wanted.Mode.String(), func(t *testing.T) {
-			two := callerHolds(t, []core.Claim{tt.held})
-			defer mustRelease(t, two.outer)
-			l, err := two.callee.AcquireAll(two.ctx, []core.Claim{tt.wanted})
-			if !tt.covered {
-				var circle *driver.DeadlockError
-				if !errors.As(err, &circle) || circle.Key != "k" || circle.Held.Mode != tt.held.Mode || circle.Wanted != tt.wanted || circle.Once {
-					t.Errorf("%+v", err)
-				}
-			} else if err != nil || core.Observed(l).Depth() != 2 || l.Claims()[0] != tt.wanted {
-				t.Errorf("%v, %v", l, err)
-			} else {
-				mustRelease(t, l)
+		two := callerHolds(t, []core.Claim{held})
+		l, err := two.callee.AcquireAll(two.ctx, []core.Claim{wanted})
+		var circle *driver.DeadlockError
+		if wanted.Mode == driver.ModeExclusive {
+			if !errors.As(err, &circle) || *circle != (driver.DeadlockError{Key: "k", Held: held, Wanted: wanted}) {
+				t.Errorf("%+v", err)
 			}
-			_, err = two.callee.Once(two.ctx, "k", neverRuns)
-			if circle := (*driver.DeadlockError)(nil); !errors.As(err, &circle) || !circle.Once {
-				t.Errorf("Once: %v", err)
-			}
-			if left := two.callee.Left(); left != "" {
-				t.Errorf("left: %s", left)
-			}
-		})
+		} else if err != nil || core.Observed(l).Depth() != 2 || l.Claims()[0] != wanted {
+			t.Errorf("%v, %v", l, err)
+		} else {
+			mustRelease(t, l)
+		}
+		_, err = two.callee.Once(two.ctx, "k", neverRuns)
+		if !errors.As(err, &circle) || !circle.Once {
+			t.Errorf("Once: %v", err)
+		}
+		nothingLeft(t, two.callee)
+		mustRelease(t, two.outer)
 	}
 }
 
@@ -240,9 +198,7 @@ func TestCarriedOnwards(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Error(err)
-	}
+	noError(t, err)
 }
 
 // Two processes that renew one lease with different TTLs would each count on a
@@ -252,9 +208,7 @@ func TestCarriedLeaseKeepsItsTTL(t *testing.T) {
 		ctx := context.Background()
 		two := callerHolds(t, exclusive("k"), core.WithTTL(9*time.Second))
 		borrowed, err := two.callee.Acquire(two.ctx, "k")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for name, l := range map[string]*core.Lease{"the caller's": two.outer, "the callee's": borrowed} {
 			for _, ttl := range []time.Duration{time.Second, time.Hour} {
 				wantOnly(t, l.Extend(ctx, ttl), core.ErrInvalidOption)
@@ -265,22 +219,6 @@ func TestCarriedLeaseKeepsItsTTL(t *testing.T) {
 		}
 		mustRelease(t, borrowed)
 		mustRelease(t, two.outer)
-
-		// Carried while it was being extended.
-		for _, ttl := range []time.Duration{time.Second, time.Hour} {
-			store := &yes{}
-			eng := newEngine(t, store)
-			l := mustAcquire(t, eng, "k", core.WithTTL(9*time.Second))
-			store.renew = func(driver.Grant) error { _ = carry.Leases(l.Context()); return nil }
-			if err := l.Extend(ctx, ttl); err != nil {
-				t.Fatal(err)
-			}
-			store.renew = nil
-			if left := time.Until(l.Deadline()); l.TTL() != 9*time.Second || left > min(ttl, 9*time.Second) {
-				t.Errorf("TTL %v, %v left", l.TTL(), left)
-			}
-			mustRelease(t, l)
-		}
 	})
 }
 
@@ -290,40 +228,36 @@ func TestCarriedDuringAnExtend(t *testing.T) {
 	const before = 9 * time.Second
 	for _, ttl := range []time.Duration{time.Second, time.Hour} {
 		for _, answered := range []bool{true, false} {
-			t.Run(fmt.Sprint(ttl, answered), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					spy := newSpy()
-					caller, callee := newEngine(t, spy), newEngine(t, spy.Peer())
-					l := mustAcquire(t, caller, "k", core.WithTTL(before))
-					var text string
-					spy.onRenew = func(ctx context.Context, g driver.Grant) error {
-						text = carry.Leases(l.Context())
-						if err := errors.Join(spy.Store.Renew(ctx, []driver.Grant{g})...); err != nil || answered {
-							return err
-						}
-						return errDown
+			bubble(t, fmt.Sprint(ttl, answered), func(t *testing.T) {
+				spy := newSpy()
+				caller, callee := newEngine(t, spy), newEngine(t, spy.Peer())
+				l := mustAcquire(t, caller, "k", core.WithTTL(before))
+				var text string
+				spy.onRenew = func(ctx context.Context, g driver.Grant) error {
+					text = carry.Leases(l.Context())
+					if err := errors.Join(spy.Store.Renew(ctx, []driver.Grant{g})...); err != nil || answered {
+						return err
 					}
-					if err := l.Extend(bg, ttl); (err == nil) != answered {
-						t.Fatal(err)
+					return errDown
+				}
+				if err := l.Extend(bg, ttl); (err == nil) != answered {
+					t.Fatal(err)
+				}
+				spy.change(func() { spy.onRenew = nil })
+				borrowed, err := callee.TryAcquire(carry.Accept(bg, text), "k")
+				if err != nil || borrowed.TTL() != min(ttl, before) {
+					t.Fatalf("%v, %v", borrowed, err)
+				}
+				time.Sleep(time.Minute)
+				noError(t, errors.Join(l.Err(), borrowed.Err()))
+				said := driver.Grant{Owner: l.Owner(), Token: l.Token(), Claims: l.Claims(), Borrowed: true}
+				for said.TTL = before; said.TTL <= before+time.Millisecond; said.TTL += time.Millisecond {
+					if err := spy.Store.Renew(bg, []driver.Grant{said})[0]; (err == nil) != (said.TTL == before) {
+						t.Errorf("borrowed for %v: %v", said.TTL, err)
 					}
-					spy.change(func() { spy.onRenew = nil })
-					borrowed, err := callee.TryAcquire(carry.Accept(bg, text), "k")
-					if err != nil || borrowed.TTL() != min(ttl, before) {
-						t.Fatalf("%v, %v", borrowed, err)
-					}
-					time.Sleep(time.Minute)
-					if err := errors.Join(l.Err(), borrowed.Err()); err != nil {
-						t.Error(err)
-					}
-					said := driver.Grant{Owner: l.Owner(), Token: l.Token(), Claims: l.Claims(), Borrowed: true}
-					for said.TTL = before; said.TTL <= before+time.Millisecond; said.TTL += time.Millisecond {
-						if err := spy.Store.Renew(bg, []driver.Grant{said})[0]; (err == nil) != (said.TTL == before) {
-							t.Errorf("borrowed for %v: %v", said.TTL, err)
-						}
-					}
-					mustRelease(t, borrowed)
-					mustRelease(t, l)
-				})
+				}
+				mustRelease(t, borrowed)
+				mustRelease(t, l)
 			})
 		}
 	}
@@ -361,16 +295,10 @@ func TestChainsOfCalls(t *testing.T) {
 					defer inside[key].Add(-1)
 					return call(ctx, key, i%len(engines), 3)
 				})
-				if err != nil {
-					t.Error(err)
-				}
+				noError(t, err)
 			}
 		})
 	}
 	all.Wait()
-	for _, eng := range engines {
-		if left := eng.Left(); left != "" {
-			t.Errorf("left: %s", left)
-		}
-	}
+	nothingLeft(t, engines...)
 }

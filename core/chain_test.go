@@ -16,9 +16,7 @@ func TestAttach(t *testing.T) {
 	eng := newEngine(t, store)
 	request, hangUp := context.WithCancel(context.Background())
 	l, err := eng.Acquire(request, "k")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	ctx, cancel := l.Attach(context.Background())
 	defer cancel()
 	hangUp()
@@ -28,9 +26,7 @@ func TestAttach(t *testing.T) {
 	if got, ok := core.LeaseFrom(ctx); !ok || got != l {
 		t.Error("the lease is not there")
 	}
-	if err := core.AssertHeld(ctx, core.Exclusive("k")); err != nil {
-		t.Error(err)
-	}
+	noError(t, core.AssertHeld(ctx, core.Exclusive("k")))
 	inner, err := eng.Acquire(ctx, "k")
 	if err != nil || core.Observed(inner).Depth() != 2 || store.asked.Load() != 1 {
 		t.Errorf("depth %d, %v", core.Observed(inner).Depth(), err)
@@ -73,9 +69,7 @@ func TestWithLeaseKeepsWhatTheContextHolds(t *testing.T) {
 	ctx, cancel := b.Attach(a.Context())
 	defer cancel()
 	for _, key := range []string{"a", "b"} {
-		if err := core.AssertHeld(ctx, core.Exclusive(key)); err != nil {
-			t.Error(err)
-		}
+		noError(t, core.AssertHeld(ctx, core.Exclusive(key)))
 	}
 	both, err := eng.AcquireAll(ctx, exclusive("a", "b"))
 	if err != nil || store.asked.Load() != 2 {
@@ -83,9 +77,7 @@ func TestWithLeaseKeepsWhatTheContextHolds(t *testing.T) {
 	}
 	mustRelease(t, both)
 	mustRelease(t, b)
-	if err := core.AssertHeld(context.WithoutCancel(ctx), core.Exclusive("a")); err != nil {
-		t.Error(err)
-	}
+	noError(t, core.AssertHeld(context.WithoutCancel(ctx), core.Exclusive("a")))
 	wantOnly(t, core.AssertHeld(ctx, core.Exclusive("b")), core.ErrReleased)
 	mustRelease(t, a)
 }
@@ -120,9 +112,7 @@ func TestWithNestedLease(t *testing.T) {
 	outer := mustAcquire(t, eng, "k")
 	nest := func() (*core.Lease, context.Context) {
 		l, err := eng.Acquire(outer.Context(), "k")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		ctx, cancel := l.Attach(context.Background())
 		t.Cleanup(cancel)
 		if core.AssertHeld(ctx, core.Exclusive("k")) != nil {

@@ -34,52 +34,12 @@ func TestWhatDoesNotOpenTheCircuit(t *testing.T) {
 				wantOnly(t, err, context.Canceled)
 			}
 		}},
-		"callers who leave no time": {do: func(t *testing.T, eng *core.Engine, o *outage) {
-			o.hang()
-			for range 100 {
-				_, err := attempt(eng, "k", core.WithMaxWait(50*time.Millisecond))
-				wantOnly(t, err, core.ErrUnavailable)
-			}
-		}},
 		"many failures at once": {do: func(t *testing.T, eng *core.Engine, o *outage) {
 			o.refuse()
 			for range 100 {
 				_, err := attempt(eng, "k")
 				wantOnly(t, err, core.ErrUnavailable)
 			}
-		}},
-		"failures far apart": {do: func(t *testing.T, eng *core.Engine, o *outage) {
-			o.refuse()
-			for range 10 {
-				time.Sleep(defaultCircuit + time.Second)
-				_, err := attempt(eng, "k")
-				wantOnly(t, err, core.ErrUnavailable)
-			}
-		}},
-		"one shard among healthy ones": {do: func(t *testing.T, eng *core.Engine, o *outage) {
-			for range 10 {
-				o.hang()
-				_, err := attempt(eng, "sick", core.WithMaxWait(time.Second))
-				wantOnly(t, err, core.ErrUnavailable)
-				o.mend()
-				if _, err := attempt(eng, "healthy"); err != nil {
-					t.Error(err)
-				}
-			}
-		}},
-		"late failures of what was sent before an answer": {do: func(t *testing.T, eng *core.Engine, o *outage) {
-			var all sync.WaitGroup
-			o.hang()
-			for i := range 10 {
-				all.Go(func() { _, _ = attempt(eng, fmt.Sprint("k", i), core.WithMaxWait(time.Minute)) })
-			}
-			synctest.Wait()
-			o.mend()
-			time.Sleep(59 * time.Second)
-			if _, err := attempt(eng, "k"); err != nil {
-				t.Error(err)
-			}
-			all.Wait()
 		}},
 		"a sick key, while leases are renewed": {do: func(t *testing.T, eng *core.Engine, o *outage) {
 			l := mustAcquire(t, eng, "held", core.WithTTL(3*time.Second))
@@ -113,16 +73,14 @@ func TestWhatDoesNotOpenTheCircuit(t *testing.T) {
 			}
 		}},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				o := &outage{spy: newSpy()}
-				eng := newEngine(t, o, tc.opts...)
-				tc.do(t, eng, o)
-				o.mend()
-				if _, err := attempt(eng, "afterwards"); err != nil {
-					t.Errorf("refused: %v", err)
-				}
-			})
+		bubble(t, name, func(t *testing.T) {
+			o := &outage{spy: newSpy()}
+			eng := newEngine(t, o, tc.opts...)
+			tc.do(t, eng, o)
+			o.mend()
+			if _, err := attempt(eng, "afterwards"); err != nil {
+				t.Errorf("refused: %v", err)
+			}
 		})
 	}
 }
@@ -135,28 +93,6 @@ func TestLateGrantsDoNotOpenTheCircuit(t *testing.T) {
 			_, err := attempt(eng, "k", core.WithTTL(time.Second))
 			wantOnly(t, err, core.ErrUnavailable)
 		}
-	})
-}
-
-// A store that refuses at once is out as well, if it goes on doing so.
-func TestCircuitOpensAlsoForAStoreThatRefuses(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		o := &outage{spy: newSpy()}
-		eng := newEngine(t, o, core.WithCircuit(time.Second))
-		o.refuse()
-		for range 11 {
-			_, err := attempt(eng, "k")
-			wantOnly(t, err, core.ErrUnavailable)
-			time.Sleep(100 * time.Millisecond)
-		}
-		before := o.count()
-		_, _ = attempt(eng, "k") // the probe
-		_, err := attempt(eng, "k")
-		wantOnly(t, err, core.ErrUnavailable, core.ErrCircuitOpen)
-		if o.count() != before+1 {
-			t.Errorf("asked %d times", o.count()-before)
-		}
-		o.mend()
 	})
 }
 

@@ -3,9 +3,7 @@ package core_test
 import (
 	"context"
 	"errors"
-	"slices"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -24,7 +22,7 @@ func (o *outage) hang() { o.set(func(ctx context.Context) error { <-ctx.Done(); 
 
 func (o *outage) refuse() { o.set(func(context.Context) error { return errDown }) }
 
-func (o *outage) mend() { o.set(func(context.Context) error { return nil }) }
+func (o *outage) mend() { o.set(noWork) }
 
 func (o *outage) set(what func(context.Context) error) {
 	o.mu.Lock()
@@ -83,6 +81,11 @@ func TestCircuitRefusesAtOnceAndRecoversByItself(t *testing.T) {
 		all.Wait()
 		_, err := eng.TryAcquire(context.Background(), "k")
 		wantOnly(t, err, core.ErrUnavailable, core.ErrCircuitOpen)
+		ran := false // it is an outage to run unlocked in
+		err = eng.Do(bg, "k", func(context.Context) error { ran = true; return nil }, core.WithRunUnlocked())
+		if err != nil || !ran {
+			t.Errorf("ran %v, error %v", ran, err)
+		}
 		if n := o.count(); n != asked {
 			t.Errorf("the store was asked %d times all the same", n-asked)
 		}
@@ -96,59 +99,12 @@ func TestCircuitRefusesAtOnceAndRecoversByItself(t *testing.T) {
 	})
 }
 
-// The caller that finds the pause over asks the store, for two seconds if the store does not
-// answer. All other callers are still refused at once, also behind the same key.
-func TestCircuitLetsOneThroughAtATime(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		o := &outage{spy: newSpy()}
-		eng := newEngine(t, o, core.WithMaxWait(time.Minute))
-		trip(t, eng, o)
-		before := o.count()
-		var all sync.WaitGroup
-		began := time.Now()
-		var at []time.Duration
-		var waited atomic.Int32 // how many were not refused at once
-		for time.Since(began) < 30*time.Second {
-			all.Go(func() {
-				if took, _ := attempt(eng, "k"); took > 0 {
-					waited.Add(1)
-				}
-			})
-			synctest.Wait()
-			if n := o.count(); n > before {
-				at = append(at, time.Since(began))
-				before = n
-			}
-			time.Sleep(10 * time.Millisecond)
-		}
-		all.Wait()
-		probe := 2 * time.Second
-		want := []time.Duration{100 * time.Millisecond}
-		for _, pause := range []int{100, 200, 400, 500, 500, 500, 500, 500} {
-			want = append(want, want[len(want)-1]+probe+time.Duration(pause)*time.Millisecond)
-		}
-		if len(at) < len(want) || !slices.Equal(at[:len(want)], want) {
-			t.Errorf("let through at %v, want %v", at, want)
-		}
-		if int(waited.Load()) != len(at) {
-			t.Errorf("%d waited, %d of them for the store", waited.Load(), len(at))
-		}
-	})
-}
-
 // A holder who keeps the probe waiting is an answer as well: the store is back.
 func TestAnyAnswerClosesTheCircuit(t *testing.T) {
 	for name, probe := range map[string]func(*core.Engine) error{
 		"held, waiting": func(eng *core.Engine) error {
 			go attempt(eng, "held", core.WithMaxWait(10*time.Second))
 			synctest.Wait()
-			return nil
-		},
-		"held, fail-fast": func(eng *core.Engine) error {
-			_, err := eng.TryAcquire(context.Background(), "held")
-			if !errors.Is(err, core.ErrHeld) {
-				return err
-			}
 			return nil
 		},
 		"record": func(eng *core.Engine) error {
@@ -159,95 +115,27 @@ func TestAnyAnswerClosesTheCircuit(t *testing.T) {
 			return err
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				o := &outage{spy: newSpy()}
-				eng := newEngine(t, o)
-				holder := mustAcquire(t, eng, "held")
-				if _, err := eng.Once(context.Background(), "done", nothing); err != nil {
-					t.Fatal(err)
-				}
-				trip(t, eng, o)
-				o.mend()
-				time.Sleep(100 * time.Millisecond)
-				if err := probe(eng); err != nil {
-					t.Error(err)
-				}
-				if _, err := attempt(eng, "k"); err != nil {
-					t.Errorf("still open: %v", err)
-				}
-				time.Sleep(time.Minute) // for the one who waits
-				mustRelease(t, holder)
-			})
+		bubble(t, name, func(t *testing.T) {
+			o := &outage{spy: newSpy()}
+			eng := newEngine(t, o)
+			holder := mustAcquire(t, eng, "held")
+			if _, err := eng.Once(context.Background(), "done", nothing); err != nil {
+				t.Fatal(err)
+			}
+			trip(t, eng, o)
+			o.mend()
+			time.Sleep(100 * time.Millisecond)
+			noError(t, probe(eng))
+			if _, err := attempt(eng, "k"); err != nil {
+				t.Errorf("still open: %v", err)
+			}
+			time.Sleep(time.Minute) // for the one who waits
+			mustRelease(t, holder)
 		})
 	}
 }
 
 func nothing(context.Context) ([]byte, error) { return nil, nil }
-
-// A probe that a panic ends, or that has to wait for a holder all day, does not
-// keep the circuit from closing, opening and closing again.
-func TestProbesThatDoNotComeBack(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		o := &outage{spy: newSpy()}
-		eng := newEngine(t, o)
-		holder := mustAcquire(t, eng, "held", core.WithTTL(time.Hour), core.WithMaxHold(core.Forever))
-		trip(t, eng, o)
-		time.Sleep(100 * time.Millisecond)
-		o.set(func(context.Context) error { panic("store") })
-		func() {
-			defer func() { _ = recover() }()
-			_, _ = attempt(eng, "k")
-		}()
-		var all sync.WaitGroup
-		o.hang()
-		all.Go(func() { _, _ = attempt(eng, "k") })
-		synctest.Wait()
-		_, err := attempt(eng, "k")
-		wantOnly(t, err, core.ErrUnavailable, core.ErrCircuitOpen) // a panic is no answer
-		time.Sleep(time.Minute)
-		o.mend()
-		all.Go(func() {
-			took, err := attempt(eng, "held", core.WithMaxWait(24*time.Hour))
-			wantOnly(t, err, core.ErrHeld, core.ErrWaitTimeout)
-			if took != 24*time.Hour {
-				t.Errorf("the probe waited %v for the holder", took)
-			}
-		})
-		synctest.Wait()
-		time.Sleep(time.Minute)
-		trip(t, eng, o)
-		o.mend()
-		time.Sleep(100 * time.Millisecond)
-		if _, err := attempt(eng, "k"); err != nil {
-			t.Errorf("after the second outage: %v", err)
-		}
-		all.Wait()
-		mustRelease(t, holder)
-	})
-}
-
-// A server that is out of memory renews and releases, and grants nothing: once
-// the circuit is open, only an acquisition closes it.
-func TestRenewalsDoNotCloseTheCircuit(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		o := &outage{spy: newSpy()}
-		eng := newEngine(t, o)
-		l := mustAcquire(t, eng, "held", core.WithTTL(12*time.Second))
-		trip(t, eng, o)
-		for range 3 {
-			time.Sleep(2100 * time.Millisecond)
-			_, err := attempt(eng, "k", core.WithMaxWait(time.Second)) // the probe
-			wantOnly(t, err, core.ErrUnavailable)
-		}
-		if o.renewals() == 0 {
-			t.Error("nothing was renewed meanwhile")
-		}
-		mustRelease(t, l)
-		_, err := attempt(eng, "k")
-		wantOnly(t, err, core.ErrUnavailable, core.ErrCircuitOpen)
-	})
-}
 
 // A probe that has to wait for a holder has closed the circuit. When it ends, a
 // later outage's probe may be under way: there is still one at a time.
@@ -301,20 +189,6 @@ func TestOpenCircuitIsToldToTheWholeLine(t *testing.T) {
 		all.Wait()
 		if took := time.Since(began); took != 5*time.Second || o.count() != 1 {
 			t.Errorf("took %v and %d requests", took, o.count())
-		}
-	})
-}
-
-func TestOpenCircuitIsAnOutageToRunUnlockedIn(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		o := &outage{spy: newSpy()}
-		seen := &recorder{}
-		eng := newEngine(t, o, core.WithHooks(seen.hooks()))
-		trip(t, eng, o)
-		ran := false
-		err := eng.Do(context.Background(), "k", func(context.Context) error { ran = true; return nil }, core.WithRunUnlocked())
-		if err != nil || !ran || seen.count("unlocked") != 1 {
-			t.Errorf("error %v, ran %v, told %d times", err, ran, seen.count("unlocked"))
 		}
 	})
 }

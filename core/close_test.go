@@ -18,9 +18,7 @@ import (
 func open(t *testing.T, store driver.Store, opts ...core.EngineOption) *core.Engine {
 	t.Helper()
 	eng, err := core.New(store, opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return eng
 }
 
@@ -52,15 +50,13 @@ func TestCloseTakesNoMoreAndSendsWaitersHome(t *testing.T) {
 		_, err := eng.Acquire(context.Background(), "free")
 		wantOnly(t, err, core.ErrClosed)
 		shut(t, eng) // a second one waits for the first
-		if took := time.Since(began); took != 5*time.Second {
-			t.Errorf("closed after %v", took)
-		}
+		wantTook(t, began, 5*time.Second)
 		all.Wait()
 		if spy.closed != 1 {
 			t.Errorf("store closed %d times", spy.closed)
 		}
 		spy.onAcquire = func(context.Context, driver.Request) error { t.Error("a closed store was asked"); return nil }
-		wantOnly(t, eng.Do(context.Background(), "k", func(context.Context) error { return nil }), core.ErrClosed)
+		wantOnly(t, eng.Do(context.Background(), "k", noWork), core.ErrClosed)
 		ended, cancel := context.WithCancel(context.Background())
 		cancel()
 		for range 20 {
@@ -71,20 +67,6 @@ func TestCloseTakesNoMoreAndSendsWaitersHome(t *testing.T) {
 	})
 }
 
-// slowStart is an observer who takes a second before a caller can go on.
-type slowStart struct{}
-
-func (o slowStart) hooks() observe.Hooks {
-	return observe.Hooks{AcquireStart: o.AcquireStart}
-}
-
-func (slowStart) AcquireStart(ctx context.Context, _ observe.Acquisition) context.Context {
-	time.Sleep(time.Second)
-	return ctx
-}
-
-// Who asked before the engine closed and comes to the line after that would wait
-// for a holder whom the engine waits for as well.
 // The books are kept by key: Close waits for the last holder of the last key, whichever
 // order they go in.
 func TestCloseWaitsForHoldersOfAllKeys(t *testing.T) {
@@ -112,9 +94,14 @@ func TestCloseWaitsForHoldersOfAllKeys(t *testing.T) {
 	})
 }
 
+// Who asked before the engine closed and comes to the line after that would wait
+// for a holder whom the engine waits for as well.
 func TestCloseBeforeTheCallerIsInLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		eng := open(t, newSpy(), core.WithHooks(slowStart{}.hooks()))
+		eng := open(t, newSpy(), core.WithHooks(observe.Hooks{AcquireStart: func(ctx context.Context, _ observe.Acquisition) context.Context {
+			time.Sleep(time.Second)
+			return ctx
+		}}))
 		holder := mustAcquire(t, eng, "k")
 		var all sync.WaitGroup
 		all.Go(func() {
@@ -156,45 +143,6 @@ func TestCloseRevokesWhatIsHeldInTheEnd(t *testing.T) {
 		if again := eng.Close(context.Background()); again != err {
 			t.Errorf("a second Close says %v", again)
 		}
-	})
-}
-
-// Closing while the store does not answer ends too, one release's time after
-// ctx, whatever the number of leases; and all are revoked at once.
-func TestCloseDuringAnOutage(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		spy := newSpy()
-		eng := open(t, spy, core.WithReleaseTimeout(time.Second))
-		var leases []*core.Lease
-		for i := range 1000 {
-			leases = append(leases, mustAcquire(t, eng, strconv.Itoa(i)))
-		}
-		spy.onRelease = func(ctx context.Context, _ driver.Grant) error { <-ctx.Done(); return errDown }
-		spy.onAcquire = func(ctx context.Context, _ driver.Request) error { <-ctx.Done(); return errDown }
-		var asking sync.WaitGroup
-		asking.Go(func() {
-			_, err := eng.Acquire(context.Background(), "new")
-			wantOnly(t, err, core.ErrClosed)
-		})
-		synctest.Wait()
-		ctx, cancel := context.WithCancel(context.Background())
-		cancel()
-		began := time.Now()
-		asking.Go(func() {
-			for _, l := range leases {
-				<-l.Context().Done()
-			}
-			if took := time.Since(began); took > 0 {
-				t.Errorf("the last holder was cut off after %v", took)
-			}
-		})
-		if err := eng.Close(ctx); !errors.Is(err, context.Canceled) {
-			t.Errorf("Close: %v", err)
-		}
-		if took := time.Since(began); took != time.Second {
-			t.Errorf("took %v", took)
-		}
-		asking.Wait()
 	})
 }
 
@@ -258,29 +206,27 @@ func (badEnd) Close() error { return errDown }
 // for that, also when its own time is over.
 func TestGrantDuringClose(t *testing.T) {
 	for name, inTime := range map[string]bool{"in time": true, "time over": false} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				late := &lateStore{spy: newSpy(), by: time.Second}
-				eng := open(t, late)
-				var asking sync.WaitGroup
-				asking.Go(func() {
-					_, err := eng.Acquire(context.Background(), "k")
-					wantOnly(t, err, core.ErrClosed)
-				})
-				synctest.Wait()
-				ctx, cancel := context.WithCancel(context.Background())
-				defer cancel()
-				if !inTime {
-					cancel()
-				}
-				if err := eng.Close(ctx); err != nil {
-					t.Errorf("Close: %v", err)
-				}
-				if len(late.released) != 1 || eng.Left() != "" {
-					t.Errorf("%d given back; %s", len(late.released), eng.Left())
-				}
-				asking.Wait()
+		bubble(t, name, func(t *testing.T) {
+			late := &lateStore{spy: newSpy(), by: time.Second}
+			eng := open(t, late)
+			var asking sync.WaitGroup
+			asking.Go(func() {
+				_, err := eng.Acquire(context.Background(), "k")
+				wantOnly(t, err, core.ErrClosed)
 			})
+			synctest.Wait()
+			ctx, cancel := context.WithCancel(context.Background())
+			defer cancel()
+			if !inTime {
+				cancel()
+			}
+			if err := eng.Close(ctx); err != nil {
+				t.Errorf("Close: %v", err)
+			}
+			if len(late.released) != 1 || eng.Left() != "" {
+				t.Errorf("%d given back; %s", len(late.released), eng.Left())
+			}
+			asking.Wait()
 		})
 	}
 }

@@ -38,9 +38,7 @@ func TestLeaseContextEndsOnce(t *testing.T) {
 				parent, end := context.WithCancelCause(context.Background())
 				defer end(nil)
 				l, err := eng.Acquire(parent, "k")
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				ctx := l.Context()
 				look(ctx)
 				if ctx.Err() != nil {
@@ -118,9 +116,7 @@ func TestWhatDescendsFromALeaseContext(t *testing.T) {
 	parent, cancel := context.WithDeadline(context.WithValue(context.Background(), key{}, "v"), deadline)
 	defer cancel()
 	l, err := eng.Acquire(parent, "k")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	below, stop := context.WithCancel(l.Context())
 	defer stop()
 	for _, ctx := range []context.Context{l.Context(), below} {

@@ -106,42 +106,38 @@ func TestCloseSettles(t *testing.T) {
 		"the store comes back": {2 * time.Second, observe.DebtPaid},
 		"it does not":          {0, observe.DebtClosed},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				mem, books, lines := memstore.New(), newBooks(), newLines()
-				store := locktest.NewStore(mem)
-				eng, err := core.New(store, core.WithHooks(books.hooks()), core.WithLogger(slog.New(lines)))
-				if err != nil {
-					t.Fatal(err)
-				}
-				l, held := mustAcquire(t, eng, "k"), mustAcquire(t, eng, "held")
-				store.Refuse()
-				wantOnly(t, l.Release(context.Background()), core.ErrOutcomeUnknown, core.ErrUnavailable)
-				if tc.back > 0 {
-					time.AfterFunc(tc.back, store.Heal)
-				}
-				ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-				defer cancel()
-				began := time.Now()
-				err = eng.Close(ctx)
-				if took := time.Since(began); took > time.Second+defaultReleaseTimeout {
-					t.Errorf("took %v", took)
-				}
-				if !errors.Is(err, context.DeadlineExceeded) { // for the one that is held
-					t.Errorf("Close: %v", err)
-				}
-				if unknown := errors.Is(err, core.ErrOutcomeUnknown); unknown != (tc.want == observe.DebtClosed) {
-					t.Errorf("Close: %v", err)
-				}
-				books.wants(t, map[observe.DebtState]int{observe.DebtOwed: 2, tc.want: 2})
-				said := strings.Join(lines.written(), "\n")
-				if left := strings.Contains(said, `msg="keyturn: closed with unanswered releases, keys may stay locked" answered=0 expired=0 dropped=0 closed=2`); left != (tc.want == observe.DebtClosed) {
-					t.Errorf("the log says:\n%s", said)
-				}
-				// A holder that is late has nothing more to say to the store.
-				wantOnly(t, held.Release(context.Background()), core.ErrLeaseLost, core.ErrClosed)
-				_ = l.Release(context.Background())
-			})
+		bubble(t, name, func(t *testing.T) {
+			mem, books, lines := memstore.New(), newBooks(), newLines()
+			store := locktest.NewStore(mem)
+			eng, err := core.New(store, core.WithHooks(books.hooks()), core.WithLogger(slog.New(lines)))
+			must(t, err)
+			l, held := mustAcquire(t, eng, "k"), mustAcquire(t, eng, "held")
+			store.Refuse()
+			wantOnly(t, l.Release(context.Background()), core.ErrOutcomeUnknown, core.ErrUnavailable)
+			if tc.back > 0 {
+				time.AfterFunc(tc.back, store.Heal)
+			}
+			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+			defer cancel()
+			began := time.Now()
+			err = eng.Close(ctx)
+			if took := time.Since(began); took > time.Second+defaultReleaseTimeout {
+				t.Errorf("took %v", took)
+			}
+			if !errors.Is(err, context.DeadlineExceeded) { // for the one that is held
+				t.Errorf("Close: %v", err)
+			}
+			if unknown := errors.Is(err, core.ErrOutcomeUnknown); unknown != (tc.want == observe.DebtClosed) {
+				t.Errorf("Close: %v", err)
+			}
+			books.wants(t, map[observe.DebtState]int{observe.DebtOwed: 2, tc.want: 2})
+			said := strings.Join(lines.written(), "\n")
+			if left := strings.Contains(said, `msg="keyturn: closed with unanswered releases, keys may stay locked" answered=0 expired=0 dropped=0 closed=2`); left != (tc.want == observe.DebtClosed) {
+				t.Errorf("the log says:\n%s", said)
+			}
+			// A holder that is late has nothing more to say to the store.
+			wantOnly(t, held.Release(context.Background()), core.ErrLeaseLost, core.ErrClosed)
+			_ = l.Release(context.Background())
 		})
 	}
 }
@@ -154,9 +150,7 @@ func TestNoDebtForBorrowedLeases(t *testing.T) {
 		holder := mustAcquire(t, owner, "k")
 		ctx := carry.Accept(context.Background(), carry.Leases(holder.Context()))
 		l, err := f.Acquire(ctx, "k")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		f.store.Refuse()
 		mustRelease(t, l)
 		f.store.Heal()

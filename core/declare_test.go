@@ -18,9 +18,7 @@ func TestHooksAreToldOfRules(t *testing.T) {
 	log := &recorder{}
 	eng := newEngine(t, memstore.New(), core.WithHooks(numbered{t, "1", log}.hooks()), core.WithHooks(numbered{t, "2", log}.hooks()))
 	grouped, err := core.NewPolicy(policy(t, core.WithRule("first")), core.WithRule("group"), core.WithHierarchy())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	declare := func(eng *core.Engine, p core.Policy, r coverage.Rule, like string) {
 		t.Helper()
 		if _, err := author.Declare(eng, author.Rule{Policy: p, About: r, Like: []string{like}}); err != nil {

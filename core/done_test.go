@@ -48,30 +48,28 @@ func TestDone(t *testing.T) {
 		}},
 	} {
 		for _, early := range []bool{true, false} {
-			t.Run(name, func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					spy := newSpy()
-					l := mustAcquire(t, newEngine(t, spy), "k", tc.opts...)
-					ended := make(chan struct{})
-					if early {
-						if isDone(l) {
-							t.Error("closed from the start")
-						}
-						go func() { <-l.Done(); close(ended) }()
+			bubble(t, name, func(t *testing.T) {
+				spy := newSpy()
+				l := mustAcquire(t, newEngine(t, spy), "k", tc.opts...)
+				ended := make(chan struct{})
+				if early {
+					if isDone(l) {
+						t.Error("closed from the start")
 					}
-					tc.end(t, spy, l)
-					synctest.Wait()
-					if isDone(l) == tc.open {
-						t.Errorf("closed: %v", !tc.open)
-					}
-					_ = l.Release(bg)
-					if !isDone(l) {
-						t.Error("not closed by its release")
-					}
-					if early {
-						<-ended
-					}
-				})
+					go func() { <-l.Done(); close(ended) }()
+				}
+				tc.end(t, spy, l)
+				synctest.Wait()
+				if isDone(l) == tc.open {
+					t.Errorf("closed: %v", !tc.open)
+				}
+				_ = l.Release(bg)
+				if !isDone(l) {
+					t.Error("not closed by its release")
+				}
+				if early {
+					<-ended
+				}
 			})
 		}
 	}
@@ -81,9 +79,7 @@ func TestDone(t *testing.T) {
 func TestDoneDoesNotGoByTheCaller(t *testing.T) {
 	ctx, cancel := context.WithCancel(bg)
 	l, err := newEngine(t, newSpy()).Acquire(ctx, "k")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	cancel()
 	if l.Context().Err() == nil || isDone(l) {
 		t.Error("closed with the caller's context")
@@ -95,9 +91,7 @@ func TestDoneOfNestedLeases(t *testing.T) {
 	nest := func(t *testing.T, eng *core.Engine, outer *core.Lease) *core.Lease {
 		t.Helper()
 		l, err := eng.Acquire(outer.Context(), "k")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return l
 	}
 	synctest.Test(t, func(t *testing.T) {
@@ -130,9 +124,7 @@ func TestDoneOfANestedLeaseKeepsNothing(t *testing.T) {
 	outer := mustAcquire(t, eng, "k")
 	nested := func() weak.Pointer[core.Lease] {
 		l, err := eng.Acquire(outer.Context(), "k")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if isDone(l) {
 			t.Error("closed from the start")
 		}
@@ -146,17 +138,4 @@ func TestDoneOfANestedLeaseKeepsNothing(t *testing.T) {
 		t.Error("something holds on to it")
 	}
 	mustRelease(t, outer)
-}
-
-// The channel is made once.
-func TestDoneIsOneChannel(t *testing.T) {
-	l := mustAcquire(t, newEngine(t, newSpy()), "k")
-	first := l.Done()
-	if l.Done() != first {
-		t.Error("two channels")
-	}
-	if n := testing.AllocsPerRun(100, func() { _ = l.Done() }); n != 0 {
-		t.Errorf("%v allocations per look", n)
-	}
-	mustRelease(t, l)
 }

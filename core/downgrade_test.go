@@ -17,9 +17,7 @@ import (
 func acquireAll(t *testing.T, eng *core.Engine, claims ...core.Claim) *core.Lease {
 	t.Helper()
 	l, err := eng.AcquireAll(bg, claims)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return l
 }
 
@@ -39,9 +37,7 @@ func TestDowngradeLetsReadersInAndKeepsWritersOut(t *testing.T) {
 		l := acquireAll(t, eng, core.Exclusive("a"), core.Shared("b"), core.Exclusive("c"))
 		token := l.Token()
 		wantOnly(t, tryAll(other, core.Shared("a")), core.ErrHeld)
-		if err := l.Downgrade(bg); err != nil {
-			t.Fatal(err)
-		}
+		must(t, l.Downgrade(bg))
 		if want := []core.Claim{core.Shared("a"), core.Shared("b"), core.Shared("c")}; !slices.Equal(l.Claims(), want) || l.Token() != token {
 			t.Errorf("claims %v, token %d after %d", l.Claims(), l.Token(), token)
 		}
@@ -71,25 +67,20 @@ func TestDowngradeLetsReadersInAndKeepsWritersOut(t *testing.T) {
 func TestDowngradeRefusesWhatCanNotBe(t *testing.T) {
 	spy := newSpy()
 	eng := newEngine(t, spy)
+	outer := mustAcquire(t, eng, "k")
+	inner, err := eng.Acquire(outer.Context(), "k")
+	must(t, err)
 	for name, l := range map[string]*core.Lease{
 		"shared":   acquireAll(t, eng, core.Shared("a")),
 		"a permit": acquireAll(t, eng, core.Permit("b", 3)),
+		"nested":   inner,
 	} {
 		t.Run(name, func(t *testing.T) {
 			wantOnly(t, l.Downgrade(bg), core.ErrInvalidClaim)
 			mustRelease(t, l)
 		})
 	}
-	t.Run("nested", func(t *testing.T) {
-		outer := mustAcquire(t, eng, "k")
-		inner, err := eng.Acquire(outer.Context(), "k")
-		if err != nil {
-			t.Fatal(err)
-		}
-		wantOnly(t, inner.Downgrade(bg), core.ErrInvalidClaim)
-		mustRelease(t, inner)
-		mustRelease(t, outer)
-	})
+	mustRelease(t, outer)
 	t.Run("not supported", func(t *testing.T) {
 		l := mustAcquire(t, newEngine(t, plain{memstore.New()}), "k")
 		wantOnly(t, l.Downgrade(bg), errors.ErrUnsupported)
@@ -98,20 +89,6 @@ func TestDowngradeRefusesWhatCanNotBe(t *testing.T) {
 		}
 		mustRelease(t, l)
 	})
-}
-
-// A shared lease covers no exclusive work any more.
-func TestDowngradeEndsReentrance(t *testing.T) {
-	eng := newEngine(t, newSpy())
-	l := mustAcquire(t, eng, "k")
-	if err := l.Downgrade(bg); err != nil {
-		t.Fatal(err)
-	}
-	_, err := eng.Acquire(l.Context(), "k")
-	if !errors.Is(err, core.ErrWouldDeadlock) {
-		t.Errorf("error %v", err)
-	}
-	mustRelease(t, l)
 }
 
 // downgrades breaks downgrades.
@@ -153,90 +130,61 @@ func TestUnansweredDowngrade(t *testing.T) {
 		"its answer never comes": func(d *downgrades) { d.after = func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() } },
 	} {
 		for _, repeated := range []bool{false, true} {
-			t.Run(name, func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					d := &downgrades{spy: newSpy()}
-					seen := &recorder{}
-					eng, other := newEngine(t, d, core.WithHooks(seen.hooks())), newEngine(t, d.Peer())
-					l := mustAcquire(t, eng, "k")
-					d.change(func() { breaks(d) })
-					wantOnly(t, l.Downgrade(bg), core.ErrOutcomeUnknown, core.ErrUnavailable)
-					if l.Claims()[0].Mode != driver.ModeShared {
-						t.Error("the holder may believe that it has the key exclusively")
-					}
-					time.Sleep(5 * time.Second)
-					wantOnly(t, tryAll(other, core.Exclusive("k")), core.ErrHeld)
-					if l.Err() != nil || d.renewals() > 0 {
-						t.Errorf("%v, %d renewals in a mode that may not be right", l.Err(), d.renewals())
-					}
-					d.mend()
-					if repeated {
-						if err := l.Downgrade(bg); err != nil {
-							t.Error(err)
-						}
-					}
-					time.Sleep(time.Minute)
-					if err := tryAll(other, core.Shared("k")); err != nil {
-						t.Errorf("a reader: %v", err)
-					}
-					if l.Err() != nil || d.renewals() == 0 || seen.count("renewed lost")+seen.count("held lost") > 0 {
-						t.Errorf("%v, %d renewals, seen %q", l.Err(), d.renewals(), seen.events)
-					}
-					mustRelease(t, l)
-					if err := tryAll(other, core.Exclusive("k")); err != nil {
-						t.Errorf("after the release: %v", err)
-					}
-				})
+			bubble(t, name, func(t *testing.T) {
+				d := &downgrades{spy: newSpy()}
+				seen := &recorder{}
+				eng, other := newEngine(t, d, core.WithHooks(seen.hooks())), newEngine(t, d.Peer())
+				l := mustAcquire(t, eng, "k")
+				d.change(func() { breaks(d) })
+				wantOnly(t, l.Downgrade(bg), core.ErrOutcomeUnknown, core.ErrUnavailable)
+				if l.Claims()[0].Mode != driver.ModeShared {
+					t.Error("the holder may believe that it has the key exclusively")
+				}
+				time.Sleep(5 * time.Second)
+				wantOnly(t, tryAll(other, core.Exclusive("k")), core.ErrHeld)
+				if l.Err() != nil || d.renewals() > 0 {
+					t.Errorf("%v, %d renewals in a mode that may not be right", l.Err(), d.renewals())
+				}
+				d.mend()
+				if repeated {
+					noError(t, l.Downgrade(bg))
+				}
+				time.Sleep(time.Minute)
+				if err := tryAll(other, core.Shared("k")); err != nil {
+					t.Errorf("a reader: %v", err)
+				}
+				if l.Err() != nil || d.renewals() == 0 || seen.count("renewed lost")+seen.count("held lost") > 0 {
+					t.Errorf("%v, %d renewals, seen %q", l.Err(), d.renewals(), seen.events)
+				}
+				mustRelease(t, l)
+				if err := tryAll(other, core.Exclusive("k")); err != nil {
+					t.Errorf("after the release: %v", err)
+				}
 			})
 		}
 	}
 }
 
-// A store that goes on saying nothing costs the lease at its deadline, as any.
-func TestDowngradeInAnOutage(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := &downgrades{spy: newSpy()}
-		d.before = func(context.Context, driver.Grant) error { return errDown }
-		l := mustAcquire(t, newEngine(t, d), "k")
-		_ = l.Downgrade(bg)
-		time.Sleep(defaultTTL)
-		synctest.Wait()
-		if reason(l) != driver.LossExpired || len(d.asked) < 4 {
-			t.Errorf("%v after %d tries", l.Err(), len(d.asked))
-		}
-		wantOnly(t, l.Release(bg), core.ErrLeaseLost)
-	})
-}
-
 // A downgrade brings back nothing that is gone, and leaves nothing behind.
 func TestDowngradeDoesNotBringBack(t *testing.T) {
-	for name, tc := range map[string]struct {
-		other bool // somebody else has the key by then
-		want  error
-	}{
-		"gone at the store": {want: core.ErrLeaseLost},
-		"somebody else's":   {other: true, want: core.ErrLeaseLost},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				spy := newSpy()
-				eng, other := newEngine(t, spy), newEngine(t, spy.Peer())
-				l := mustAcquire(t, eng, "k")
-				breakLock(t, spy, l)
-				var theirs *core.Lease
-				if tc.other {
-					theirs = mustAcquire(t, other, "k")
-				}
-				wantOnly(t, l.Downgrade(bg), tc.want)
-				if reason(l) != driver.LossTaken {
-					t.Errorf("lost: %v", l.Err())
-				}
-				if tc.other {
-					mustRelease(t, theirs)
-				}
+	for name, stolen := range map[string]bool{"gone at the store": false, "somebody else's": true} {
+		bubble(t, name, func(t *testing.T) {
+			spy := newSpy()
+			eng, other := newEngine(t, spy), newEngine(t, spy.Peer())
+			l := mustAcquire(t, eng, "k")
+			breakLock(t, spy, l)
+			if stolen {
+				theirs := mustAcquire(t, other, "k")
+				defer mustRelease(t, theirs)
+			}
+			wantOnly(t, l.Downgrade(bg), core.ErrLeaseLost)
+			if reason(l) != driver.LossTaken {
+				t.Errorf("lost: %v", l.Err())
+			}
+			if !stolen {
 				isFree(t, other, "k")
-				wantOnly(t, l.Release(bg), core.ErrLeaseLost)
-			})
+			}
+			wantOnly(t, l.Release(bg), core.ErrLeaseLost)
 		})
 	}
 }
@@ -250,29 +198,26 @@ func TestReleaseOvertakesADowngrade(t *testing.T) {
 		"carried out late": {func(d *downgrades) {
 			d.before = func(context.Context, driver.Grant) error { time.Sleep(time.Second); return nil }
 		}},
-		"answered late": {func(d *downgrades) { d.after = func(context.Context) error { time.Sleep(time.Second); return nil } }},
 		"late and unheard of": {func(d *downgrades) {
 			d.before = func(context.Context, driver.Grant) error { time.Sleep(time.Second); return nil }
 			d.after = func(context.Context) error { return errDown }
 		}},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				d := &downgrades{spy: newSpy()}
-				eng, other := newEngine(t, d), newEngine(t, d.Peer())
-				l := mustAcquire(t, eng, "k")
-				d.change(func() { tc.breaks(d) })
-				var all sync.WaitGroup
-				all.Go(func() { wantOnly(t, l.Downgrade(bg), core.ErrReleased) })
-				synctest.Wait()
-				began := time.Now()
-				mustRelease(t, l)
-				if time.Since(began) != 0 {
-					t.Errorf("the release took %v", time.Since(began))
-				}
-				all.Wait()
-				isFree(t, other, "k")
-			})
+		bubble(t, name, func(t *testing.T) {
+			d := &downgrades{spy: newSpy()}
+			eng, other := newEngine(t, d), newEngine(t, d.Peer())
+			l := mustAcquire(t, eng, "k")
+			d.change(func() { tc.breaks(d) })
+			var all sync.WaitGroup
+			all.Go(func() { wantOnly(t, l.Downgrade(bg), core.ErrReleased) })
+			synctest.Wait()
+			began := time.Now()
+			mustRelease(t, l)
+			if time.Since(began) != 0 {
+				t.Errorf("the release took %v", time.Since(began))
+			}
+			all.Wait()
+			isFree(t, other, "k")
 		})
 	}
 }
@@ -298,30 +243,6 @@ func TestDowngradeOvertakesARelease(t *testing.T) {
 		mustRelease(t, l)
 		all.Wait()
 		isFree(t, other, "k")
-	})
-}
-
-// An extension after an unanswered downgrade settles that, too.
-func TestExtendSettlesADowngrade(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := &downgrades{spy: newSpy()}
-		eng, other := newEngine(t, d), newEngine(t, d.Peer())
-		l := mustAcquire(t, eng, "k", core.WithMaxHold(core.Forever))
-		d.change(func() { d.before = func(context.Context, driver.Grant) error { return errDown } })
-		_ = l.Downgrade(bg)
-		d.mend()
-		if err := l.Extend(bg, time.Hour); err != nil || l.TTL() != time.Hour || left(l) != term(time.Hour) {
-			t.Errorf("%v, TTL %v, %v left", err, l.TTL(), left(l))
-		}
-		if err := tryAll(other, core.Shared("k")); err != nil {
-			t.Errorf("a reader: %v", err)
-		}
-		time.Sleep(50 * time.Minute)
-		if l.Err() != nil {
-			t.Error(l.Err())
-		}
-		wantOnly(t, tryAll(other, core.Exclusive("k")), core.ErrHeld)
-		mustRelease(t, l)
 	})
 }
 

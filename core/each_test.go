@@ -47,9 +47,7 @@ func TestOnceEach(t *testing.T) {
 			if all[i].Err != nil {
 				t.Error(all[i].Err)
 			}
-			if err := core.AssertHeld(ctx, core.Exclusive(all[i].Key)); err != nil {
-				t.Error(err)
-			}
+			noError(t, core.AssertHeld(ctx, core.Exclusive(all[i].Key)))
 			all[i].Result = []byte("result of " + all[i].Key)
 		}
 		if _, err := eng.Once(ctx, "new", counted("", &runs)); !errors.Is(err, core.ErrWouldDeadlock) {
@@ -59,9 +57,7 @@ func TestOnceEach(t *testing.T) {
 		all[7].Result = make([]byte, 1000)
 		return nil
 	}
-	if err := eng.OnceEach(ctx, all, batch, core.WithResultLimit(100)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, eng.OnceEach(ctx, all, batch, core.WithResultLimit(100)))
 	for i, want := range []struct {
 		result    string
 		duplicate bool
@@ -97,9 +93,7 @@ func TestOnceEach(t *testing.T) {
 	if err != nil || !again[0].Duplicate || !errors.Is(again[1].Err, core.ErrResultNotKept) || !errors.Is(again[2].Err, own) {
 		t.Errorf("%v, %+v", err, again)
 	}
-	if err := eng.OnceEach(ctx, items("new", "old"), func(context.Context, []int) error { return errors.New("it ran") }); err != nil {
-		t.Error(err)
-	}
+	noError(t, eng.OnceEach(ctx, items("new", "old"), func(context.Context, []int) error { return errors.New("it ran") }))
 }
 
 // The second item of a key whose record has no result was told of the error alone.
@@ -110,9 +104,7 @@ func TestOnceEachOfARecordWithoutResultTwice(t *testing.T) {
 		t.Fatal(err)
 	}
 	all := items("k", "k")
-	if err := eng.OnceEach(ctx, all, func(context.Context, []int) error { return nil }); err != nil {
-		t.Fatal(err)
-	}
+	must(t, eng.OnceEach(ctx, all, func(context.Context, []int) error { return nil }))
 	for i, item := range all {
 		if !errors.Is(item.Err, core.ErrResultNotKept) || !item.Duplicate || !item.ResultNotKept {
 			t.Errorf("item %d: %+v", i, item)
@@ -218,9 +210,7 @@ func TestOnceEachRefusesBadInput(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if err := eng.OnceEach(ctx, nil, nothing); err != nil {
-		t.Error(err)
-	}
+	noError(t, eng.OnceEach(ctx, nil, nothing))
 	if err := newEngine(t, plain{memstore.New()}).OnceEach(ctx, items("a"), nothing); !errors.Is(err, errors.ErrUnsupported) {
 		t.Error(err)
 	}

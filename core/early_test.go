@@ -28,9 +28,7 @@ func TestReleaseEarly(t *testing.T) {
 			lease, _ := core.LeaseFrom(ctx)
 			token := lease.Token()
 			for range 2 { // the second call does no harm
-				if err := core.ReleaseEarly(ctx); err != nil {
-					t.Error(err)
-				}
+				noError(t, core.ReleaseEarly(ctx))
 			}
 			if ctx.Err() != nil || lease.Token() != token || core.AssertHeld(ctx, core.Exclusive("k")) == nil || !errors.Is(lease.Err(), core.ErrReleased) {
 				t.Errorf("context %v, token %d, lease %v", ctx.Err(), lease.Token(), lease.Err())
@@ -43,10 +41,8 @@ func TestReleaseEarly(t *testing.T) {
 			if ctx.Err() != nil {
 				t.Errorf("the context ended: %v", context.Cause(ctx))
 			}
-			if err := other.Release(context.Background()); err != nil {
-				t.Error(err)
-			}
-			if err := eng.Do(ctx, "k", func(context.Context) error { return nil }); err != nil { // takes the key anew
+			noError(t, other.Release(context.Background()))
+			if err := eng.Do(ctx, "k", noWork); err != nil { // takes the key anew
 				t.Error(err)
 			}
 			after = ctx
@@ -105,9 +101,7 @@ func TestReleaseEarlyInOnce(t *testing.T) {
 		}
 		return nil, nil
 	})
-	if err != nil {
-		t.Error(err)
-	}
+	noError(t, err)
 	if err := core.ReleaseEarly(t.Context()); err != nil {
 		t.Errorf("without a lease: %v", err)
 	}

@@ -129,37 +129,25 @@ func TestExecutorKeepsNoLargeResult(t *testing.T) {
 	}
 }
 
-// The executor has the records, so the store need not be able to.
+// The executor has the records, so the store need not be able to. Without a store, what runs unlocked still
+// has one effect.
 func TestExecutorOnAStoreWithoutRecords(t *testing.T) {
-	b := newBook()
-	eng := newEngine(t, plain{memstore.New()})
-	for i := range 2 {
-		out, err := b.once(eng, nil)
-		if err != nil || out.Duplicate != (i > 0) || string(out.Result) != "result" {
-			t.Errorf("%d: %+v, %v", i, out, err)
-		}
-	}
-	if b.effects["k"] != 1 {
-		t.Errorf("%d effects", b.effects["k"])
-	}
-	isFree(t, eng, "k")
-}
-
-// Without a store, what runs unlocked still has one effect.
-func TestExecutorWithoutAStore(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newBook()
-		eng := newEngine(t, deaf{memstore.New()}, core.WithRunUnlocked())
-		for i := range 2 {
-			out, err := b.once(eng, nil)
-			if err != nil || out.Duplicate != (i > 0) || string(out.Result) != "result" {
-				t.Errorf("%d: %+v, %v", i, out, err)
+	for name, store := range map[string]driver.Store{"no records": plain{memstore.New()}, "out": deaf{memstore.New()}} {
+		bubble(t, name, func(t *testing.T) {
+			b := newBook()
+			eng := newEngine(t, store, core.WithRunUnlocked())
+			for i := range 2 {
+				out, err := b.once(eng, nil)
+				if err != nil || out.Duplicate != (i > 0) || string(out.Result) != "result" {
+					t.Errorf("%d: %+v, %v", i, out, err)
+				}
 			}
-		}
-		if b.effects["k"] != 1 {
-			t.Errorf("%d effects", b.effects["k"])
-		}
-	})
+			if b.effects["k"] != 1 {
+				t.Errorf("%d effects", b.effects["k"])
+			}
+			isFree(t, eng, "k")
+		})
+	}
 }
 
 // deaf is a store that does not answer acquisitions.
@@ -179,9 +167,7 @@ func TestExecutorIsForOnceOnly(t *testing.T) {
 	option := core.WithExecutor(newBook())
 	wantOnly(t, eng.Do(context.Background(), "k", nothing, option), core.ErrInvalidOption)
 	policy, err := core.NewPolicy(option)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	_, err = author.Declare(eng, author.Rule{Policy: policy, About: coverage.Rule{}, Like: []string{"k"}})
 	wantOnly(t, err, core.ErrInvalidOption)
 	if _, err := author.Declare(eng, author.Rule{Policy: policy, About: coverage.Rule{Once: true}, Like: []string{"k"}}); err != nil {

@@ -3,7 +3,6 @@ package core_test
 import (
 	"context"
 	"errors"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -24,39 +23,32 @@ func term(ttl time.Duration) time.Duration { return ttl - watchdog.Margin(ttl) }
 
 func TestExtendRenewsNowAndFromNowOn(t *testing.T) {
 	for name, tc := range map[string]struct{ ttl, want time.Duration }{
-		"longer":              {time.Hour, time.Hour},
 		"shorter":             {3 * time.Second, 3 * time.Second},
 		"the same":            {0, defaultTTL},
 		"the least":           {driver.MinTTL, driver.MinTTL},
 		"the most":            {driver.MaxTTL, driver.MaxTTL},
 		"odd, and rounded up": {time.Second + 1, time.Second + time.Millisecond},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				spy := newSpy()
-				eng := newEngine(t, spy)
-				l := mustAcquire(t, eng, "k", core.WithMaxHold(core.Forever))
-				time.Sleep(4 * time.Second)
-				if err := l.Extend(bg, tc.ttl); err != nil {
-					t.Fatal(err)
-				}
-				if l.TTL() != tc.want || left(l) != term(tc.want) {
-					t.Errorf("TTL %v, %v left", l.TTL(), left(l))
-				}
-				extended := time.Now()
-				time.Sleep(2*tc.want + tc.want/10)
-				synctest.Wait()
-				if got := since(extended, spy.renewedAt); len(got) < 6 || got[1] != tc.want/3 {
-					t.Errorf("renewed at %v", got)
-				}
-				if last := spy.batches[len(spy.batches)-1][0]; last.TTL != tc.want {
-					t.Errorf("renewed for %v", last.TTL)
-				}
-				if l.Err() != nil {
-					t.Error(l.Err())
-				}
-				mustRelease(t, l)
-			})
+		bubble(t, name, func(t *testing.T) {
+			spy := newSpy()
+			eng := newEngine(t, spy)
+			l := mustAcquire(t, eng, "k", core.WithMaxHold(core.Forever))
+			time.Sleep(4 * time.Second)
+			must(t, l.Extend(bg, tc.ttl))
+			if l.TTL() != tc.want || left(l) != term(tc.want) {
+				t.Errorf("TTL %v, %v left", l.TTL(), left(l))
+			}
+			extended := time.Now()
+			time.Sleep(2*tc.want + tc.want/10)
+			synctest.Wait()
+			if got := since(extended, spy.renewedAt); len(got) < 6 || got[1] != tc.want/3 {
+				t.Errorf("renewed at %v", got)
+			}
+			if last := spy.batches[len(spy.batches)-1][0]; last.TTL != tc.want {
+				t.Errorf("renewed for %v", last.TTL)
+			}
+			noError(t, l.Err())
+			mustRelease(t, l)
 		})
 	}
 }
@@ -67,65 +59,40 @@ func TestExtendRefusesWhatCanNotBe(t *testing.T) {
 	for _, ttl := range []time.Duration{-1, 1, driver.MinTTL - 1, driver.MaxTTL + 1} {
 		wantOnly(t, l.Extend(bg, ttl), core.ErrInvalidOption)
 	}
-	if spy.renewals() != 0 || l.TTL() != defaultTTL {
-		t.Error("the store was asked")
+	if l.TTL() != defaultTTL {
+		t.Errorf("TTL %v", l.TTL())
 	}
 	mustRelease(t, l)
+	wantOnly(t, l.Extend(bg, time.Hour), core.ErrReleased)
+	if spy.renewals() != 0 {
+		t.Error("the store was asked")
+	}
 }
 
-// Nothing brings a lease back: neither one that is over by the clock, nor one that
-// the store says is gone, nor one that was released.
+// Nothing brings a lease back that is over by the clock.
 func TestExtendDoesNotBringBack(t *testing.T) {
-	t.Run("released", func(t *testing.T) {
+	bubble(t, "over by the clock", func(t *testing.T) {
 		spy := newSpy()
+		spy.change(func() { spy.onRenew = func(context.Context, driver.Grant) error { return errDown } })
 		l := mustAcquire(t, newEngine(t, spy), "k")
-		mustRelease(t, l)
-		wantOnly(t, l.Extend(bg, time.Hour), core.ErrReleased)
-		if spy.renewals() != 0 {
+		time.Sleep(defaultTTL)
+		spy.change(func() { spy.onRenew = nil })
+		asked := spy.renewals()
+		wantOnly(t, l.Extend(bg, time.Hour), core.ErrLeaseLost)
+		if spy.renewals() != asked {
 			t.Error("the store was asked")
 		}
+		wantOnly(t, l.Release(bg), core.ErrLeaseLost)
 	})
-	t.Run("over by the clock", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			spy := newSpy()
-			spy.change(func() { spy.onRenew = func(context.Context, driver.Grant) error { return errDown } })
-			l := mustAcquire(t, newEngine(t, spy), "k")
-			time.Sleep(defaultTTL)
-			spy.change(func() { spy.onRenew = nil })
-			asked := spy.renewals()
-			wantOnly(t, l.Extend(bg, time.Hour), core.ErrLeaseLost)
-			if spy.renewals() != asked {
-				t.Error("the store was asked")
-			}
-			wantOnly(t, l.Release(bg), core.ErrLeaseLost)
-		})
-	})
-	t.Run("gone at the store", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			spy := newSpy()
-			l := mustAcquire(t, newEngine(t, spy), "k")
-			breakLock(t, spy, l)
-			wantOnly(t, l.Extend(bg, time.Hour), core.ErrLeaseLost)
-			wantOnly(t, context.Cause(l.Context()), core.ErrLeaseLost)
-			if reason(l) != driver.LossTaken {
-				t.Errorf("lost: %v", l.Err())
-			}
-			wantOnly(t, l.Release(bg), core.ErrLeaseLost)
-		})
-	})
-	t.Run("max hold", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			l := mustAcquire(t, newEngine(t, newSpy()), "k", core.WithMaxHold(time.Minute))
-			if err := l.Extend(bg, time.Hour); err != nil {
-				t.Fatal(err)
-			}
-			time.Sleep(time.Minute)
-			synctest.Wait()
-			if reason(l) != driver.LossMaxHold {
-				t.Errorf("lost: %v", l.Err())
-			}
-			wantOnly(t, l.Release(bg), core.ErrLeaseLost)
-		})
+	bubble(t, "max hold", func(t *testing.T) {
+		l := mustAcquire(t, newEngine(t, newSpy()), "k", core.WithMaxHold(time.Minute))
+		must(t, l.Extend(bg, time.Hour))
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if reason(l) != driver.LossMaxHold {
+			t.Errorf("lost: %v", l.Err())
+		}
+		wantOnly(t, l.Release(bg), core.ErrLeaseLost)
 	})
 }
 
@@ -161,132 +128,31 @@ func TestUnansweredExtension(t *testing.T) {
 		"own short deadline": {ctx: bounded(20 * time.Millisecond), store: out, ttl: time.Hour, want: []error{core.ErrOutcomeUnknown, context.DeadlineExceeded}, took: 20 * time.Millisecond, left: term(defaultTTL) - 20*time.Millisecond},
 		"gone before it":     {ctx: bounded(-1), ttl: time.Hour, want: []error{context.DeadlineExceeded}, left: term(defaultTTL)},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				spy := newSpy()
-				eng := newEngine(t, spy)
-				l := mustAcquire(t, eng, "k")
-				spy.change(func() { spy.onRenew = tc.store })
-				ctx := bg
-				if tc.ctx != nil {
-					var cancel context.CancelFunc
-					ctx, cancel = tc.ctx()
-					defer cancel()
-				}
-				began := time.Now()
-				wantOnly(t, l.Extend(ctx, tc.ttl), tc.want...)
-				if took := time.Since(began); took != tc.took {
-					t.Errorf("took %v, want %v", took, tc.took)
-				}
-				if left(l) != tc.left || l.TTL() != defaultTTL {
-					t.Errorf("%v left, want %v; TTL %v", left(l), tc.left, l.TTL())
-				}
-				spy.change(func() { spy.onRenew = nil })
-				time.Sleep(time.Minute)
-				if l.Err() != nil {
-					t.Errorf("not renewed any more: %v", l.Err())
-				}
-				mustRelease(t, l)
-			})
+		bubble(t, name, func(t *testing.T) {
+			spy := newSpy()
+			eng := newEngine(t, spy)
+			l := mustAcquire(t, eng, "k")
+			spy.change(func() { spy.onRenew = tc.store })
+			ctx := bg
+			if tc.ctx != nil {
+				var cancel context.CancelFunc
+				ctx, cancel = tc.ctx()
+				defer cancel()
+			}
+			began := time.Now()
+			wantOnly(t, l.Extend(ctx, tc.ttl), tc.want...)
+			wantTook(t, began, tc.took)
+			if left(l) != tc.left || l.TTL() != defaultTTL {
+				t.Errorf("%v left, want %v; TTL %v", left(l), tc.left, l.TTL())
+			}
+			spy.change(func() { spy.onRenew = nil })
+			time.Sleep(time.Minute)
+			if l.Err() != nil {
+				t.Errorf("not renewed any more: %v", l.Err())
+			}
+			mustRelease(t, l)
 		})
 	}
-}
-
-// One request for a lease is under way at a time: of two, nobody could tell which
-// TTL the store took last.
-func TestExtendWaitsForARenewalUnderWay(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		spy := newSpy()
-		eng := newEngine(t, spy)
-		l := mustAcquire(t, eng, "k")
-		var mu sync.Mutex
-		inside := 0
-		spy.mu.Lock()
-		spy.onRenew = func(ctx context.Context, g driver.Grant) error {
-			mu.Lock()
-			inside++
-			if inside > 1 {
-				t.Error("two at a time")
-			}
-			mu.Unlock()
-			time.Sleep(2 * time.Second)
-			mu.Lock()
-			inside--
-			mu.Unlock()
-			return nil
-		}
-		spy.mu.Unlock()
-		time.Sleep(11 * time.Second) // the watchdog's began at 10s
-		var all sync.WaitGroup
-		for _, ttl := range []time.Duration{time.Minute, 20 * time.Second} {
-			all.Go(func() {
-				if err := l.Extend(bg, ttl); err != nil {
-					t.Error(err)
-				}
-				if left(l) != term(ttl)-2*time.Second {
-					t.Errorf("%v left of %v", left(l), ttl)
-				}
-			})
-			synctest.Wait()
-		}
-		all.Wait()
-		spy.change(func() { spy.onRenew = nil })
-		mustRelease(t, l)
-	})
-}
-
-// A release does not wait for an extension, and an extension that hangs does not
-// keep the lease from ending.
-func TestExtendAndReleaseAtOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		spy := newSpy()
-		eng := newEngine(t, spy)
-		l := mustAcquire(t, eng, "k")
-		spy.change(func() { spy.onRenew = func(ctx context.Context, _ driver.Grant) error { <-ctx.Done(); return errDown } })
-		var all sync.WaitGroup
-		ended := make(chan time.Time, 3)
-		for range 3 { // one at the store, two that wait for it
-			all.Go(func() { wantOnly(t, l.Extend(bg, time.Hour), core.ErrReleased); ended <- time.Now() })
-		}
-		synctest.Wait()
-		began := time.Now()
-		mustRelease(t, l)
-		if time.Since(began) != 0 {
-			t.Errorf("the release took %v", time.Since(began))
-		}
-		for range 2 {
-			if took := (<-ended).Sub(began); took != 0 {
-				t.Errorf("waited %v for a lease that has ended", took)
-			}
-		}
-		all.Wait()
-		if len(spy.batches) != 1 {
-			t.Errorf("asked %d times", len(spy.batches))
-		}
-	})
-}
-
-// A store that panics in an extension takes the watchdog's renewals along no more
-// than its answer would.
-func TestExtendSurvivesAPanic(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		spy, seen := newSpy(), &recorder{}
-		l := mustAcquire(t, newEngine(t, spy, core.WithHooks(seen.hooks())), "k")
-		spy.change(func() { spy.onRenew = func(context.Context, driver.Grant) error { panic("store") } })
-		func() {
-			defer func() { _ = recover() }()
-			_ = l.Extend(bg, 0)
-		}()
-		if seen.count("extended panicked") != 1 {
-			t.Errorf("seen %q", seen.events)
-		}
-		spy.change(func() { spy.onRenew = nil })
-		time.Sleep(time.Minute)
-		if l.Err() != nil {
-			t.Error(l.Err())
-		}
-		mustRelease(t, l)
-	})
 }
 
 // The observer is told of what the holder asked for, and not of a renewal.
@@ -315,9 +181,7 @@ func TestExtendNested(t *testing.T) {
 	eng := newEngine(t, newSpy())
 	outer := mustAcquire(t, eng, "k")
 	inner, err := eng.Acquire(outer.Context(), "k")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if err := inner.Extend(bg, time.Hour); err != nil || outer.TTL() != time.Hour || inner.TTL() != time.Hour {
 		t.Errorf("TTL %v and %v, %v", outer.TTL(), inner.TTL(), err)
 	}
@@ -337,28 +201,24 @@ func TestExtendBehindARenewalThatHangs(t *testing.T) {
 		"own deadline": {own: time.Second, want: context.DeadlineExceeded, took: time.Second},
 		"no deadline":  {want: core.ErrUnavailable, took: defaultReleaseTimeout},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				spy := newSpy()
-				l := mustAcquire(t, newEngine(t, spy, core.WithTTL(30*time.Second)), "k")
-				spy.change(func() { spy.onRenew = func(ctx context.Context, _ driver.Grant) error { <-ctx.Done(); return errDown } })
-				time.Sleep(11 * time.Second)
-				ctx := bg
-				if tc.own > 0 {
-					var cancel context.CancelFunc
-					ctx, cancel = context.WithTimeout(bg, tc.own)
-					defer cancel()
-				}
-				began := time.Now()
-				wantOnly(t, l.Extend(ctx, time.Hour), tc.want)
-				if took := time.Since(began); took != tc.took {
-					t.Errorf("took %v, want %v", took, tc.took)
-				}
-				if spy.renewals() != 1 {
-					t.Errorf("asked %d times", spy.renewals())
-				}
-				mustRelease(t, l)
-			})
+		bubble(t, name, func(t *testing.T) {
+			spy := newSpy()
+			l := mustAcquire(t, newEngine(t, spy, core.WithTTL(30*time.Second)), "k")
+			spy.change(func() { spy.onRenew = func(ctx context.Context, _ driver.Grant) error { <-ctx.Done(); return errDown } })
+			time.Sleep(11 * time.Second)
+			ctx := bg
+			if tc.own > 0 {
+				var cancel context.CancelFunc
+				ctx, cancel = context.WithTimeout(bg, tc.own)
+				defer cancel()
+			}
+			began := time.Now()
+			wantOnly(t, l.Extend(ctx, time.Hour), tc.want)
+			wantTook(t, began, tc.took)
+			if spy.renewals() != 1 {
+				t.Errorf("asked %d times", spy.renewals())
+			}
+			mustRelease(t, l)
 		})
 	}
 }

@@ -82,31 +82,6 @@ func TestFirstTermThatIsAlmostOver(t *testing.T) {
 	})
 }
 
-// Sections that are over at once cost no renewal, also where batches leave all the
-// time for others.
-func TestShortSectionsCostNoRenewal(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store := brief{spy: newSpy()}
-		eng := newEngine(t, store, core.WithTTL(30*time.Second))
-		for range 10 {
-			other := mustAcquire(t, eng, "other") // is renewed after 10 ms
-			time.Sleep(9 * time.Millisecond)
-			l := mustAcquire(t, eng, "k")
-			time.Sleep(5 * time.Millisecond)
-			mustRelease(t, l)
-			mustRelease(t, other)
-		}
-		for _, batch := range store.batches {
-			if len(batch) != 1 || batch[0].Claims[0].Key != "other" {
-				t.Errorf("renewed: %v", batch)
-			}
-		}
-		if len(store.batches) != 10 {
-			t.Errorf("%d renewals of the others", len(store.batches))
-		}
-	})
-}
-
 // A first renewal that fails is tried again while the term lasts, and when that is
 // over the lease is, whatever its TTL.
 func TestFirstTermEnds(t *testing.T) {
@@ -196,60 +171,24 @@ func TestHandOffInTheFirstTerm(t *testing.T) {
 	})
 }
 
-// Past three quarters of the first term the next one asks the store.
-func TestHandOffLateInTheFirstTerm(t *testing.T) {
-	for age, handed := range map[time.Duration]bool{2200 * time.Millisecond: true, 2300 * time.Millisecond: false} {
-		synctest.Test(t, func(t *testing.T) {
-			eng := newEngine(t, brief{spy: newSpy(), age: age}, core.WithTTL(30*time.Second))
-			first := mustAcquire(t, eng, "k")
-			c := &crowd{t: t}
-			c.join(eng, "0", 0)
-			mustRelease(t, first)
-			c.all.Wait()
-			if got := core.Observed(c.leases[0]).HandedOff(); got != handed {
-				t.Errorf("%v after the question: handed off: %t", age, got)
-			}
-		})
-	}
-}
-
-// briefly is brief, with downgrades that may break.
-type briefly struct {
-	brief
-	downgrades *downgrades
-}
-
-func (s briefly) Downgrade(ctx context.Context, g driver.Grant) error {
-	return s.downgrades.Downgrade(ctx, g)
-}
-
 // If the holder asks for another TTL in the first term, it gets a full one. If there is no
 // answer, the first term stays.
-func TestChangesInTheFirstTerm(t *testing.T) {
-	for name, change := range map[string]func(*core.Lease) error{
-		"extend":    func(l *core.Lease) error { return l.Extend(context.Background(), 0) },
-		"downgrade": func(l *core.Lease) error { return l.Downgrade(context.Background()) },
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			down := func(context.Context, driver.Grant) error { return errDown }
-			store := &downgrades{spy: newSpy()}
-			eng := newEngine(t, briefly{brief{spy: store.spy}, store}, core.WithTTL(30*time.Second))
-			l := mustAcquire(t, eng, "k")
-			store.change(func() { store.onRenew, store.before = down, down })
-			before := l.Deadline()
-			wantOnly(t, change(l), core.ErrOutcomeUnknown, core.ErrUnavailable)
-			if !l.Deadline().Equal(before) {
-				t.Errorf("%s: the deadline is %v, was %v", name, l.Deadline(), before)
-			}
-			store.change(func() { store.onRenew, store.before = nil, nil })
-			if err := change(l); err != nil {
-				t.Errorf("%s: %v", name, err)
-			}
-			if got := leftOf(l, 30*time.Second); got != 30*time.Second {
-				t.Errorf("%s: %v are left", name, got)
-			}
-			time.Sleep(time.Minute)
-			mustRelease(t, l)
-		})
-	}
+func TestExtendInTheFirstTerm(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := brief{spy: newSpy()}
+		l := mustAcquire(t, newEngine(t, store, core.WithTTL(30*time.Second)), "k")
+		store.change(func() { store.onRenew = func(context.Context, driver.Grant) error { return errDown } })
+		before := l.Deadline()
+		wantOnly(t, l.Extend(bg, 0), core.ErrOutcomeUnknown, core.ErrUnavailable)
+		if !l.Deadline().Equal(before) {
+			t.Errorf("the deadline is %v, was %v", l.Deadline(), before)
+		}
+		store.change(func() { store.onRenew = nil })
+		must(t, l.Extend(bg, 0))
+		if got := leftOf(l, 30*time.Second); got != 30*time.Second {
+			t.Errorf("%v are left", got)
+		}
+		time.Sleep(time.Minute)
+		mustRelease(t, l)
+	})
 }

@@ -16,9 +16,7 @@ func TestForcedReleaseOfWhatWasSeen(t *testing.T) {
 	eng, operator := newEngine(t, mem), newEngine(t, mem.Peer())
 	stuck := mustAcquire(t, eng, "k")
 	seen, err := operator.Inspect(bg, "k")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	mustRelease(t, stuck)
 	if had, err := operator.ForceRelease(bg, "k", "it hangs", seen.Holders...); len(had) != 0 || err != nil {
 		t.Errorf("a key that is free by now: %v, %v", had, err)
@@ -30,9 +28,7 @@ func TestForcedReleaseOfWhatWasSeen(t *testing.T) {
 	if len(had) != 0 || !errors.As(err, &held) || held.Holder != other.Owner() || errors.Is(err, core.ErrOutcomeUnknown) {
 		t.Errorf("a key that another has by now: %v, %v", had, err)
 	}
-	if err := other.Extend(bg, 0); err != nil {
-		t.Error(err)
-	}
+	noError(t, other.Extend(bg, 0))
 
 	seen, _ = operator.Inspect(bg, "k")
 	had, err = operator.ForceRelease(bg, "k", "it hangs", seen.Holders...)
@@ -57,9 +53,7 @@ func TestForcedReleaseOfALeaseThatWasHandedOn(t *testing.T) {
 			t.Fatal("it was not handed on")
 		}
 		seen, err := eng.Inspect(bg, "k")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		had, err := eng.ForceRelease(bg, "k", "it hangs", seen.Holders...)
 		if len(had) != 1 || err != nil {
 			t.Errorf("%v, %v", had, err)

@@ -6,9 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -40,24 +38,9 @@ func TestForceNeedsAReason(t *testing.T) {
 			wantOnly(t, err, core.ErrInvalidOption)
 		})
 	}
-	_, err := newEngine(t, answering(func(context.Context) error { return nil })).
+	_, err := newEngine(t, answering(noWork)).
 		ForceRelease(context.Background(), "k", strings.Repeat("x", driver.MaxNoteBytes))
-	if err != nil {
-		t.Error(err)
-	}
-}
-
-// watcher notes what is done by force.
-type watcher struct {
-	seen []string
-}
-
-func (w *watcher) hooks() observe.Hooks {
-	return observe.Hooks{Forced: w.Forced}
-}
-
-func (w *watcher) Forced(_ context.Context, r observe.Removal) {
-	w.seen = append(w.seen, fmt.Sprint(r.Key, " ", r.Reason, " ", len(r.Holders)))
+	noError(t, err)
 }
 
 // A removal by force leaves traces. A call that finds no holder leaves none.
@@ -93,15 +76,17 @@ func TestForceIsToldAndLogged(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var log bytes.Buffer
-			w := &watcher{}
+			var seen []string
 			p := answering(nil)
 			p.force = func(context.Context, string, string) ([]driver.Holder, error) { return tc.holders, tc.err }
 			p.forget = func(context.Context, string) (bool, error) { return tc.record, tc.err }
-			eng := newEngine(t, p, core.WithHooks(w.hooks()), core.WithHooks(observe.Hooks{}), core.WithLogger(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))))
+			eng := newEngine(t, p, core.WithHooks(observe.Hooks{Forced: func(_ context.Context, r observe.Removal) {
+				seen = append(seen, fmt.Sprint(r.Key, " ", r.Reason, " ", len(r.Holders)))
+			}}), core.WithHooks(observe.Hooks{}), core.WithLogger(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))))
 			if err := tc.do(eng); !errors.Is(err, tc.err) && !errors.Is(err, core.ErrUnavailable) {
 				t.Errorf("error %v", err)
 			}
-			if got := strings.Join(w.seen, ", "); got != tc.told {
+			if got := strings.Join(seen, ", "); got != tc.told {
 				t.Errorf("told %q, want %q", got, tc.told)
 			}
 			if (log.Len() > 0) != (len(tc.logged) > 0) || strings.Count(log.String(), "\n") > 1 {
@@ -143,36 +128,24 @@ func TestForcedLossTellsWhy(t *testing.T) {
 		}
 	}
 	for name, renewed := range map[string]bool{"by a renewal": true, "by the release": false} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				spy, ends := newSpy(), &endings{}
-				eng := newEngine(t, spy, core.WithHooks(ends.hooks()))
-				l := mustAcquire(t, eng, "k")
-				spy.change(func() { spy.onRenew = func(context.Context, driver.Grant) error { return said } })
-				spy.change(func() { spy.onRelease = func(context.Context, driver.Grant) error { return said } })
-				if renewed {
-					time.Sleep(defaultTTL / 2)
-					check(t, context.Cause(l.Context()), l)
-					check(t, l.Err(), l)
-				}
-				check(t, l.Release(context.Background()), l)
+		bubble(t, name, func(t *testing.T) {
+			spy, end := newSpy(), error(nil)
+			eng := newEngine(t, spy, core.WithHooks(observe.Hooks{HoldEnd: func(_ context.Context, _ observe.Lease, err error) { end = err }}))
+			l := mustAcquire(t, eng, "k")
+			says := func(context.Context, driver.Grant) error { return said }
+			spy.change(func() { spy.onRenew, spy.onRelease = says, says })
+			if renewed {
+				time.Sleep(defaultTTL / 2)
+				synctest.Wait()
+				check(t, context.Cause(l.Context()), l)
 				check(t, l.Err(), l)
-				check(t, *ends.last.Load(), l)
-			})
+			}
+			check(t, l.Release(context.Background()), l)
+			check(t, l.Err(), l)
+			check(t, end, l)
 		})
 	}
 }
-
-// endings keeps the last HoldEnd.
-type endings struct {
-	last atomic.Pointer[error]
-}
-
-func (e *endings) hooks() observe.Hooks {
-	return observe.Hooks{HoldEnd: e.HoldEnd}
-}
-
-func (e *endings) HoldEnd(_ context.Context, _ observe.Lease, err error) { e.last.Store(&err) }
 
 // A store that says no more than "lost" means that the lease was taken.
 func TestLossWithoutAReasonIsTaken(t *testing.T) {
@@ -187,61 +160,7 @@ func TestLossWithoutAReasonIsTaken(t *testing.T) {
 				t.Errorf("%v: %v", said, l.Err())
 			}
 			_ = l.Release(context.Background())
-			if err := spy.Store.Release(context.Background(), driver.Grant{Owner: l.Owner(), Claims: l.Claims(), Token: l.Token()}); err != nil {
-				t.Fatal(err)
-			}
-		}
-	})
-}
-
-// On a store that supports all of it: the holders, the waiters, the record. The waiter gets the
-// key that is taken away, and the holder learns why.
-func TestInspectAndForceOnAStore(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		spy := newSpy()
-		eng, other := newEngine(t, spy), newEngine(t, spy.Peer(), core.WithLogger(discard))
-		l := mustAcquire(t, eng, "k", core.WithRule("status"))
-		if _, err := eng.Once(bg, "done", func(context.Context) ([]byte, error) { return []byte("result"), nil }); err != nil {
-			t.Fatal(err)
-		}
-		next := make(chan *core.Lease)
-		go func() { next <- mustAcquire(t, eng, "k") }()
-		time.Sleep(time.Second) // it waits for a hand-off first, and then at the store
-		info, err := other.Inspect(bg, "k")
-		if err != nil || len(info.Holders) != 1 || info.Holders[0].Owner != l.Owner() || info.Holders[0].Rule != "status" || len(info.Waiters) != 1 {
-			t.Errorf("%+v, %v", info, err)
-		}
-		keys, err := listed(other.ListAll(bg, ""))
-		slices.Sort(keys)
-		if err != nil || !slices.Equal(keys, []string{"done", "k"}) {
-			t.Errorf("%q, %v", keys, err)
-		}
-		holders, err := other.ForceRelease(bg, "k", "it hangs")
-		if err != nil || len(holders) != 1 || holders[0].Token != l.Token() {
-			t.Errorf("%+v, %v", holders, err)
-		}
-		second := <-next
-		if second.Token() <= l.Token() {
-			t.Error("the token went back")
-		}
-		time.Sleep(defaultTTL / 2)
-		var lost *core.LeaseLostError
-		if !errors.As(context.Cause(l.Context()), &lost) || lost.Reason != driver.LossForced || lost.Detail != "it hangs" {
-			t.Errorf("lost: %v", context.Cause(l.Context()))
-		}
-		wantOnly(t, l.Release(bg), core.ErrLeaseLost)
-		mustRelease(t, second)
-
-		for i, want := range []bool{true, false} {
-			if was, err := other.Forget(bg, "done", "a bad result"); was != want || err != nil {
-				t.Errorf("Forget %d: %v, %v", i, was, err)
-			}
-		}
-		if out, err := eng.Once(bg, "done", nothing); out.Duplicate || err != nil {
-			t.Errorf("%+v, %v", out, err)
-		}
-		if info, err := other.Inspect(bg, "never heard of"); err != nil || len(info.Holders)+len(info.Waiters) > 0 || info.Record != nil {
-			t.Errorf("%+v, %v", info, err)
+			must(t, spy.Store.Release(context.Background(), driver.Grant{Owner: l.Owner(), Claims: l.Claims(), Token: l.Token()}))
 		}
 	})
 }

@@ -16,21 +16,11 @@ import (
 
 // A request that can't take over a lease as it is asks the store.
 func TestNotHandedOff(t *testing.T) {
-	once := func(eng *core.Engine) error {
-		_, err := eng.Once(context.Background(), "k", func(context.Context) ([]byte, error) { return nil, nil })
-		return err
-	}
 	for name, next := range map[string]func(*core.Engine) error{
-		"another TTL": func(eng *core.Engine) error {
-			return eng.Do(context.Background(), "k", func(context.Context) error { return nil }, core.WithTTL(time.Minute))
-		},
-		"shared": func(eng *core.Engine) error {
-			return eng.Do(context.Background(), "k", func(context.Context) error { return nil }, core.WithShared())
-		},
-		"a set": func(eng *core.Engine) error {
-			return eng.DoAll(context.Background(), []core.Claim{core.Exclusive("k"), core.Exclusive("l")}, func(context.Context) error { return nil })
-		},
-		"once": once,
+		"another TTL": func(eng *core.Engine) error { return eng.Do(bg, "k", noWork, core.WithTTL(time.Minute)) },
+		"shared":      func(eng *core.Engine) error { return eng.Do(bg, "k", noWork, core.WithShared()) },
+		"a set":       func(eng *core.Engine) error { return eng.DoAll(bg, exclusive("k", "l"), noWork) },
+		"once":        func(eng *core.Engine) error { _, err := eng.Once(bg, "k", nothing); return err },
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			spy := newSpy()
@@ -131,23 +121,21 @@ func TestNoHandOffWithoutTheStoresWord(t *testing.T) {
 		"refused": {func(*spy) error { return errDown }, nil},
 		"hangs":   {func(*spy) error { time.Sleep(time.Second); return errDown }, nil},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				spy := newSpy()
-				eng := newEngine(t, spy)
-				first := mustAcquire(t, eng, "k")
-				time.Sleep(20 * time.Millisecond)
-				c := &crowd{t: t}
-				c.join(eng, "next", 0)
-				spy.change(func() { spy.onRenew = func(context.Context, driver.Grant) error { return tt.renew(spy) } })
-				if err := first.Release(bg); tt.release == nil && err != nil || tt.release != nil && !errors.Is(err, tt.release) {
-					t.Error(err)
-				}
-				c.all.Wait()
-				if next := c.leases[0]; core.Observed(next).HandedOff() || next.Owner() == first.Owner() || next.Token() <= first.Token() {
-					t.Errorf("handed off: %t, token %d after %d", core.Observed(next).HandedOff(), next.Token(), first.Token())
-				}
-			})
+		bubble(t, name, func(t *testing.T) {
+			spy := newSpy()
+			eng := newEngine(t, spy)
+			first := mustAcquire(t, eng, "k")
+			time.Sleep(20 * time.Millisecond)
+			c := &crowd{t: t}
+			c.join(eng, "next", 0)
+			spy.change(func() { spy.onRenew = func(context.Context, driver.Grant) error { return tt.renew(spy) } })
+			if err := first.Release(bg); tt.release == nil && err != nil || tt.release != nil && !errors.Is(err, tt.release) {
+				t.Error(err)
+			}
+			c.all.Wait()
+			if next := c.leases[0]; core.Observed(next).HandedOff() || next.Owner() == first.Owner() || next.Token() <= first.Token() {
+				t.Errorf("handed off: %t, token %d after %d", core.Observed(next).HandedOff(), next.Token(), first.Token())
+			}
 		})
 	}
 }

@@ -156,61 +156,37 @@ func TestWaitingForAHandOffKeepsThePlaceAmongProcesses(t *testing.T) {
 // to a holder of more than a moment who asked before it handed the lease on.
 func TestHandedOffLeaseIsRenewedInTime(t *testing.T) {
 	for hold, asks := range map[time.Duration]int{9 * time.Millisecond: 0, 90 * time.Millisecond: 1} {
-		t.Run(hold.String(), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				const ttl = 3 * time.Second
-				spy := newSpy()
-				eng := newEngine(t, spy)
-				last := time.Now()
-				first := mustAcquire(t, eng, "k", core.WithTTL(ttl))
-				deadline := first.Deadline()
-				time.Sleep(hold)
-				got := make(chan *core.Lease)
-				go func() { got <- mustAcquire(t, eng, "k", core.WithTTL(ttl)) }()
-				synctest.Wait()
-				if asks > 0 {
-					last, deadline = time.Now(), deadline.Add(hold)
-				}
-				mustRelease(t, first)
-				l := <-got
-				if !core.Observed(l).HandedOff() || spy.renewals() != asks {
-					t.Fatalf("handed off: %t; the store was asked %d times", core.Observed(l).HandedOff(), spy.renewals())
-				}
-				if !l.Deadline().Equal(deadline) {
-					t.Errorf("the deadline is %v, want %v", l.Deadline(), deadline)
-				}
-				time.Sleep(time.Until(last.Add(time.Second + time.Millisecond)))
-				synctest.Wait()
-				if left := time.Until(l.Deadline()); left < 2900*time.Millisecond {
-					t.Errorf("not renewed after a third of the TTL: %v left", left)
-				}
-				time.Sleep(10 * time.Second)
-				mustRelease(t, l)
-			})
+		bubble(t, hold.String(), func(t *testing.T) {
+			const ttl = 3 * time.Second
+			spy := newSpy()
+			eng := newEngine(t, spy)
+			last := time.Now()
+			first := mustAcquire(t, eng, "k", core.WithTTL(ttl))
+			deadline := first.Deadline()
+			time.Sleep(hold)
+			got := make(chan *core.Lease)
+			go func() { got <- mustAcquire(t, eng, "k", core.WithTTL(ttl)) }()
+			synctest.Wait()
+			if asks > 0 {
+				last, deadline = time.Now(), deadline.Add(hold)
+			}
+			mustRelease(t, first)
+			l := <-got
+			if !core.Observed(l).HandedOff() || spy.renewals() != asks {
+				t.Fatalf("handed off: %t; the store was asked %d times", core.Observed(l).HandedOff(), spy.renewals())
+			}
+			if !l.Deadline().Equal(deadline) {
+				t.Errorf("the deadline is %v, want %v", l.Deadline(), deadline)
+			}
+			time.Sleep(time.Until(last.Add(time.Second + time.Millisecond)))
+			synctest.Wait()
+			if left := time.Until(l.Deadline()); left < 2900*time.Millisecond {
+				t.Errorf("not renewed after a third of the TTL: %v left", left)
+			}
+			time.Sleep(10 * time.Second)
+			mustRelease(t, l)
 		})
 	}
-}
-
-// How often a streak asks the store goes with its time and not with its hand-offs.
-func TestHandOffAsksNowAndThen(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		spy := newSpy()
-		eng := newEngine(t, spy)
-		c := &crowd{t: t}
-		first := mustAcquire(t, eng, "k")
-		for i := range 90 {
-			c.join(eng, fmt.Sprint(i), time.Millisecond)
-		}
-		mustRelease(t, first)
-		c.all.Wait()
-		if asked := spy.renewals(); asked < 7 || asked > 9 {
-			t.Errorf("asked %d times in 90 ms", asked)
-		}
-		// The first caller found nobody in line, so its grant is good for a few.
-		if last := c.leases[89]; !core.Observed(last).HandedOff() || last.Owner() != c.leases[20].Owner() {
-			t.Errorf("the second grant did not serve the rest: %+v", last)
-		}
-	})
 }
 
 func TestCloseDuringAStreak(t *testing.T) {
@@ -229,9 +205,7 @@ func TestCloseDuringAStreak(t *testing.T) {
 		}
 		synctest.Wait()
 		all.Go(func() {
-			if err := eng.Close(context.Background()); err != nil {
-				t.Error(err)
-			}
+			noError(t, eng.Close(context.Background()))
 		})
 		mustRelease(t, first)
 		all.Wait()

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core"
-	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/store/memstore"
 )
 
@@ -85,24 +84,5 @@ func TestRetryAfterGoesByTheHand(t *testing.T) {
 			t.Errorf("error %#v, want one that is held for two seconds", err)
 		}
 		mustRelease(t, second)
-	})
-}
-
-// A store that can't say for how long leaves the average.
-func TestRetryAfterWithoutKnowingSinceWhen(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		spy := newSpy()
-		eng := newEngine(t, spy)
-		l := mustAcquire(t, eng, "k")
-		time.Sleep(time.Second)
-		mustRelease(t, l)
-		spy.change(func() {
-			spy.onAcquire = func(_ context.Context, req driver.Request) error { return &core.HeldError{Key: req.Claims[0].Key} }
-		})
-		_, err := eng.TryAcquire(context.Background(), "k")
-		var held *core.HeldError
-		if !errors.As(err, &held) || held.RetryAfter != time.Second || held.HeldFor != 0 {
-			t.Errorf("error %#v", err)
-		}
 	})
 }

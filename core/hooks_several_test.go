@@ -28,95 +28,61 @@ type numbered struct {
 type numberedKey string
 
 func (o numbered) hooks() observe.Hooks {
-	return observe.Hooks{
-		AcquireStart: o.AcquireStart, AcquireEnd: o.AcquireEnd, Trace: o.Trace, Blocked: o.Blocked,
-		HoldStart: o.HoldStart, HoldEnd: o.HoldEnd, Renewed: o.Renewed, Extended: o.Extended, Owed: o.Owed,
-		OnceStart: o.OnceStart, OnceEnd: o.OnceEnd, Unlocked: o.Unlocked, Forced: o.Forced,
-		Declared: o.Declared, Skipped: o.Skipped, StoreCalled: o.StoreCalled, StoreImpaired: o.StoreImpaired, Lingered: o.Lingered,
+	note := func(format string, args ...any) { o.log.note(fmt.Sprintf(format, args...)) }
+	start := func(ctx context.Context, event string) context.Context {
+		note("%s%s", event, o.n)
+		return context.WithValue(ctx, numberedKey(event), seenBy(ctx, event)+o.n)
 	}
-}
-
-func (o numbered) start(ctx context.Context, event string) context.Context {
-	o.log.note(event + o.n)
-	return context.WithValue(ctx, numberedKey(event), seenBy(ctx, event)+o.n)
-}
-
-func (o numbered) end(ctx context.Context, event, start string) {
-	o.log.note(event + o.n)
-	if seen := seenBy(ctx, start); seen != "12" {
-		o.t.Errorf("%s%s: its context went through %q", event, o.n, seen)
+	end := func(ctx context.Context, event, start string) {
+		note("%s%s", event, o.n)
+		if seen := seenBy(ctx, start); seen != "12" {
+			o.t.Errorf("%s%s: its context went through %q", event, o.n, seen)
+		}
+	}
+	return observe.Hooks{
+		AcquireStart: func(ctx context.Context, _ observe.Acquisition) context.Context { return start(ctx, "ask") },
+		AcquireEnd: func(ctx context.Context, _ observe.Acquisition, _ observe.Lease, _ error) {
+			end(ctx, "asked", "ask")
+		},
+		HoldStart: func(ctx context.Context, _ observe.Lease) context.Context { return start(ctx, "hold") },
+		HoldEnd:   func(ctx context.Context, _ observe.Lease, _ error) { end(ctx, "held", "hold") },
+		OnceStart: func(ctx context.Context, _ observe.Execution) context.Context { return start(ctx, "once") },
+		OnceEnd: func(ctx context.Context, _ observe.Execution, _ observe.Outcome, _ error) {
+			end(ctx, "done", "once")
+		},
+		Trace: func(context.Context) string { // the first one does not know
+			if o.n == "1" {
+				return ""
+			}
+			return "trace" + o.n
+		},
+		Blocked: func(_ context.Context, _ observe.Acquisition, held core.HeldError, position int) {
+			note("blocked%s by %s, %d", o.n, held.Trace, position)
+		},
+		Declared: func(d observe.Declaration) {
+			var claims []string
+			for _, c := range d.Claims {
+				claims = append(claims, c.Mode.String()+" "+c.Key)
+			}
+			note("declared%s %s, %s on %s: %s", o.n, d.Rule, d.Info, d.Store, claims)
+		},
+		Skipped: func(_ context.Context, s observe.Skip) {
+			note("skipped%s %s on %s: %s", o.n, s.Rule, s.Store, s.Reason)
+		},
+		Renewed:       func(observe.Lease, time.Duration, error) { note("renewed%s", o.n) },
+		Extended:      func(observe.Lease, error) { note("extended%s", o.n) },
+		Forced:        func(context.Context, observe.Removal) { note("forced%s", o.n) },
+		Owed:          func(_ context.Context, d observe.Debt) { note("%s%s", d.State, o.n) },
+		Lingered:      func(l observe.Linger) { note("%s%s", l.State, o.n) },
+		StoreImpaired: func(string, error) { note("impaired%s", o.n) },
+		StoreCalled:   func(_, op string, _ time.Duration, _ error) { note("%s%s", op, o.n) },
+		Unlocked:      func(context.Context, observe.Acquisition, error) { note("unlocked%s", o.n) },
 	}
 }
 
 func seenBy(ctx context.Context, event string) string {
 	s, _ := ctx.Value(numberedKey(event)).(string)
 	return s
-}
-
-func (o numbered) AcquireStart(ctx context.Context, _ observe.Acquisition) context.Context {
-	return o.start(ctx, "ask")
-}
-
-func (o numbered) AcquireEnd(ctx context.Context, _ observe.Acquisition, _ observe.Lease, _ error) {
-	o.end(ctx, "asked", "ask")
-}
-
-func (o numbered) HoldStart(ctx context.Context, _ observe.Lease) context.Context {
-	return o.start(ctx, "hold")
-}
-
-func (o numbered) Renewed(observe.Lease, time.Duration, error) {
-	o.log.note("renewed" + o.n)
-}
-
-func (o numbered) HoldEnd(ctx context.Context, _ observe.Lease, _ error) { o.end(ctx, "held", "hold") }
-
-func (o numbered) OnceStart(ctx context.Context, _ observe.Execution) context.Context {
-	return o.start(ctx, "once")
-}
-
-func (o numbered) OnceEnd(ctx context.Context, _ observe.Execution, _ observe.Outcome, _ error) {
-	o.end(ctx, "done", "once")
-}
-
-func (o numbered) Blocked(_ context.Context, _ observe.Acquisition, held core.HeldError, position int) {
-	o.log.note(fmt.Sprintf("blocked%s by %s, %d", o.n, held.Trace, position))
-}
-
-func (o numbered) Extended(observe.Lease, error) { o.log.note("extended" + o.n) }
-
-func (o numbered) Declared(d observe.Declaration) {
-	var claims []string
-	for _, c := range d.Claims {
-		claims = append(claims, c.Mode.String()+" "+c.Key)
-	}
-	o.log.note(fmt.Sprintf("declared%s %s, %s on %s: %s", o.n, d.Rule, d.Info, d.Store, claims))
-}
-
-func (o numbered) Skipped(_ context.Context, s observe.Skip) {
-	o.log.note(fmt.Sprintf("skipped%s %s on %s: %s", o.n, s.Rule, s.Store, s.Reason))
-}
-
-func (o numbered) Forced(context.Context, observe.Removal) { o.log.note("forced" + o.n) }
-
-func (o numbered) Owed(_ context.Context, d observe.Debt) { o.log.note(string(d.State) + o.n) }
-
-func (o numbered) Lingered(l observe.Linger) { o.log.note(string(l.State) + o.n) }
-
-func (o numbered) StoreImpaired(string, error) { o.log.note("impaired" + o.n) }
-
-func (o numbered) StoreCalled(_, op string, _ time.Duration, _ error) { o.log.note(op + o.n) }
-
-// Trace: the first one does not know.
-func (o numbered) Trace(context.Context) string {
-	if o.n == "1" {
-		return ""
-	}
-	return "trace" + o.n
-}
-
-func (o numbered) Unlocked(context.Context, observe.Acquisition, error) {
-	o.log.note("unlocked" + o.n)
 }
 
 func TestSeveralHooks(t *testing.T) {
@@ -131,9 +97,7 @@ func TestSeveralHooks(t *testing.T) {
 			t.Fatal(err)
 		}
 		spy.onAcquire = func(context.Context, driver.Request) error { return errDown }
-		if err := eng.Do(context.Background(), "k", func(context.Context) error { return nil }, core.WithRunUnlocked()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, eng.Do(context.Background(), "k", noWork, core.WithRunUnlocked()))
 		want := []string{
 			"once1", "once2", "ask1", "ask2", "acquire1", "acquire2", "hold1", "hold2", "asked2", "asked1",
 			"renew1", "renew2", "renewed1", "renewed2", "complete1", "complete2", "held2", "held1", "done2", "done1",
@@ -152,14 +116,12 @@ func TestBlocked(t *testing.T) {
 		log := &recorder{}
 		eng := newEngine(t, memstore.New(), core.WithHooks(numbered{t, "1", log}.hooks()), core.WithHooks(numbered{t, "2", log}.hooks()))
 		holder, err := eng.TryAcquire(context.Background(), "k") // nobody waits for a hand-off then
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		log.events = nil
 		var all sync.WaitGroup
 		for range 2 {
 			all.Go(func() {
-				_ = eng.Do(context.Background(), "k", func(context.Context) error { return nil })
+				_ = eng.Do(context.Background(), "k", noWork)
 			})
 			synctest.Wait()
 		}
@@ -171,9 +133,7 @@ func TestBlocked(t *testing.T) {
 		if want := []string{"blocked1 by trace2, 0", "blocked1 by trace2, 1", "blocked1 by trace2, 1"}; !slices.Equal(blocked, want) {
 			t.Errorf("seen\n%q, want\n%q", blocked, want)
 		}
-		if err := holder.Release(context.Background()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, holder.Release(context.Background()))
 		all.Wait()
 	})
 }

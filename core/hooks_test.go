@@ -59,56 +59,46 @@ func outcome(err error) string {
 }
 
 func (r *recorder) hooks() observe.Hooks {
-	return observe.Hooks{AcquireStart: r.AcquireStart, AcquireEnd: r.AcquireEnd, HoldStart: r.HoldStart, HoldEnd: r.HoldEnd, Renewed: r.Renewed, Extended: r.Extended, OnceStart: r.OnceStart, OnceEnd: r.OnceEnd, Unlocked: r.Unlocked}
-}
-
-func (r *recorder) AcquireStart(ctx context.Context, a observe.Acquisition) context.Context {
-	r.note("acquire " + a.Claims[0].Key)
-	return context.WithValue(ctx, marked{}, "acquire")
-}
-
-func (r *recorder) AcquireEnd(ctx context.Context, _ observe.Acquisition, l observe.Lease, err error) {
-	if ctx.Value(marked{}) != "acquire" {
-		r.note("AcquireEnd without its context")
+	return observe.Hooks{
+		AcquireStart: func(ctx context.Context, a observe.Acquisition) context.Context {
+			r.note("acquire " + a.Claims[0].Key)
+			return context.WithValue(ctx, marked{}, "acquire")
+		},
+		AcquireEnd: func(ctx context.Context, _ observe.Acquisition, _ observe.Lease, err error) {
+			if ctx.Value(marked{}) != "acquire" {
+				r.note("AcquireEnd without its context")
+			}
+			r.note("acquired " + outcome(err))
+		},
+		HoldStart: func(ctx context.Context, l observe.Lease) context.Context {
+			if ctx.Value(marked{}) == "acquire" {
+				r.note("the hold lies under the acquisition")
+			}
+			r.note("hold " + l.Claims()[0].Key)
+			return context.WithValue(ctx, marked{}, "hold")
+		},
+		HoldEnd: func(ctx context.Context, _ observe.Lease, err error) {
+			if ctx.Value(marked{}) != "hold" {
+				r.note("HoldEnd without its context")
+			}
+			r.note("held " + outcome(err))
+		},
+		Renewed:  func(_ observe.Lease, _ time.Duration, err error) { r.note("renewed " + outcome(err)) },
+		Extended: func(_ observe.Lease, err error) { r.note("extended " + outcome(err)) },
+		OnceStart: func(ctx context.Context, x observe.Execution) context.Context {
+			r.note("once " + x.Key)
+			return ctx
+		},
+		OnceEnd: func(_ context.Context, _ observe.Execution, out observe.Outcome, err error) {
+			if out.Duplicate {
+				r.note("duplicate")
+				return
+			}
+			r.note("once " + outcome(err))
+		},
+		Unlocked: func(context.Context, observe.Acquisition, error) { r.note("unlocked") },
 	}
-	r.note("acquired " + outcome(err))
 }
-
-func (r *recorder) HoldStart(ctx context.Context, l observe.Lease) context.Context {
-	if ctx.Value(marked{}) == "acquire" {
-		r.note("the hold lies under the acquisition")
-	}
-	r.note("hold " + l.Claims()[0].Key)
-	return context.WithValue(ctx, marked{}, "hold")
-}
-
-func (r *recorder) HoldEnd(ctx context.Context, l observe.Lease, err error) {
-	if ctx.Value(marked{}) != "hold" {
-		r.note("HoldEnd without its context")
-	}
-	r.note("held " + outcome(err))
-}
-
-func (r *recorder) Renewed(_ observe.Lease, _ time.Duration, err error) {
-	r.note("renewed " + outcome(err))
-}
-
-func (r *recorder) Extended(_ observe.Lease, err error) { r.note("extended " + outcome(err)) }
-
-func (r *recorder) OnceStart(ctx context.Context, x observe.Execution) context.Context {
-	r.note("once " + x.Key)
-	return ctx
-}
-
-func (r *recorder) OnceEnd(_ context.Context, _ observe.Execution, out observe.Outcome, err error) {
-	if out.Duplicate {
-		r.note("duplicate")
-		return
-	}
-	r.note("once " + outcome(err))
-}
-
-func (r *recorder) Unlocked(context.Context, observe.Acquisition, error) { r.note("unlocked") }
 
 func TestHooksSeeTheWholeLife(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -127,7 +117,7 @@ func TestHooksSeeTheWholeLife(t *testing.T) {
 		time.Sleep(1500 * time.Millisecond)
 		_ = lost.Release(context.Background())
 		for range 2 {
-			_, _ = eng.Once(context.Background(), "o", func(context.Context) ([]byte, error) { return nil, nil })
+			_, _ = eng.Once(context.Background(), "o", nothing)
 		}
 		spy.onAcquire = func(context.Context, driver.Request) error { return errDown }
 		_, _ = eng.Acquire(context.Background(), "d")
@@ -168,6 +158,14 @@ func TestHooksSeeTheEndOfWhatPanics(t *testing.T) {
 			call: once(runtime.Goexit),
 			want: []string{"once k", "acquire k", "hold k", "acquired ok", "held ok", "once panicked"},
 		},
+		"store panics in an extension": {
+			call: func(eng *core.Engine) {
+				l := mustAcquire(t, eng, "held", core.WithTTL(time.Minute))
+				defer mustRelease(t, l)
+				_ = l.Extend(bg, 0)
+			},
+			want: []string{"acquire held", "hold held", "acquired ok", "extended panicked", "held ok"},
+		},
 		"store panics": {
 			call: func(eng *core.Engine) { _, _ = eng.Acquire(context.Background(), "k") },
 			want: []string{"acquire k", "acquired panicked"},
@@ -177,7 +175,13 @@ func TestHooksSeeTheEndOfWhatPanics(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			seen := &recorder{}
 			spy := newSpy()
-			spy.onAcquire = func(context.Context, driver.Request) error { panic("store") } // Once asks Begin
+			spy.onAcquire = func(_ context.Context, req driver.Request) error { // Once asks Begin
+				if req.Claims[0].Key != "held" {
+					panic("store")
+				}
+				return nil
+			}
+			spy.onRenew = func(context.Context, driver.Grant) error { panic("store") }
 			eng := newEngine(t, spy, core.WithHooks(seen.hooks()))
 			ended := make(chan struct{})
 			go func() {
@@ -193,24 +197,6 @@ func TestHooksSeeTheEndOfWhatPanics(t *testing.T) {
 	}
 }
 
-func TestNoHooksPassContextsOn(t *testing.T) {
-	eng := newEngine(t, memstore.New(), core.WithHooks(observe.Hooks{Renewed: func(observe.Lease, time.Duration, error) {}}))
-	ctx := context.WithValue(context.Background(), marked{}, "mine")
-	if err := eng.Do(ctx, "k", func(ctx context.Context) error {
-		if ctx.Value(marked{}) != "mine" {
-			t.Error("the value is gone")
-		}
-		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
-	for range 2 {
-		if _, err := eng.Once(ctx, "o", func(context.Context) ([]byte, error) { return nil, nil }); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
 // onHold has functions called with the lease.
 type onHold struct {
 	start func(observe.Lease)
@@ -218,15 +204,11 @@ type onHold struct {
 }
 
 func (o onHold) hooks() observe.Hooks {
-	return observe.Hooks{HoldStart: o.HoldStart, HoldEnd: o.HoldEnd}
+	return observe.Hooks{
+		HoldStart: func(ctx context.Context, l observe.Lease) context.Context { o.start(l); return ctx },
+		HoldEnd:   func(_ context.Context, l observe.Lease, err error) { o.end(l, err) },
+	}
 }
-
-func (o onHold) HoldStart(ctx context.Context, l observe.Lease) context.Context {
-	o.start(l)
-	return ctx
-}
-
-func (o onHold) HoldEnd(_ context.Context, l observe.Lease, err error) { o.end(l, err) }
 
 // A hook may look at the lease that it is told of.
 func TestHookLooksAtTheLease(t *testing.T) {
