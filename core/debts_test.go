@@ -110,6 +110,11 @@ func TestUnansweredReleasesAreSentAgain(t *testing.T) {
 			defer func() { _ = recover() }()
 			_ = f.Do(ctx, "k", func(context.Context) error { f.store.Refuse(); panic("handler") })
 		},
+		"Once, failing": func(t *testing.T, f *failing) {
+			if _, err := f.Once(ctx, "k", func(context.Context) ([]byte, error) { f.store.Refuse(); return nil, errHandler }); !errors.Is(err, errHandler) {
+				t.Errorf("Once: %v", err)
+			}
+		},
 		"Once without a record": func(t *testing.T, f *failing) {
 			_, err := f.Once(ctx, "k", func(context.Context) ([]byte, error) { f.store.Refuse(); return []byte("r"), nil })
 			wantOnly(t, err, core.ErrOutcomeUnknown, core.ErrUnavailable)

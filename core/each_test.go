@@ -135,10 +135,7 @@ func TestOnceEachOfOverlappingBatches(t *testing.T) {
 					}
 					return ctx.Err()
 				})
-				if err != nil {
-					t.Error(err)
-					return
-				}
+				noError(t, err)
 				left = slices.DeleteFunc(left, func(i core.Item) bool { return i.Err == nil })
 				for _, i := range left {
 					if !errors.Is(i.Err, core.ErrHeld) {
@@ -149,13 +146,10 @@ func TestOnceEachOfOverlappingBatches(t *testing.T) {
 		})
 	}
 	all.Wait()
-	for key, n := range effects {
-		if n != 1 {
-			t.Errorf("%s has %d effects", key, n)
+	for i := range keys {
+		if n := effects[fmt.Sprint("k", i)]; n != 1 {
+			t.Errorf("k%d has %d effects", i, n)
 		}
-	}
-	if len(effects) != keys {
-		t.Errorf("%d keys", len(effects))
 	}
 }
 
@@ -177,13 +171,10 @@ func TestOnceEachThatFails(t *testing.T) {
 		if len(fresh) != 2 {
 			t.Errorf("after a panic: %v", fresh)
 		}
-		if _, err := eng.ForceRelease(ctx, "a", "test"); err != nil {
-			t.Error(err)
-		}
+		_, err := eng.ForceRelease(ctx, "a", "test")
+		noError(t, err)
 		<-ctx.Done()
-		if !errors.Is(context.Cause(ctx), core.ErrLeaseLost) {
-			t.Error(context.Cause(ctx))
-		}
+		wantOnly(t, context.Cause(ctx), core.ErrLeaseLost)
 		return nil // as if it had not noticed
 	}, core.WithTTL(300*time.Millisecond))
 	if err != nil || !errors.Is(lost[0].Err, core.ErrLeaseLost) || lost[1].Err != nil {

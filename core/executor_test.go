@@ -145,7 +145,6 @@ func TestExecutorOnAStoreWithoutRecords(t *testing.T) {
 			if b.effects["k"] != 1 {
 				t.Errorf("%d effects", b.effects["k"])
 			}
-			isFree(t, eng, "k")
 		})
 	}
 }

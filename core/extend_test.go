@@ -3,6 +3,8 @@ package core_test
 import (
 	"context"
 	"errors"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -153,6 +155,39 @@ func TestUnansweredExtension(t *testing.T) {
 			mustRelease(t, l)
 		})
 	}
+}
+
+// One request for a lease is under way at a time: of two, nobody could tell which TTL the store took last.
+func TestExtendWaitsForARenewalUnderWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		spy := newSpy()
+		l := mustAcquire(t, newEngine(t, spy), "k")
+		var inside atomic.Int32
+		spy.change(func() {
+			spy.onRenew = func(context.Context, driver.Grant) error {
+				if inside.Add(1) > 1 {
+					t.Error("two at a time")
+				}
+				time.Sleep(2 * time.Second)
+				inside.Add(-1)
+				return nil
+			}
+		})
+		time.Sleep(11 * time.Second) // the watchdog's began at 10s
+		var all sync.WaitGroup
+		for _, ttl := range []time.Duration{time.Minute, 20 * time.Second} {
+			all.Go(func() {
+				noError(t, l.Extend(bg, ttl))
+				if left(l) != term(ttl)-2*time.Second {
+					t.Errorf("%v left of %v", left(l), ttl)
+				}
+			})
+			synctest.Wait()
+		}
+		all.Wait()
+		spy.change(func() { spy.onRenew = nil })
+		mustRelease(t, l)
+	})
 }
 
 // The observer is told of what the holder asked for, and not of a renewal.

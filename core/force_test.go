@@ -101,20 +101,6 @@ func TestForceIsToldAndLogged(t *testing.T) {
 	}
 }
 
-// Without a logger of its own the engine writes to the default of the moment.
-func TestForceIsLoggedByDefault(t *testing.T) {
-	var log bytes.Buffer
-	old := slog.Default()
-	defer slog.SetDefault(old)
-	p := answering(nil)
-	p.forget = func(context.Context, string) (bool, error) { return true, nil }
-	eng := newEngine(t, p)
-	slog.SetDefault(slog.New(slog.NewTextHandler(&log, nil)))
-	if _, err := eng.Forget(context.Background(), "k", "a test"); err != nil || !strings.Contains(log.String(), "key=k") {
-		t.Errorf("logged %q, %v", &log, err)
-	}
-}
-
 // The victim learns who took the lease away, and why, whichever way it comes to
 // ask the store: in its context's cause, in what observers are told, and in the
 // error of its release.
@@ -145,24 +131,6 @@ func TestForcedLossTellsWhy(t *testing.T) {
 			check(t, end, l)
 		})
 	}
-}
-
-// A store that says no more than "lost" means that the lease was taken.
-func TestLossWithoutAReasonIsTaken(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		spy := newSpy()
-		eng := newEngine(t, spy)
-		for _, said := range []error{core.ErrLeaseLost, &core.LeaseLostError{}} {
-			l := mustAcquire(t, eng, "k")
-			spy.change(func() { spy.onRenew = func(context.Context, driver.Grant) error { return said } })
-			time.Sleep(defaultTTL / 2)
-			if reason(l) != driver.LossTaken {
-				t.Errorf("%v: %v", said, l.Err())
-			}
-			_ = l.Release(context.Background())
-			must(t, spy.Store.Release(context.Background(), driver.Grant{Owner: l.Owner(), Claims: l.Claims(), Token: l.Token()}))
-		}
-	})
 }
 
 // A store that refuses has not done it: nothing is unknown.

@@ -43,9 +43,8 @@ func TestRetryAfterGoesByTheHolder(t *testing.T) {
 			}
 		}
 		holder := mustAcquire(t, here, "k")
-		for _, eng := range []*core.Engine{here, there} {
-			within("at once", hint(eng, core.WithFailFast()), usual, 2*usual)
-		}
+		within("at once", hint(here, core.WithFailFast()), usual, 2*usual)
+		within("at once, there", hint(there, core.WithFailFast()), usual, 2*usual)
 		time.Sleep(unusual)
 		within("here", hint(here, core.WithFailFast()), unusual, unusual)
 		within("there", hint(there, core.WithFailFast()), unusual, unusual)
