@@ -99,30 +99,6 @@ func TestOrderOfOneProcess(t *testing.T) {
 	})
 }
 
-// Of permits no more callers ask than there are.
-func TestPermitsAreAdmittedTogether(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const callers, permits, roundTrip, hold = 60, 3, 10 * time.Millisecond, time.Second
-		spy := newSpy()
-		spy.onAcquire = taking(roundTrip)
-		eng := newEngine(t, spy, core.WithMaxWait(core.Forever))
-		began := time.Now()
-		var all sync.WaitGroup
-		for range callers {
-			all.Go(func() {
-				noError(t, eng.Do(bg, "k", func(context.Context) error { time.Sleep(hold); return nil }, core.WithPermits(permits)))
-			})
-		}
-		all.Wait()
-		if spy.mostAtOne > permits {
-			t.Errorf("%d asked at the same time, of %d permits", spy.mostAtOne, permits)
-		}
-		if took := time.Since(began); took > callers/permits*(hold+roundTrip)+roundTrip {
-			t.Errorf("it took %v", took)
-		}
-	})
-}
-
 // A caller that waits for one member of a group keeps nobody from another member, whether it
 // waits at the store or in this process. Nobody overtakes a caller that wants the group.
 func TestSiblingsDoNotWaitForEachOther(t *testing.T) {
@@ -193,9 +169,7 @@ func TestTooManyReaders(t *testing.T) {
 			}
 			var all sync.WaitGroup
 			for range 10 {
-				all.Go(func() {
-					noError(t, ask())
-				})
+				all.Go(func() { noError(t, ask()) })
 			}
 			synctest.Wait()
 			wantOnly(t, ask(), core.ErrTooManyWaiters)

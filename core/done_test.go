@@ -88,17 +88,16 @@ func TestDoneDoesNotGoByTheCaller(t *testing.T) {
 }
 
 func TestDoneOfNestedLeases(t *testing.T) {
-	nest := func(t *testing.T, eng *core.Engine, outer *core.Lease) *core.Lease {
-		t.Helper()
-		l, err := eng.Acquire(outer.Context(), "k")
-		must(t, err)
-		return l
-	}
 	synctest.Test(t, func(t *testing.T) {
 		spy := newSpy()
 		eng := newEngine(t, spy)
 		outer := mustAcquire(t, eng, "k", core.WithoutCancelOnLoss())
-		first, second, unasked := nest(t, eng, outer), nest(t, eng, outer), nest(t, eng, outer)
+		nest := func() *core.Lease {
+			l, err := eng.Acquire(outer.Context(), "k")
+			must(t, err)
+			return l
+		}
+		first, second, unasked := nest(), nest(), nest()
 		if isDone(first) || isDone(second) {
 			t.Error("closed from the start")
 		}

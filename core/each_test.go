@@ -26,16 +26,17 @@ func items(keys ...string) []core.Item {
 func TestOnceEach(t *testing.T) {
 	eng, ctx := newEngine(t, memstore.New()), t.Context()
 	runs := 0
-	if _, err := eng.Once(ctx, "old", counted("before", &runs)); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := eng.Once(ctx, "other", counted("", &runs), core.WithFingerprint([]byte("one"))); err != nil {
-		t.Fatal(err)
-	}
+	skip := func(context.Context) ([]byte, error) { runs++; return nil, core.ErrSkipResult }
+	_, err := eng.Once(ctx, "old", counted("before", &runs))
+	must(t, err)
+	_, err = eng.Once(ctx, "other", counted("", &runs), core.WithFingerprint([]byte("one")))
+	must(t, err)
+	_, err = eng.Once(ctx, "unkept", skip)
+	must(t, err)
 	held := mustAcquire(t, eng, "held")
 	defer mustRelease(t, held)
 	own := errors.New("own")
-	all := items("new", "old", "held", "", "fails", "other", "new", "large", "skipped", "new")
+	all := items("new", "old", "held", "", "fails", "other", "new", "large", "skipped", "new", "unkept", "unkept")
 	all[0].Fingerprint, all[9].Fingerprint, all[5].Fingerprint = []byte("a"), []byte("b"), []byte("two")
 	all[4].Err = errors.New("what was there before does not count")
 	batch := func(ctx context.Context, fresh []int) error {
@@ -74,17 +75,19 @@ func TestOnceEach(t *testing.T) {
 		{result: string(make([]byte, 1000)), notKept: true},
 		{result: "result of skipped", notKept: true},
 		{err: core.ErrFingerprintMismatch},
+		{err: core.ErrResultNotKept, duplicate: true, notKept: true},
+		{err: core.ErrResultNotKept, duplicate: true, notKept: true}, // it was told of the error alone
 	} {
 		got := all[i]
 		if !errors.Is(got.Err, want.err) || string(got.Result) != want.result || got.Duplicate != want.duplicate || got.ResultNotKept != want.notKept {
 			t.Errorf("%d, %q: %+v, want %+v", i, got.Key, got, want)
 		}
 	}
-	if runs != 3 {
+	if runs != 4 {
 		t.Errorf("%d runs", runs)
 	}
 	again := items("new", "large", "fails")
-	err := eng.OnceEach(ctx, again, func(_ context.Context, fresh []int) error {
+	err = eng.OnceEach(ctx, again, func(_ context.Context, fresh []int) error {
 		if !slices.Equal(fresh, []int{2}) {
 			t.Errorf("fresh the second time: %v", fresh)
 		}
@@ -94,22 +97,6 @@ func TestOnceEach(t *testing.T) {
 		t.Errorf("%v, %+v", err, again)
 	}
 	noError(t, eng.OnceEach(ctx, items("new", "old"), func(context.Context, []int) error { return errors.New("it ran") }))
-}
-
-// The second item of a key whose record has no result was told of the error alone.
-func TestOnceEachOfARecordWithoutResultTwice(t *testing.T) {
-	eng, ctx := newEngine(t, memstore.New()), t.Context()
-	skip := func(context.Context) ([]byte, error) { return nil, core.ErrSkipResult }
-	if _, err := eng.Once(ctx, "k", skip); err != nil {
-		t.Fatal(err)
-	}
-	all := items("k", "k")
-	must(t, eng.OnceEach(ctx, all, func(context.Context, []int) error { return nil }))
-	for i, item := range all {
-		if !errors.Is(item.Err, core.ErrResultNotKept) || !item.Duplicate || !item.ResultNotKept {
-			t.Errorf("item %d: %+v", i, item)
-		}
-	}
 }
 
 // Batches that overlap, in other orders, never wait for each other. What is refused comes again, and

@@ -159,10 +159,7 @@ func (deaf) Begin(ctx context.Context, _ driver.Request) (driver.Grant, *driver.
 
 func TestExecutorIsForOnceOnly(t *testing.T) {
 	eng := newEngine(t, memstore.New())
-	nothing := func(context.Context) error {
-		t.Error("it ran")
-		return nil
-	}
+	nothing := func(context.Context) error { t.Error("it ran"); return nil }
 	option := core.WithExecutor(newBook())
 	wantOnly(t, eng.Do(context.Background(), "k", nothing, option), core.ErrInvalidOption)
 	policy, err := core.NewPolicy(option)

@@ -71,7 +71,7 @@ func TestExtendRefusesWhatCanNotBe(t *testing.T) {
 	}
 }
 
-// Nothing brings a lease back that is over by the clock.
+// An extension brings no lease back that is over by the clock, and leaves the end of a max hold where it is.
 func TestExtendDoesNotBringBack(t *testing.T) {
 	bubble(t, "over by the clock", func(t *testing.T) {
 		spy := newSpy()

@@ -204,9 +204,7 @@ func TestCloseDuringAStreak(t *testing.T) {
 			})
 		}
 		synctest.Wait()
-		all.Go(func() {
-			noError(t, eng.Close(context.Background()))
-		})
+		all.Go(func() { noError(t, eng.Close(context.Background())) })
 		mustRelease(t, first)
 		all.Wait()
 	})

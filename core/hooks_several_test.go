@@ -120,9 +120,7 @@ func TestBlocked(t *testing.T) {
 		log.events = nil
 		var all sync.WaitGroup
 		for range 2 {
-			all.Go(func() {
-				_ = eng.Do(context.Background(), "k", noWork)
-			})
+			all.Go(func() { _ = eng.Do(context.Background(), "k", noWork) })
 			synctest.Wait()
 		}
 		_, err = eng.TryAcquire(context.Background(), "k")

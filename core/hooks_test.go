@@ -140,24 +140,16 @@ func TestHooksSeeTheWholeLife(t *testing.T) {
 func TestHooksSeeTheEndOfWhatPanics(t *testing.T) {
 	once := func(how func()) func(*core.Engine) {
 		return func(eng *core.Engine) {
-			_, _ = eng.Once(context.Background(), "k", func(context.Context) ([]byte, error) {
-				how()
-				return nil, nil
-			})
+			_, _ = eng.Once(bg, "k", func(context.Context) ([]byte, error) { how(); return nil, nil })
 		}
 	}
-	tests := map[string]struct {
+	ended := []string{"once k", "acquire k", "hold k", "acquired ok", "held ok", "once panicked"}
+	for name, tt := range map[string]struct {
 		call func(*core.Engine)
 		want []string
 	}{
-		"function panics": {
-			call: once(func() { panic("fn") }),
-			want: []string{"once k", "acquire k", "hold k", "acquired ok", "held ok", "once panicked"},
-		},
-		"function ends its goroutine": {
-			call: once(runtime.Goexit),
-			want: []string{"once k", "acquire k", "hold k", "acquired ok", "held ok", "once panicked"},
-		},
+		"function panics":             {once(func() { panic("fn") }), ended},
+		"function ends its goroutine": {once(runtime.Goexit), ended},
 		"store panics in an extension": {
 			call: func(eng *core.Engine) {
 				l := mustAcquire(t, eng, "held", core.WithTTL(time.Minute))
@@ -170,8 +162,7 @@ func TestHooksSeeTheEndOfWhatPanics(t *testing.T) {
 			call: func(eng *core.Engine) { _, _ = eng.Acquire(context.Background(), "k") },
 			want: []string{"acquire k", "acquired panicked"},
 		},
-	}
-	for name, tt := range tests {
+	} {
 		t.Run(name, func(t *testing.T) {
 			seen := &recorder{}
 			spy := newSpy()
