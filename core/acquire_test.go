@@ -29,7 +29,7 @@ func TestOneAtATimePerKey(t *testing.T) {
 				inside--
 				return nil
 			})
-			noError(t, err)
+			wantNil(t, err)
 		})
 	}
 	all.Wait()
@@ -74,7 +74,7 @@ func TestHeldKeyIsRefusedByKind(t *testing.T) {
 		"the caller's deadline": {deadline: time.Second, took: time.Second, want: []error{context.DeadlineExceeded}},
 		"deadline, no max wait": {deadline: time.Hour, opts: []core.CallOption{core.WithMaxWait(core.Forever), core.WithMaxHold(core.Forever)}, took: time.Hour, want: []error{context.DeadlineExceeded}},
 	} {
-		bubble(t, name, func(t *testing.T) {
+		inBubble(t, name, func(t *testing.T) {
 			eng := newEngine(t, memstore.New(), core.WithMaxWait(3*time.Second), core.WithMaxHold(core.Forever))
 			holder := mustAcquire(t, eng, "k")
 			ctx, cancel := context.WithCancel(context.Background())
@@ -225,5 +225,12 @@ func wantTook(t *testing.T, began time.Time, want time.Duration) {
 	t.Helper()
 	if took := time.Since(began); took != want {
 		t.Errorf("took %v, want %v", took, want)
+	}
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -34,7 +34,7 @@ func TestModesInAnyOrder(t *testing.T) {
 		{exclusive("p"), map[string]int{"p": 100}},
 	}
 	for round := range 5 {
-		bubble(t, fmt.Sprint(round), func(t *testing.T) {
+		inBubble(t, fmt.Sprint(round), func(t *testing.T) {
 			mem := memstore.New()
 			near, far := newSpy(), newSpy()
 			near.Store, far.Store = mem, mem.Peer()

@@ -116,7 +116,7 @@ func TestSiblingsDoNotWaitForEachOther(t *testing.T) {
 					time.Sleep(time.Second)
 					return nil
 				})
-				noError(t, err)
+				wantNil(t, err)
 			})
 			synctest.Wait()
 		}
@@ -158,7 +158,7 @@ func TestTooManyReaders(t *testing.T) {
 		"of a line": core.WithMaxWaiters(10),
 		"of all":    core.WithMaxWaitersTotal(10),
 	} {
-		bubble(t, name, func(t *testing.T) {
+		inBubble(t, name, func(t *testing.T) {
 			eng := newEngine(t, memstore.New(), limit)
 			holder := mustAcquire(t, eng, "k")
 			ask := func() error {
@@ -169,7 +169,7 @@ func TestTooManyReaders(t *testing.T) {
 			}
 			var all sync.WaitGroup
 			for range 10 {
-				all.Go(func() { noError(t, ask()) })
+				all.Go(func() { wantNil(t, ask()) })
 			}
 			synctest.Wait()
 			wantOnly(t, ask(), core.ErrTooManyWaiters)

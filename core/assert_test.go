@@ -40,7 +40,7 @@ func TestAssertHeld(t *testing.T) {
 	// Held again further in: the outer loss does not matter.
 	again, err := eng.Acquire(context.WithoutCancel(l.Context()), "a")
 	must(t, err)
-	noError(t, core.AssertHeld(again.Context(), core.Exclusive("a")))
+	wantNil(t, core.AssertHeld(again.Context(), core.Exclusive("a")))
 	mustRelease(t, again)
 }
 
@@ -76,7 +76,7 @@ func TestAssertHeldCoversTheMode(t *testing.T) {
 				wantOnly(t, core.AssertHeld(ctx, core.Exclusive("another")), core.ErrNotHeld)
 				return nil
 			})
-			noError(t, err)
+			wantNil(t, err)
 		})
 	}
 }
@@ -94,7 +94,7 @@ func TestAssertHeldFollowsTheLease(t *testing.T) {
 	must(t, l.Downgrade(context.Background()))
 	for _, ctx := range []context.Context{l.Context(), inner.Context()} {
 		wantOnly(t, core.AssertHeld(ctx, exclusive), core.ErrNotHeld)
-		noError(t, core.AssertHeld(ctx, core.Shared("k")))
+		wantNil(t, core.AssertHeld(ctx, core.Shared("k")))
 	}
 	mustRelease(t, inner)
 	mustRelease(t, l)

@@ -102,7 +102,7 @@ func TestAttempts(t *testing.T) {
 			return eng.Do(ctx, "k", noWork)
 		}},
 	} {
-		bubble(t, name, func(t *testing.T) {
+		inBubble(t, name, func(t *testing.T) {
 			seen := &counting{attempts: -1, stores: make(map[string]bool)}
 			s := newSpy()
 			eng := newEngine(t, s, core.WithHooks(seen.hooks()))

@@ -32,7 +32,7 @@ func TestBorrowedEndsWithItsHolder(t *testing.T) {
 				t.Errorf("%v", err)
 			}
 		}
-		noError(t, thief.Err())
+		wantNil(t, thief.Err())
 		mustRelease(t, thief)
 	})
 }
@@ -52,7 +52,7 @@ func TestBorrowedKeepsTheKeyForAPausedCaller(t *testing.T) {
 			wantOnly(t, err, core.ErrHeld)
 			return ctx.Err()
 		})
-		noError(t, err)
+		wantNil(t, err)
 		wantOnly(t, outer.Release(context.Background()), core.ErrLeaseLost)
 		time.Sleep(time.Second) // nobody renews it now
 		isFree(t, third, "k")
@@ -132,7 +132,7 @@ func TestSetBorrowedInPart(t *testing.T) {
 			t.Errorf("%v, depth %d, asked %d times", c, core.Observed(set).Depth(), two.spy.renewals())
 		}
 		for _, key := range []string{"a", "b", "c"} {
-			noError(t, core.AssertHeld(set.Context(), core.Exclusive(key)))
+			wantNil(t, core.AssertHeld(set.Context(), core.Exclusive(key)))
 		}
 		mustRelease(t, set)
 		if two.callee.Left() != "" || len(two.spy.released) != 1 {

@@ -53,7 +53,7 @@ func TestBorrowedLease(t *testing.T) {
 	if err != nil || core.Observed(inner).Depth() != 3 || two.spy.renewals() != 1 {
 		t.Errorf("depth %d, verified %d times, %v", core.Observed(inner).Depth(), two.spy.renewals(), err)
 	}
-	noError(t, core.AssertHeld(inner.Context(), core.Exclusive("user:1")))
+	wantNil(t, core.AssertHeld(inner.Context(), core.Exclusive("user:1")))
 	mustRelease(t, inner)
 	mustRelease(t, l)
 	mustRelease(t, l)
@@ -118,7 +118,7 @@ func TestForgedStaleAndReplayed(t *testing.T) {
 			return field(field(s, 0, stranger), 4, claimOn("s", "k")) // no DeadlockError: it would wait for another
 		}},
 	} {
-		bubble(t, name, func(t *testing.T) {
+		inBubble(t, name, func(t *testing.T) {
 			if tt.held.Key == "" {
 				tt.held = core.Exclusive("k")
 			}
@@ -198,7 +198,7 @@ func TestCarriedOnwards(t *testing.T) {
 		}
 		return nil
 	})
-	noError(t, err)
+	wantNil(t, err)
 }
 
 // Two processes that renew one lease with different TTLs would each count on a
@@ -228,7 +228,7 @@ func TestCarriedDuringAnExtend(t *testing.T) {
 	const before = 9 * time.Second
 	for _, ttl := range []time.Duration{time.Second, time.Hour} {
 		for _, answered := range []bool{true, false} {
-			bubble(t, fmt.Sprint(ttl, answered), func(t *testing.T) {
+			inBubble(t, fmt.Sprint(ttl, answered), func(t *testing.T) {
 				spy := newSpy()
 				caller, callee := newEngine(t, spy), newEngine(t, spy.Peer())
 				l := mustAcquire(t, caller, "k", core.WithTTL(before))
@@ -249,7 +249,7 @@ func TestCarriedDuringAnExtend(t *testing.T) {
 					t.Fatalf("%v, %v", borrowed, err)
 				}
 				time.Sleep(time.Minute)
-				noError(t, errors.Join(l.Err(), borrowed.Err()))
+				wantNil(t, errors.Join(l.Err(), borrowed.Err()))
 				said := driver.Grant{Owner: l.Owner(), Token: l.Token(), Claims: l.Claims(), Borrowed: true}
 				for said.TTL = before; said.TTL <= before+time.Millisecond; said.TTL += time.Millisecond {
 					if err := spy.Store.Renew(bg, []driver.Grant{said})[0]; (err == nil) != (said.TTL == before) {
@@ -295,7 +295,7 @@ func TestChainsOfCalls(t *testing.T) {
 					defer inside[key].Add(-1)
 					return call(ctx, key, i%len(engines), 3)
 				})
-				noError(t, err)
+				wantNil(t, err)
 			}
 		})
 	}

@@ -26,7 +26,7 @@ func TestAttach(t *testing.T) {
 	if got, ok := core.LeaseFrom(ctx); !ok || got != l {
 		t.Error("the lease is not there")
 	}
-	noError(t, core.AssertHeld(ctx, core.Exclusive("k")))
+	wantNil(t, core.AssertHeld(ctx, core.Exclusive("k")))
 	inner, err := eng.Acquire(ctx, "k")
 	if err != nil || core.Observed(inner).Depth() != 2 || store.asked.Load() != 1 {
 		t.Errorf("depth %d, %v", core.Observed(inner).Depth(), err)
@@ -69,7 +69,7 @@ func TestWithLeaseKeepsWhatTheContextHolds(t *testing.T) {
 	ctx, cancel := b.Attach(a.Context())
 	defer cancel()
 	for _, key := range []string{"a", "b"} {
-		noError(t, core.AssertHeld(ctx, core.Exclusive(key)))
+		wantNil(t, core.AssertHeld(ctx, core.Exclusive(key)))
 	}
 	both, err := eng.AcquireAll(ctx, exclusive("a", "b"))
 	if err != nil || store.asked.Load() != 2 {
@@ -77,7 +77,7 @@ func TestWithLeaseKeepsWhatTheContextHolds(t *testing.T) {
 	}
 	mustRelease(t, both)
 	mustRelease(t, b)
-	noError(t, core.AssertHeld(context.WithoutCancel(ctx), core.Exclusive("a")))
+	wantNil(t, core.AssertHeld(context.WithoutCancel(ctx), core.Exclusive("a")))
 	wantOnly(t, core.AssertHeld(ctx, core.Exclusive("b")), core.ErrReleased)
 	mustRelease(t, a)
 }

@@ -73,7 +73,7 @@ func TestWhatDoesNotOpenTheCircuit(t *testing.T) {
 			}
 		}},
 	} {
-		bubble(t, name, func(t *testing.T) {
+		inBubble(t, name, func(t *testing.T) {
 			o := &outage{spy: newSpy()}
 			eng := newEngine(t, o, tc.opts...)
 			tc.do(t, eng, o)

@@ -115,7 +115,7 @@ func TestAnyAnswerClosesTheCircuit(t *testing.T) {
 			return err
 		},
 	} {
-		bubble(t, name, func(t *testing.T) {
+		inBubble(t, name, func(t *testing.T) {
 			o := &outage{spy: newSpy()}
 			eng := newEngine(t, o)
 			holder := mustAcquire(t, eng, "held")
@@ -125,7 +125,7 @@ func TestAnyAnswerClosesTheCircuit(t *testing.T) {
 			trip(t, eng, o)
 			o.mend()
 			time.Sleep(100 * time.Millisecond)
-			noError(t, probe(eng))
+			wantNil(t, probe(eng))
 			if _, err := attempt(eng, "k"); err != nil {
 				t.Errorf("still open: %v", err)
 			}

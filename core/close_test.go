@@ -206,7 +206,7 @@ func (badEnd) Close() error { return errDown }
 // for that, also when its own time is over.
 func TestGrantDuringClose(t *testing.T) {
 	for name, inTime := range map[string]bool{"in time": true, "time over": false} {
-		bubble(t, name, func(t *testing.T) {
+		inBubble(t, name, func(t *testing.T) {
 			late := &lateStore{spy: newSpy(), by: time.Second}
 			eng := open(t, late)
 			var asking sync.WaitGroup

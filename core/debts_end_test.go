@@ -106,7 +106,7 @@ func TestCloseSettles(t *testing.T) {
 		"the store comes back": {2 * time.Second, observe.DebtPaid},
 		"it does not":          {0, observe.DebtClosed},
 	} {
-		bubble(t, name, func(t *testing.T) {
+		inBubble(t, name, func(t *testing.T) {
 			mem, books, lines := memstore.New(), newBooks(), newLines()
 			store := locktest.NewStore(mem)
 			eng, err := core.New(store, core.WithHooks(books.hooks()), core.WithLogger(slog.New(lines)))

@@ -126,7 +126,7 @@ func TestUnansweredReleasesAreSentAgain(t *testing.T) {
 			wantOnly(t, l.Release(ctx), core.ErrLeaseLost)
 		},
 	} {
-		bubble(t, name, func(t *testing.T) {
+		inBubble(t, name, func(t *testing.T) {
 			f := newFailing(t)
 			end(t, f)
 			time.Sleep(3 * time.Second)

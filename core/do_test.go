@@ -95,7 +95,7 @@ func TestUnansweredReleaseIsWaitedForOnce(t *testing.T) {
 		"Once":          func(eng *core.Engine) error { _, err := eng.Once(bg, "k", nothing); return err },
 		"Once, failing": func(eng *core.Engine) error { _, err := eng.Once(bg, "k", fails); return err },
 	} {
-		bubble(t, name, func(t *testing.T) {
+		inBubble(t, name, func(t *testing.T) {
 			spy := newSpy()
 			spy.onRelease = func(ctx context.Context, _ driver.Grant) error { <-ctx.Done(); return errDown }
 			spy.onRecord = spy.onRelease
@@ -142,7 +142,7 @@ func TestRunUnlocked(t *testing.T) {
 		"time enough, terse":    {store: terse, opts: within(100 * time.Millisecond), runs: true},
 		"time enough, failfast": {store: slow, opts: []core.CallOption{core.WithFailFast(), allowed}, runs: true},
 	} {
-		bubble(t, name, func(t *testing.T) {
+		inBubble(t, name, func(t *testing.T) {
 			spy, seen := newSpy(), &recorder{}
 			eng := newEngine(t, spy, core.WithHooks(seen.hooks()))
 			if tc.held {

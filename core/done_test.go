@@ -48,7 +48,7 @@ func TestDone(t *testing.T) {
 		}},
 	} {
 		for _, early := range []bool{true, false} {
-			bubble(t, name, func(t *testing.T) {
+			inBubble(t, name, func(t *testing.T) {
 				spy := newSpy()
 				l := mustAcquire(t, newEngine(t, spy), "k", tc.opts...)
 				ended := make(chan struct{})

@@ -130,7 +130,7 @@ func TestUnansweredDowngrade(t *testing.T) {
 		"its answer never comes": func(d *downgrades) { d.after = func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() } },
 	} {
 		for _, repeated := range []bool{false, true} {
-			bubble(t, name, func(t *testing.T) {
+			inBubble(t, name, func(t *testing.T) {
 				d := &downgrades{spy: newSpy()}
 				seen := &recorder{}
 				eng, other := newEngine(t, d, core.WithHooks(seen.hooks())), newEngine(t, d.Peer())
@@ -147,7 +147,7 @@ func TestUnansweredDowngrade(t *testing.T) {
 				}
 				d.mend()
 				if repeated {
-					noError(t, l.Downgrade(bg))
+					wantNil(t, l.Downgrade(bg))
 				}
 				time.Sleep(time.Minute)
 				if err := tryAll(other, core.Shared("k")); err != nil {
@@ -168,7 +168,7 @@ func TestUnansweredDowngrade(t *testing.T) {
 // A downgrade brings back nothing that is gone, and leaves nothing behind.
 func TestDowngradeDoesNotBringBack(t *testing.T) {
 	for name, stolen := range map[string]bool{"gone at the store": false, "somebody else's": true} {
-		bubble(t, name, func(t *testing.T) {
+		inBubble(t, name, func(t *testing.T) {
 			spy := newSpy()
 			eng, other := newEngine(t, spy), newEngine(t, spy.Peer())
 			l := mustAcquire(t, eng, "k")
@@ -203,7 +203,7 @@ func TestReleaseOvertakesADowngrade(t *testing.T) {
 			d.after = func(context.Context) error { return errDown }
 		}},
 	} {
-		bubble(t, name, func(t *testing.T) {
+		inBubble(t, name, func(t *testing.T) {
 			d := &downgrades{spy: newSpy()}
 			eng, other := newEngine(t, d), newEngine(t, d.Peer())
 			l := mustAcquire(t, eng, "k")

@@ -48,7 +48,7 @@ func TestOnceEach(t *testing.T) {
 			if all[i].Err != nil {
 				t.Error(all[i].Err)
 			}
-			noError(t, core.AssertHeld(ctx, core.Exclusive(all[i].Key)))
+			wantNil(t, core.AssertHeld(ctx, core.Exclusive(all[i].Key)))
 			all[i].Result = []byte("result of " + all[i].Key)
 		}
 		if _, err := eng.Once(ctx, "new", counted("", &runs)); !errors.Is(err, core.ErrWouldDeadlock) {
@@ -96,7 +96,7 @@ func TestOnceEach(t *testing.T) {
 	if err != nil || !again[0].Duplicate || !errors.Is(again[1].Err, core.ErrResultNotKept) || !errors.Is(again[2].Err, own) {
 		t.Errorf("%v, %+v", err, again)
 	}
-	noError(t, eng.OnceEach(ctx, items("new", "old"), func(context.Context, []int) error { return errors.New("it ran") }))
+	wantNil(t, eng.OnceEach(ctx, items("new", "old"), func(context.Context, []int) error { return errors.New("it ran") }))
 }
 
 // Batches that overlap, in other orders, never wait for each other. What is refused comes again, and
@@ -122,7 +122,7 @@ func TestOnceEachOfOverlappingBatches(t *testing.T) {
 					}
 					return ctx.Err()
 				})
-				noError(t, err)
+				wantNil(t, err)
 				left = slices.DeleteFunc(left, func(i core.Item) bool { return i.Err == nil })
 				for _, i := range left {
 					if !errors.Is(i.Err, core.ErrHeld) {
@@ -159,7 +159,7 @@ func TestOnceEachThatFails(t *testing.T) {
 			t.Errorf("after a panic: %v", fresh)
 		}
 		_, err := eng.ForceRelease(ctx, "a", "test")
-		noError(t, err)
+		wantNil(t, err)
 		<-ctx.Done()
 		wantOnly(t, context.Cause(ctx), core.ErrLeaseLost)
 		return nil // as if it had not noticed
@@ -188,7 +188,7 @@ func TestOnceEachRefusesBadInput(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	noError(t, eng.OnceEach(ctx, nil, nothing))
+	wantNil(t, eng.OnceEach(ctx, nil, nothing))
 	if err := newEngine(t, plain{memstore.New()}).OnceEach(ctx, items("a"), nothing); !errors.Is(err, errors.ErrUnsupported) {
 		t.Error(err)
 	}

@@ -28,7 +28,7 @@ func TestReleaseEarly(t *testing.T) {
 			lease, _ := core.LeaseFrom(ctx)
 			token := lease.Token()
 			for range 2 { // the second call does no harm
-				noError(t, core.ReleaseEarly(ctx))
+				wantNil(t, core.ReleaseEarly(ctx))
 			}
 			if ctx.Err() != nil || lease.Token() != token || core.AssertHeld(ctx, core.Exclusive("k")) == nil || !errors.Is(lease.Err(), core.ErrReleased) {
 				t.Errorf("context %v, token %d, lease %v", ctx.Err(), lease.Token(), lease.Err())
@@ -41,7 +41,7 @@ func TestReleaseEarly(t *testing.T) {
 			if ctx.Err() != nil {
 				t.Errorf("the context ended: %v", context.Cause(ctx))
 			}
-			noError(t, other.Release(context.Background()))
+			wantNil(t, other.Release(context.Background()))
 			if err := eng.Do(ctx, "k", noWork); err != nil { // takes the key anew
 				t.Error(err)
 			}
@@ -101,7 +101,7 @@ func TestReleaseEarlyInOnce(t *testing.T) {
 		}
 		return nil, nil
 	})
-	noError(t, err)
+	wantNil(t, err)
 	if err := core.ReleaseEarly(t.Context()); err != nil {
 		t.Errorf("without a lease: %v", err)
 	}

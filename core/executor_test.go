@@ -133,7 +133,7 @@ func TestExecutorKeepsNoLargeResult(t *testing.T) {
 // has one effect.
 func TestExecutorOnAStoreWithoutRecords(t *testing.T) {
 	for name, store := range map[string]driver.Store{"no records": plain{memstore.New()}, "out": deaf{memstore.New()}} {
-		bubble(t, name, func(t *testing.T) {
+		inBubble(t, name, func(t *testing.T) {
 			b := newBook()
 			eng := newEngine(t, store, core.WithRunUnlocked())
 			for i := range 2 {

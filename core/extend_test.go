@@ -31,7 +31,7 @@ func TestExtendRenewsNowAndFromNowOn(t *testing.T) {
 		"the most":            {driver.MaxTTL, driver.MaxTTL},
 		"odd, and rounded up": {time.Second + 1, time.Second + time.Millisecond},
 	} {
-		bubble(t, name, func(t *testing.T) {
+		inBubble(t, name, func(t *testing.T) {
 			spy := newSpy()
 			eng := newEngine(t, spy)
 			l := mustAcquire(t, eng, "k", core.WithMaxHold(core.Forever))
@@ -49,7 +49,7 @@ func TestExtendRenewsNowAndFromNowOn(t *testing.T) {
 			if last := spy.batches[len(spy.batches)-1][0]; last.TTL != tc.want {
 				t.Errorf("renewed for %v", last.TTL)
 			}
-			noError(t, l.Err())
+			wantNil(t, l.Err())
 			mustRelease(t, l)
 		})
 	}
@@ -73,7 +73,7 @@ func TestExtendRefusesWhatCanNotBe(t *testing.T) {
 
 // An extension brings no lease back that is over by the clock, and leaves the end of a max hold where it is.
 func TestExtendDoesNotBringBack(t *testing.T) {
-	bubble(t, "over by the clock", func(t *testing.T) {
+	inBubble(t, "over by the clock", func(t *testing.T) {
 		spy := newSpy()
 		spy.change(func() { spy.onRenew = func(context.Context, driver.Grant) error { return errDown } })
 		l := mustAcquire(t, newEngine(t, spy), "k")
@@ -86,7 +86,7 @@ func TestExtendDoesNotBringBack(t *testing.T) {
 		}
 		wantOnly(t, l.Release(bg), core.ErrLeaseLost)
 	})
-	bubble(t, "max hold", func(t *testing.T) {
+	inBubble(t, "max hold", func(t *testing.T) {
 		l := mustAcquire(t, newEngine(t, newSpy()), "k", core.WithMaxHold(time.Minute))
 		must(t, l.Extend(bg, time.Hour))
 		time.Sleep(time.Minute)
@@ -130,7 +130,7 @@ func TestUnansweredExtension(t *testing.T) {
 		"own short deadline": {ctx: bounded(20 * time.Millisecond), store: out, ttl: time.Hour, want: []error{core.ErrOutcomeUnknown, context.DeadlineExceeded}, took: 20 * time.Millisecond, left: term(defaultTTL) - 20*time.Millisecond},
 		"gone before it":     {ctx: bounded(-1), ttl: time.Hour, want: []error{context.DeadlineExceeded}, left: term(defaultTTL)},
 	} {
-		bubble(t, name, func(t *testing.T) {
+		inBubble(t, name, func(t *testing.T) {
 			spy := newSpy()
 			eng := newEngine(t, spy)
 			l := mustAcquire(t, eng, "k")
@@ -177,7 +177,7 @@ func TestExtendWaitsForARenewalUnderWay(t *testing.T) {
 		var all sync.WaitGroup
 		for _, ttl := range []time.Duration{time.Minute, 20 * time.Second} {
 			all.Go(func() {
-				noError(t, l.Extend(bg, ttl))
+				wantNil(t, l.Extend(bg, ttl))
 				if left(l) != term(ttl)-2*time.Second {
 					t.Errorf("%v left of %v", left(l), ttl)
 				}
@@ -236,7 +236,7 @@ func TestExtendBehindARenewalThatHangs(t *testing.T) {
 		"own deadline": {own: time.Second, want: context.DeadlineExceeded, took: time.Second},
 		"no deadline":  {want: core.ErrUnavailable, took: defaultReleaseTimeout},
 	} {
-		bubble(t, name, func(t *testing.T) {
+		inBubble(t, name, func(t *testing.T) {
 			spy := newSpy()
 			l := mustAcquire(t, newEngine(t, spy, core.WithTTL(30*time.Second)), "k")
 			spy.change(func() { spy.onRenew = func(ctx context.Context, _ driver.Grant) error { <-ctx.Done(); return errDown } })

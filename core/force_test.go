@@ -40,7 +40,7 @@ func TestForceNeedsAReason(t *testing.T) {
 	}
 	_, err := newEngine(t, answering(noWork)).
 		ForceRelease(context.Background(), "k", strings.Repeat("x", driver.MaxNoteBytes))
-	noError(t, err)
+	wantNil(t, err)
 }
 
 // A removal by force leaves traces. A call that finds no holder leaves none.
@@ -114,7 +114,7 @@ func TestForcedLossTellsWhy(t *testing.T) {
 		}
 	}
 	for name, renewed := range map[string]bool{"by a renewal": true, "by the release": false} {
-		bubble(t, name, func(t *testing.T) {
+		inBubble(t, name, func(t *testing.T) {
 			spy, end := newSpy(), error(nil)
 			eng := newEngine(t, spy, core.WithHooks(observe.Hooks{HoldEnd: func(_ context.Context, _ observe.Lease, err error) { end = err }}))
 			l := mustAcquire(t, eng, "k")

@@ -121,7 +121,7 @@ func TestNoHandOffWithoutTheStoresWord(t *testing.T) {
 		"refused": {func(*spy) error { return errDown }, nil},
 		"hangs":   {func(*spy) error { time.Sleep(time.Second); return errDown }, nil},
 	} {
-		bubble(t, name, func(t *testing.T) {
+		inBubble(t, name, func(t *testing.T) {
 			spy := newSpy()
 			eng := newEngine(t, spy)
 			first := mustAcquire(t, eng, "k")

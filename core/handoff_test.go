@@ -156,7 +156,7 @@ func TestWaitingForAHandOffKeepsThePlaceAmongProcesses(t *testing.T) {
 // to a holder of more than a moment who asked before it handed the lease on.
 func TestHandedOffLeaseIsRenewedInTime(t *testing.T) {
 	for hold, asks := range map[time.Duration]int{9 * time.Millisecond: 0, 90 * time.Millisecond: 1} {
-		bubble(t, hold.String(), func(t *testing.T) {
+		inBubble(t, hold.String(), func(t *testing.T) {
 			const ttl = 3 * time.Second
 			spy := newSpy()
 			eng := newEngine(t, spy)
@@ -204,7 +204,7 @@ func TestCloseDuringAStreak(t *testing.T) {
 			})
 		}
 		synctest.Wait()
-		all.Go(func() { noError(t, eng.Close(context.Background())) })
+		all.Go(func() { wantNil(t, eng.Close(context.Background())) })
 		mustRelease(t, first)
 		all.Wait()
 	})

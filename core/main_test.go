@@ -193,22 +193,15 @@ func wantOnly(t testing.TB, err error, want ...error) {
 	}
 }
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-// noError is for goroutines, and where a test can go on.
-func noError(t testing.TB, err error) {
+func wantNil(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Error(err)
 	}
 }
 
-// bubble runs a subtest under a clock of its own.
-func bubble(t *testing.T, name string, test func(*testing.T)) {
+// inBubble runs a subtest with a clock of its own.
+func inBubble(t *testing.T, name string, test func(*testing.T)) {
+	t.Helper()
 	t.Run(name, func(t *testing.T) { synctest.Test(t, test) })
 }
