@@ -3,7 +3,6 @@ package core_test
 import (
 	"context"
 	"errors"
-	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -22,37 +21,22 @@ type server struct {
 
 func (s *server) Describe() driver.Description {
 	d := s.spy.Describe()
-	d.Identity = s.identity
+	d.Identity = func(context.Context) (string, error) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.asked++
+		return s.name, s.err
+	}
 	return d
 }
 
-func (s *server) identity(context.Context) (string, error) {
+// now changes the server's name, and returns how often it is asked in so many seconds.
+func (s *server) now(name string, err error, seconds int) int {
+	s.change(func() { s.name, s.err, s.asked = name, err, 0 })
+	time.Sleep(time.Duration(seconds)*time.Second + time.Millisecond)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.asked++
-	return s.name, s.err
-}
-
-func (s *server) now(name string, err error) {
-	s.change(func() { s.name, s.err = name, err })
-}
-
-// renewals are the batches so far.
-func (s *server) renewals() [][]driver.Grant {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.Clone(s.batches)
-}
-
-// asks is how often it is asked in so many seconds.
-func (s *server) asks(seconds int) int {
-	s.mu.Lock()
-	before := s.asked
-	s.mu.Unlock()
-	time.Sleep(time.Duration(seconds) * time.Second)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.asked - before
+	return s.asked
 }
 
 // A server that has taken another's place may not know the leases: they are renewed at
@@ -61,23 +45,13 @@ func TestAnotherServerIsAskedForAllLeases(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &server{spy: newSpy(), name: "first"}
 		eng := newEngine(t, s, core.WithTTL(time.Minute))
-		var leases []*core.Lease
-		for _, key := range []string{"known", "forgotten"} {
-			l, err := eng.Acquire(t.Context(), key)
-			if err != nil {
-				t.Fatal(err)
-			}
-			leases = append(leases, l)
-		}
-		time.Sleep(1500 * time.Millisecond)
-		for _, nothing := range []error{nil, errors.New("no answer")} {
-			s.now("", nothing)
-			time.Sleep(1500 * time.Millisecond)
-		}
-		s.now("first", nil)
-		time.Sleep(1500 * time.Millisecond)
-		if n := len(s.renewals()); n != 0 {
-			t.Fatalf("%d renewals in %d s", n, 6)
+		known, forgotten := mustAcquire(t, eng, "known"), mustAcquire(t, eng, "forgotten")
+		s.now("first", nil, 2)
+		s.now("", nil, 2) // which is no other name
+		s.now("", errors.New("no answer"), 2)
+		s.now("first", nil, 2)
+		if n := s.renewals(); n != 0 {
+			t.Fatalf("%d renewals of leases that the server knows", n)
 		}
 		s.change(func() {
 			s.onRenew = func(_ context.Context, g driver.Grant) error {
@@ -87,15 +61,12 @@ func TestAnotherServerIsAskedForAllLeases(t *testing.T) {
 				return nil
 			}
 		})
-		s.now("second", nil)
-		time.Sleep(1500 * time.Millisecond)
-		if all := s.renewals(); len(all) != 1 || len(all[0]) != 2 {
-			t.Errorf("renewals: %v", all)
+		s.now("second", nil, 2)
+		if n := s.renewals(); n != 1 {
+			t.Errorf("%d batches of renewals", n)
 		}
-		if err := leases[0].Release(t.Context()); err != nil {
-			t.Error(err)
-		}
-		wantOnly(t, leases[1].Release(t.Context()), core.ErrLeaseLost)
+		mustRelease(t, known)
+		wantOnly(t, forgotten.Release(bg), core.ErrLeaseLost)
 	})
 }
 
@@ -105,20 +76,13 @@ func TestAServerThatIsKnownLate(t *testing.T) {
 	for _, nothing := range []error{nil, errors.New("no answer")} {
 		synctest.Test(t, func(t *testing.T) {
 			s := &server{spy: newSpy(), err: nothing}
-			eng := newEngine(t, s, core.WithTTL(time.Minute))
-			l, err := eng.Acquire(t.Context(), "k")
-			if err != nil {
-				t.Fatal(err)
-			}
+			l := mustAcquire(t, newEngine(t, s, core.WithTTL(time.Minute)), "k")
 			time.Sleep(500 * time.Millisecond)
-			s.now("second", nil)
-			time.Sleep(4 * time.Second)
-			if n := len(s.renewals()); n != 1 {
+			s.now("second", nil, 4)
+			if n := s.renewals(); n != 1 {
 				t.Errorf("%d renewals", n)
 			}
-			if err := l.Release(t.Context()); err != nil {
-				t.Error(err)
-			}
+			mustRelease(t, l)
 		})
 	}
 }
@@ -127,29 +91,25 @@ func TestAServerThatIsKnownLate(t *testing.T) {
 // known afterwards: the server may have changed in between.
 func TestIdentityIsAskedForOnlyWithLeases(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &server{spy: newSpy(), name: "first"}
+		s := &server{spy: newSpy()}
 		eng := newEngine(t, s, core.WithTTL(time.Minute))
-		if n := s.asks(10); n != 0 {
+		if n := s.now("first", nil, 10); n != 0 {
 			t.Errorf("asked %d times without a lease", n)
 		}
-		hold := func(seconds int) int {
-			l, err := eng.Acquire(t.Context(), "k")
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer l.Release(t.Context())
-			return s.asks(seconds)
-		}
-		if n := hold(10); n < 9 || n > 11 {
+		l := mustAcquire(t, eng, "k")
+		if n := s.now("first", nil, 10); n < 9 || n > 11 {
 			t.Errorf("asked %d times in 10 s", n)
 		}
-		s.asks(2) // the last beats
-		if n := s.asks(10); n != 0 {
+		mustRelease(t, l)
+		s.now("first", nil, 2) // the last beats
+		if n := s.now("first", nil, 10); n != 0 {
 			t.Errorf("asked %d times after the lease", n)
 		}
-		s.now("second", nil)
-		hold(2)
-		if n := len(s.renewals()); n != 1 {
+		s.now("second", nil, 0)
+		l = mustAcquire(t, eng, "k")
+		time.Sleep(2 * time.Second)
+		mustRelease(t, l)
+		if n := s.renewals(); n != 1 {
 			t.Errorf("%d renewals", n)
 		}
 	})

@@ -16,18 +16,18 @@ import (
 
 func TestKeysThatCannotNameALock(t *testing.T) {
 	bad := map[string]string{
-		"empty":             "",
-		"over 512 bytes":    strings.Repeat("k", 513),
-		"a megabyte":        strings.Repeat("k", 1<<20),
-		"invalid UTF-8":     "user:\xff",
-		"NUL":               "user:\x00",
-		"newline":           "user:\r\n",
-		"DEL":               "user:\x7f",
-		"C1 control":        "user:\u0085",
-		"opening brace":     "foo{bar",
-		"closing brace":     "foo}bar",
-		"a Redis hash tag":  "{user}:1",
-		"unfinished escape": "user:\xe2\x82",
+		"empty":              "",
+		"over 512 bytes":     strings.Repeat("k", 513),
+		"a megabyte":         strings.Repeat("k", 1<<20),
+		"invalid UTF-8":      "user:\xff",
+		"NUL":                "user:\x00",
+		"newline":            "user:\r\n",
+		"DEL":                "user:\x7f",
+		"C1 control":         "user:\u0085",
+		"opening brace":      "foo{bar",
+		"closing brace":      "foo}bar",
+		"a Redis hash tag":   "{user}:1",
+		"cut in a character": "user:\xe2\x82",
 	}
 	spy := newSpy()
 	eng := newEngine(t, spy)
@@ -49,9 +49,6 @@ func TestKeysThatCannotNameALock(t *testing.T) {
 	if spy.mostAtOne > 0 {
 		t.Error("a bad key reached the store")
 	}
-}
-
-func TestKeysThatCan(t *testing.T) {
 	for _, key := range []string{"a", strings.Repeat("k", 512), "user:status:42", "群:7", "a b", "%7B", "x/y/z"} {
 		if err := driver.ValidateKey(key); err != nil {
 			t.Errorf("ValidateKey(%q): %v", key, err)
@@ -85,13 +82,26 @@ func TestClaimSetsThatCannotBe(t *testing.T) {
 	}
 }
 
-func TestAllBadClaimsAreNamed(t *testing.T) {
-	eng := newEngine(t, memstore.New())
-	_, err := eng.AcquireAll(context.Background(), []core.Claim{core.Exclusive(""), core.Permit("p", 0), core.Exclusive("fi}ne")})
-	for _, want := range []string{"is empty", "less than one permit", "contains a brace"} {
-		if !strings.Contains(err.Error(), want) {
-			t.Errorf("%q does not say %q", err, want)
+// Of several faults each is named.
+func TestEveryFaultIsNamed(t *testing.T) {
+	_, engine := core.New(nil, core.WithTTL(0), core.WithMaxWaiters(-1))
+	_, policy := core.NewPolicy(core.WithTTL(0), nil, core.WithMaxWait(-1))
+	_, claims := newEngine(t, memstore.New()).AcquireAll(bg, []core.Claim{core.Exclusive(""), core.Permit("p", 0), core.Exclusive("fi}ne")})
+	wantOnly(t, engine, core.ErrInvalidOption)
+	for err, wants := range map[error][]string{
+		engine: {"a store", "WithTTL", "WithMaxWaiters"},
+		policy: {"WithTTL", "WithMaxWait"},
+		claims: {"is empty", "less than one permit", "contains a brace"},
+	} {
+		for _, want := range wants {
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%v does not say %q", err, want)
+			}
 		}
+	}
+	var nilStore *memstore.Store
+	if _, err := core.New(nilStore); !errors.Is(err, core.ErrInvalidOption) {
+		t.Errorf("a nil pointer as a store: %v", err)
 	}
 }
 
@@ -109,14 +119,16 @@ func TestOptionsOutOfRange(t *testing.T) {
 		"retention zero":     core.WithRetention(0),
 		"retention negative": core.WithRetention(-time.Hour),
 		"limit negative":     core.WithResultLimit(-1),
+		"linger negative":    core.WithLinger(-1),
+		"linger over a day":  core.WithLinger(25 * time.Hour),
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := core.New(memstore.New(), o)
 			wantOnly(t, err, core.ErrInvalidOption)
 			_, err = core.NewPolicy(o)
 			wantOnly(t, err, core.ErrInvalidOption)
-			spy := newSpy()
-			_, err = newEngine(t, spy).Acquire(context.Background(), "k", o)
+			spy := newSpy() // an option that is wrong is an error also if a later one overrides it
+			_, err = newEngine(t, spy).Acquire(bg, "k", o, core.WithTTL(time.Second), core.WithMaxWait(time.Second))
 			wantOnly(t, err, core.ErrInvalidOption)
 			if spy.mostAtOne > 0 {
 				t.Error("the store was asked all the same")
@@ -153,20 +165,6 @@ func TestNoFunctionToRun(t *testing.T) {
 	}
 }
 
-func TestNewNamesEveryFault(t *testing.T) {
-	_, err := core.New(nil, core.WithTTL(0), core.WithMaxWaiters(-1))
-	wantOnly(t, err, core.ErrInvalidOption)
-	for _, want := range []string{"a store", "WithTTL", "WithMaxWaiters"} {
-		if !strings.Contains(err.Error(), want) {
-			t.Errorf("%q does not say %q", err, want)
-		}
-	}
-	var nilStore *memstore.Store
-	if _, err := core.New(nilStore); !errors.Is(err, core.ErrInvalidOption) {
-		t.Errorf("a nil pointer as a store: %v", err)
-	}
-}
-
 func TestBoundsThemselvesAreFine(t *testing.T) {
 	eng := newEngine(t, memstore.New(), core.WithTTL(driver.MinTTL), core.WithMaxWait(core.Forever), core.WithMaxHold(core.Forever), core.WithHooks(observe.Hooks{}))
 	mustRelease(t, mustAcquire(t, eng, "k", core.WithTTL(driver.MaxTTL)))
@@ -175,23 +173,6 @@ func TestBoundsThemselvesAreFine(t *testing.T) {
 		t.Errorf("TTL = %v, want whole milliseconds, rounded up", got)
 	}
 	mustRelease(t, l)
-}
-
-func TestPolicyIsABundleOfOptions(t *testing.T) {
-	p, err := core.NewPolicy(core.WithTTL(time.Minute), core.WithRule("r"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	eng := newEngine(t, memstore.New())
-	l := mustAcquire(t, eng, "k", p, core.WithRule("later wins"))
-	defer mustRelease(t, l)
-	if l.TTL() != time.Minute || core.Observed(l).Rule() != "later wins" {
-		t.Errorf("TTL %v, rule %q", l.TTL(), core.Observed(l).Rule())
-	}
-	if _, err := core.NewPolicy(core.WithTTL(0), nil, core.WithMaxWait(-1)); err == nil ||
-		!strings.Contains(err.Error(), "WithTTL") || !strings.Contains(err.Error(), "WithMaxWait") {
-		t.Errorf("not every bad option is named: %v", err)
-	}
 }
 
 func TestOwnersAreTraceableAndDistinct(t *testing.T) {

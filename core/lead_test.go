@@ -178,31 +178,3 @@ func TestLeadEndsInAnOutage(t *testing.T) {
 		})
 	}
 }
-
-// TestLeadStepsDown: with a maximum hold, each process that waits leads in its turn.
-func TestLeadStepsDown(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		spy := newSpy()
-		ctx, stop := context.WithTimeout(bg, 4*time.Hour-time.Minute)
-		defer stop()
-		var order []int
-		done := make(chan struct{}, 2)
-		for i, store := range []driver.Store{spy, spy.Peer()} {
-			eng := newEngine(t, store, core.WithLogger(discard))
-			go func() {
-				_ = eng.Lead(ctx, "k", func(ctx context.Context) error {
-					order = append(order, i)
-					<-ctx.Done()
-					return nil
-				}, core.WithMaxHold(time.Hour))
-				done <- struct{}{}
-			}()
-			synctest.Wait()
-		}
-		<-done
-		<-done
-		if len(order) != 4 || order[0] == order[1] || order[1] == order[2] || order[2] == order[3] {
-			t.Errorf("led in the order %v", order)
-		}
-	})
-}

@@ -118,23 +118,8 @@ func TestReleaseGoesOnWhenTheCallerIsGone(t *testing.T) {
 	}
 }
 
-func TestReleaseIsBounded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		spy := newSpy()
-		eng := newEngine(t, spy, core.WithReleaseTimeout(2*time.Second))
-		l := mustAcquire(t, eng, "k")
-		spy.onRelease = func(ctx context.Context, _ driver.Grant) error { <-ctx.Done(); return ctx.Err() }
-		began := time.Now()
-		wantOnly(t, l.Release(context.Background()), core.ErrOutcomeUnknown)
-		if took := time.Since(began); took != 2*time.Second {
-			t.Errorf("took %v", took)
-		}
-		spy.mend()
-	})
-}
-
 // The bound is each caller's own, also when they queue up.
-func TestReleasesTogetherAreBounded(t *testing.T) {
+func TestReleaseIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		spy := newSpy()
 		eng := newEngine(t, spy, core.WithReleaseTimeout(2*time.Second))

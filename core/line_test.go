@@ -41,30 +41,16 @@ func TestTimeOverBeforeTheStoreWasAsked(t *testing.T) {
 	defer cancel()
 	gone, cancel := context.WithCancel(context.Background())
 	cancel()
-	for name, tc := range map[string]struct {
-		ctx  context.Context
-		wait time.Duration
-		want []error
-	}{
-		"the caller's deadline": {past, time.Minute, []error{context.DeadlineExceeded}},
-		"the caller's cancel":   {gone, time.Minute, []error{context.Canceled}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			spy := newSpy()
-			eng := newEngine(t, spy)
-			err := eng.Do(tc.ctx, "k", func(context.Context) error {
-				t.Error("ran")
-				return nil
-			}, core.WithMaxWait(tc.wait), core.WithRunUnlocked())
-			wantOnly(t, err, tc.want...)
-			if tc.ctx.Err() != nil {
-				_, err = eng.TryAcquire(tc.ctx, "k")
-				wantOnly(t, err, tc.want...)
-			}
-			if spy.mostAtOne > 0 {
-				t.Error("the store was asked for somebody who had gone")
-			}
-		})
+	spy := newSpy()
+	eng := newEngine(t, spy)
+	for _, ctx := range []context.Context{past, gone} {
+		err := eng.Do(ctx, "k", func(context.Context) error { t.Error("ran"); return nil }, core.WithRunUnlocked())
+		wantOnly(t, err, ctx.Err())
+		_, err = eng.TryAcquire(ctx, "k")
+		wantOnly(t, err, ctx.Err())
+	}
+	if spy.mostAtOne > 0 {
+		t.Error("the store was asked for a caller that had gone")
 	}
 }
 
@@ -108,6 +94,11 @@ func TestWhatTheLineKnows(t *testing.T) {
 			{joins: time.Second / 2, leaves: time.Second / 2, want: outage},
 			{joins: time.Second / 2, leaves: 2 * time.Second, store: silent, want: outage},
 			{joins: time.Second / 2, leaves: 2*time.Second - 1, want: outage},
+		},
+		"an outage that is over": {
+			{leaves: time.Minute, store: errDown, want: outage},
+			{leaves: time.Second, want: contention},
+			{leaves: 2 * time.Second, want: contention},
 		},
 		"the store hands contexts back": {
 			{leaves: time.Second, store: ctxError, want: outage},
@@ -159,7 +150,6 @@ func TestWhatTheLineKnows(t *testing.T) {
 	}
 }
 
-// A new holder is not taken for the old one.
 // Each in a line gives up at its own time, in whatever order they came, and those
 // who wait for ever are still there then.
 func TestEachGivesUpInTime(t *testing.T) {
@@ -193,6 +183,7 @@ func TestEachGivesUpInTime(t *testing.T) {
 	})
 }
 
+// A new holder is not taken for the old one.
 func TestLineDoesNotNameAnOldHolder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		spy := newSpy()

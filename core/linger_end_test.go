@@ -79,36 +79,6 @@ func TestLingerEndsWhenTheStoreIsDeaf(t *testing.T) {
 	})
 }
 
-// A lease whose tokens are used up goes back, and the next caller asks for more.
-func TestLingerNeedsTokens(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newTelling()
-		eng := newEngine(t, few{s, 2}, core.WithLinger(time.Hour))
-		last := uint64(0)
-		for i := range 9 {
-			if l := sticky(t, eng, "k"); l.Token() <= last {
-				t.Errorf("token %d after %d", l.Token(), last)
-			} else {
-				last = l.Token()
-			}
-			if want := 1 + i/3; s.asked != want {
-				t.Errorf("after %d leases the store was asked %d times, want %d", i+1, s.asked, want)
-			}
-		}
-	})
-}
-
-// few reserves few tokens.
-type few struct {
-	*telling
-	n uint64
-}
-
-func (s few) Acquire(ctx context.Context, req driver.Request) (driver.Grant, error) {
-	req.HandOffs = min(req.HandOffs, s.n)
-	return s.telling.Acquire(ctx, req)
-}
-
 // A lease that lingers is renewed, and ends like any other if it is lost.
 func TestLingerAndLoss(t *testing.T) {
 	ctx := context.Background()

@@ -3,7 +3,6 @@ package core_test
 import (
 	"context"
 	"errors"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,30 +11,6 @@ import (
 	"github.com/keyturn/keyturn/locktest"
 	"github.com/keyturn/keyturn/store/memstore"
 )
-
-func TestMutexExcludes(t *testing.T) {
-	eng := newEngine(t, memstore.New())
-	ctx := context.Background()
-	section := locktest.NewSection(t)
-	var all sync.WaitGroup
-	for range 8 {
-		all.Go(func() {
-			for range 50 {
-				m := eng.Mutex("k")
-				if err := m.Lock(ctx); err != nil {
-					t.Error(err)
-					return
-				}
-				section.Enter("k")()
-				if err := m.Unlock(ctx); err != nil {
-					t.Error(err)
-				}
-			}
-		})
-	}
-	all.Wait()
-	isFree(t, eng, "k")
-}
 
 func TestMutexRefuses(t *testing.T) {
 	eng := newEngine(t, memstore.New())

@@ -12,7 +12,6 @@ import (
 	"github.com/keyturn/keyturn/core/author"
 	"github.com/keyturn/keyturn/core/coverage"
 	"github.com/keyturn/keyturn/core/driver"
-	"github.com/keyturn/keyturn/store/memstore"
 )
 
 // grantAll is a store that grants whatever it is asked for, and remembers it.
@@ -195,19 +194,3 @@ func TestModesOutOfPlace(t *testing.T) {
 type plainStore struct{ driver.Store }
 
 func (plainStore) Describe() driver.Description { return driver.Description{} }
-
-func TestDeclaredRulesTellTheMode(t *testing.T) {
-	eng := newEngine(t, &grantAll{Store: memstore.New()})
-	for want, opts := range map[string][]core.CallOption{
-		"serialize k":                       nil,
-		"serialize shared k":                {core.WithShared()},
-		"serialize permit of 5 k":           {core.WithPermits(5)},
-		"serialize permit of 5 hierarchy k": {core.WithPermits(5), core.WithHierarchy()},
-		"serialize shared k ":               {policy(t, core.WithPermits(5)), core.WithShared()},
-		"serialize hierarchy k":             {core.WithHierarchy()},
-	} {
-		if rule, err := author.Declare(eng, author.Rule{Policy: policy(t, opts...), About: coverage.Rule{Key: "k"}, Like: []string{"a/b"}}); err != nil || rule.String() != strings.TrimSpace(want) {
-			t.Errorf("%q, %v; want %q", rule, err, want)
-		}
-	}
-}

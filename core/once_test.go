@@ -206,15 +206,6 @@ func TestOnceReportsALoss(t *testing.T) {
 	}
 }
 
-func TestOnceAndAcquireExcludeEachOther(t *testing.T) {
-	eng := newEngine(t, memstore.New())
-	l := mustAcquire(t, eng, "k")
-	runs := 0
-	_, err := eng.Once(context.Background(), "k", counted("", &runs), core.WithFailFast())
-	wantOnly(t, err, core.ErrHeld)
-	mustRelease(t, l)
-}
-
 func TestOnceNeedsALedger(t *testing.T) {
 	spy := newSpy()
 	eng := newEngine(t, plain{spy})
@@ -285,19 +276,5 @@ func TestOnceDoesNotRecordBeyondTheLease(t *testing.T) {
 		if took := time.Since(began); took != ttl-watchdog.Margin(ttl) {
 			t.Errorf("took %v", took)
 		}
-	})
-}
-
-// A record that could not be written does not keep its key locked.
-func TestOnceFreesTheKeyWithoutARecord(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		spy := newSpy()
-		eng := newEngine(t, spy)
-		spy.onRecord = func(context.Context, driver.Grant) error { return errDown }
-		runs := 0
-		_, err := eng.Once(context.Background(), "k", counted("r", &runs))
-		wantOnly(t, err, core.ErrOutcomeUnknown, core.ErrUnavailable)
-		synctest.Wait()
-		isFree(t, eng, "k")
 	})
 }

@@ -73,25 +73,6 @@ func TestTheLastOptionCounts(t *testing.T) {
 	}
 }
 
-func TestTheLastModeAndRuleCount(t *testing.T) {
-	eng := newEngine(t, memstore.New())
-	shared, permits := core.WithShared(), core.WithPermits(2)
-	for _, tc := range []struct {
-		opts []core.CallOption
-		want core.Claim
-	}{
-		{[]core.CallOption{shared, permits}, core.Permit("k", 2)},
-		{[]core.CallOption{permits, shared}, core.Shared("k")},
-		{[]core.CallOption{permits, core.WithPermits(3)}, core.Permit("k", 3)},
-	} {
-		l := mustAcquire(t, eng, "k", append(tc.opts, core.WithRule("a"), core.WithRule("b"))...)
-		if got := l.Claims()[0]; got != tc.want || core.Observed(l).Rule() != "b" {
-			t.Errorf("%v, rule %q; want %v", got, core.Observed(l).Rule(), tc.want)
-		}
-		mustRelease(t, l)
-	}
-}
-
 // The last option of an engine counts, too, with one exception: every hook is called.
 func TestTheLastOptionOfAnEngineCounts(t *testing.T) {
 	var first, second bytes.Buffer
@@ -118,20 +99,5 @@ func TestTheLastOptionOfAnEngineCounts(t *testing.T) {
 	mustRelease(t, mustAcquire(t, newEngine(t, memstore.New(), count, count), "k"))
 	if calls != 2 {
 		t.Errorf("%d of 2 hooks were called", calls)
-	}
-}
-
-// An option that is wrong is an error, also if a later one overrides it, and before any I/O.
-func TestAWrongOptionIsAnErrorAllTheSame(t *testing.T) {
-	spy := newSpy()
-	opts := []core.CallOption{core.WithTTL(0), core.WithTTL(time.Second)}
-	_, err := newEngine(t, spy).Acquire(context.Background(), "k", opts...)
-	wantOnly(t, err, core.ErrInvalidOption)
-	_, err = core.NewPolicy(opts...)
-	wantOnly(t, err, core.ErrInvalidOption)
-	_, err = core.New(newSpy(), core.WithMaxWaiters(0), core.WithMaxWaiters(1))
-	wantOnly(t, err, core.ErrInvalidOption)
-	if spy.mostAtOne > 0 {
-		t.Error("the store was asked all the same")
 	}
 }

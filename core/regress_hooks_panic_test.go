@@ -172,28 +172,6 @@ func TestHookThatPanicsChangesNothing(t *testing.T) {
 	}
 }
 
-// A hook that panics all the time does not fill the log.
-func TestManyPanicsAreFewLines(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		log := newLines()
-		eng := newEngine(t, newSpy(), core.WithLogger(slog.New(log)), core.WithHooks(observe.Hooks{
-			Unlocked:   func(context.Context, observe.Acquisition, error) { t.Error("nothing ran unlocked") },
-			AcquireEnd: func(context.Context, observe.Acquisition, observe.Lease, error) { panic(errDown) },
-		}))
-		for range 100 {
-			mustRelease(t, mustAcquire(t, eng, "k"))
-		}
-		if n := len(log.written()); n != 10 {
-			t.Errorf("%d lines", n)
-		}
-		time.Sleep(10 * time.Second)
-		mustRelease(t, mustAcquire(t, eng, "k"))
-		if got := log.written()[10:]; len(got) != 1 || !strings.Contains(got[0], " unsaid=90 ") {
-			t.Errorf("after a while: %q", got)
-		}
-	})
-}
-
 // A hook that forgets to return a context does not take the caller's away.
 func TestHookThatReturnsNoContext(t *testing.T) {
 	eng := newEngine(t, newSpy(), core.WithHooks(observe.Hooks{

@@ -5,14 +5,12 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
-	"github.com/keyturn/keyturn/core/observe"
 )
 
 // start is when a bubble's clock begins; offsets are counted from it.
@@ -44,18 +42,6 @@ func TestRenewedAtAThirdOfTheTTL(t *testing.T) {
 			if want := time.Duration(i+1) * 10 * time.Second; at != want {
 				t.Errorf("renewal %d at %v, want %v", i, at, want)
 			}
-		}
-	})
-}
-
-func TestNoRenewalAfterRelease(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		spy := newSpy()
-		eng := newEngine(t, spy)
-		mustRelease(t, mustAcquire(t, eng, "k"))
-		time.Sleep(time.Hour)
-		if n := spy.renewals(); n != 0 {
-			t.Errorf("%d renewals of a released lease", n)
 		}
 	})
 }
@@ -122,47 +108,6 @@ func TestRenewalFailuresAreIsolated(t *testing.T) {
 	})
 }
 
-// A store that is too slow for a short TTL is quick enough for a long one, also
-// while leases with short ones are renewed all the time.
-func TestShortTTLsDoNotCostLongOnesTheirRenewal(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		spy := newSpy()
-		eng := newEngine(t, spy)
-		spy.onRenew = func(ctx context.Context, _ driver.Grant) error {
-			select {
-			case <-time.After(5 * time.Millisecond):
-				return nil
-			case <-ctx.Done():
-				return errDown
-			}
-		}
-		long := mustAcquire(t, eng, "long", core.WithTTL(3*time.Second))
-		ctx, cancel := context.WithCancel(context.Background())
-		var short sync.WaitGroup
-		for i := range 20 {
-			short.Go(func() {
-				time.Sleep(time.Duration(i) * 300 * time.Microsecond) // one of them is always due
-				for ctx.Err() == nil {
-					l, err := eng.Acquire(context.Background(), fmt.Sprint("short", i), core.WithTTL(driver.MinTTL))
-					if err != nil {
-						t.Error(err)
-						return
-					}
-					time.Sleep(6 * time.Millisecond)
-					_ = l.Release(context.Background()) // lost, some of them
-				}
-			})
-		}
-		time.Sleep(4 * time.Second)
-		if err := long.Err(); err != nil {
-			t.Errorf("long: %v", err)
-		}
-		cancel()
-		short.Wait()
-		mustRelease(t, long)
-	})
-}
-
 // One renewal that fails does not end renewal. (redisson#3194)
 func TestFailedRenewalIsTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -185,56 +130,6 @@ func TestFailedRenewalIsTriedAgain(t *testing.T) {
 			t.Errorf("tried at %v", got)
 		}
 		mustRelease(t, l)
-	})
-}
-
-// Renewals that failed together are repeated together: an outage is no reason for a call per
-// lease.
-func TestRetriesStayBatched(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		spy := newSpy()
-		spy.onRenew = func(context.Context, driver.Grant) error { return errDown }
-		eng := newEngine(t, spy, core.WithTTL(30*time.Second), core.WithHooks(slow{}.hooks()))
-		var leases []*core.Lease
-		for i := range 100 {
-			leases = append(leases, mustAcquire(t, eng, fmt.Sprint("k", i)))
-		}
-		time.Sleep(14 * time.Second) // due at 10 s, again at 13 s
-		if got := spy.renewals(); got != 2 {
-			t.Errorf("%d calls", got)
-		}
-		for _, l := range leases {
-			mustRelease(t, l)
-		}
-	})
-}
-
-// slow takes its time over each renewal.
-type slow struct{}
-
-func (o slow) hooks() observe.Hooks {
-	return observe.Hooks{Renewed: o.Renewed}
-}
-
-// The next try is not left to the next look at the clocks.
-func TestFailedRenewalOfAShortLeaseIsTriedAgainInTime(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		spy := newSpy()
-		start := time.Now()
-		spy.onRenew = func(context.Context, driver.Grant) error {
-			if time.Since(start) < 100*time.Millisecond {
-				return errDown
-			}
-			return nil
-		}
-		eng := newEngine(t, spy, core.WithTTL(150*time.Millisecond))
-		l := mustAcquire(t, eng, "k")
-		time.Sleep(time.Second)
-		mustRelease(t, l)
-		want := []time.Duration{50 * time.Millisecond, 65 * time.Millisecond, 80 * time.Millisecond, 95 * time.Millisecond, 110 * time.Millisecond, 160 * time.Millisecond}
-		if got := since(start, spy.renewedAt); !slices.Equal(got[:6], want) {
-			t.Errorf("tried at %v", got)
-		}
 	})
 }
 
@@ -282,30 +177,6 @@ func TestMissingAnswersAreNoAnswers(t *testing.T) {
 
 // mute never answers a renewal.
 type mute struct{ *spy }
-
-// A lease that can't be renewed is not tried with every batch of the others.
-func TestFailedRenewalKeepsItsDistance(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		spy := newSpy()
-		tries := 0
-		spy.onRenew = func(_ context.Context, g driver.Grant) error {
-			if g.Claims[0].Key == "failing" {
-				tries++
-				return errDown
-			}
-			return nil
-		}
-		eng := newEngine(t, spy)
-		failing := mustAcquire(t, eng, "failing", core.WithTTL(30*time.Second))
-		busy := mustAcquire(t, eng, "busy", core.WithTTL(6*time.Second)) // a batch every 2s
-		time.Sleep(13 * time.Second)                                     // goes along at 8s, and is tried again at 11s
-		mustRelease(t, failing)
-		mustRelease(t, busy)
-		if tries != 2 {
-			t.Errorf("tried %d times", tries)
-		}
-	})
-}
 
 // A batch is bounded by the shortest TTL in it, whichever is due first.
 func TestBatchHasTheTimeOfItsShortest(t *testing.T) {

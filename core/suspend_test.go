@@ -130,42 +130,6 @@ func (s *afterAcquire) Acquire(ctx context.Context, req driver.Request) (driver.
 	return g, err
 }
 
-// After a sleep every lease is looked at, also behind one that is still good.
-func TestSuspendIsNoticedBehindALongerLease(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		wall := &core.Wall{}
-		eng := newEngine(t, newSpy(), wall, core.WithMaxHold(core.Forever))
-		long := mustAcquire(t, eng, "long", core.WithTTL(90*time.Second)) // renewed at 30s
-		time.Sleep(15 * time.Second)
-		short := mustAcquire(t, eng, "short", core.WithTTL(60*time.Second)) // renewed at 35s
-		time.Sleep(5 * time.Second)
-		wall.Jump(65 * time.Second)
-		time.Sleep(1100 * time.Millisecond)
-		if reason(short) != driver.LossSuspended || long.Err() != nil {
-			t.Errorf("short: %v, long: %v", context.Cause(short.Context()), long.Err())
-		}
-		wantOnly(t, short.Release(context.Background()), core.ErrLeaseLost)
-		mustRelease(t, long)
-	})
-}
-
-// A wall clock that was set back must not hide a sleep.
-func TestSuspendAfterTheWallClockWasSetBack(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		wall := &core.Wall{}
-		eng := newEngine(t, newSpy(), wall, core.WithTTL(30*time.Second))
-		l := mustAcquire(t, eng, "k")
-		wall.Jump(-time.Hour)
-		time.Sleep(11 * time.Second)
-		wall.Jump(-time.Hour + time.Minute)
-		time.Sleep(1100 * time.Millisecond)
-		if reason(l) != driver.LossSuspended {
-			t.Errorf("cause %v", context.Cause(l.Context()))
-		}
-		wantOnly(t, l.Release(context.Background()), core.ErrLeaseLost)
-	})
-}
-
 // The clocks are looked at once a second from the first lease on, however long the
 // watchdog had nothing to do, and however late its renewal is due.
 func TestSuspensionIsNoticedAfterAnIdleTime(t *testing.T) {

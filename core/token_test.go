@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core"
-	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/store/memstore"
 )
 
@@ -90,50 +89,4 @@ func TestTokensOfAProcessThatDies(t *testing.T) {
 		mustRelease(t, next)
 		_ = last.Release(context.Background())
 	})
-}
-
-// A lease that has no token left for the next caller goes back to the store, as any other.
-func TestNoHandOffWithoutAToken(t *testing.T) {
-	for _, reserved := range []uint64{0, 1, 7} {
-		t.Run(strconv.FormatUint(reserved, 10), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				eng := newEngine(t, thrifty{memstore.New(), reserved})
-				c := &crowd{t: t}
-				first := mustAcquire(t, eng, "k")
-				for i := range 20 {
-					c.join(eng, strconv.Itoa(i), time.Millisecond)
-				}
-				mustRelease(t, first)
-				c.all.Wait()
-				leases := map[string]uint64{first.Owner(): 1} // by owner, who is that of a grant
-				last := first.Token()
-				for _, l := range c.leases {
-					leases[l.Owner()]++
-					if l.Token() <= last {
-						t.Errorf("token %d after %d", l.Token(), last)
-					}
-					last = l.Token()
-				}
-				for owner, n := range leases {
-					if n > reserved+1 {
-						t.Errorf("the grant of %s, with %d tokens reserved, made %d leases", owner, reserved, n)
-					}
-				}
-				if len(leases) != (21+int(reserved))/(int(reserved)+1) {
-					t.Errorf("%d grants for 21 leases", len(leases))
-				}
-			})
-		})
-	}
-}
-
-// thrifty reserves few tokens.
-type thrifty struct {
-	*memstore.Store
-	most uint64
-}
-
-func (s thrifty) Acquire(ctx context.Context, req driver.Request) (driver.Grant, error) {
-	req.HandOffs = min(req.HandOffs, s.most)
-	return s.Store.Acquire(ctx, req)
 }

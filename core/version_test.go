@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core"
-	"github.com/keyturn/keyturn/core/observe"
 	"github.com/keyturn/keyturn/locktest"
 	"github.com/keyturn/keyturn/store/memstore"
 )
@@ -110,29 +109,4 @@ func TestRaiseHeedsTheCircuit(t *testing.T) {
 		}
 		_ = lease.Release(context.Background())
 	})
-}
-
-func TestRaiseIsUnsupported(t *testing.T) {
-	eng := newEngine(t, plain{Store: memstore.New()})
-	_, err := eng.AdvanceVersion(context.Background(), "k", 1)
-	wantOnly(t, err, errors.ErrUnsupported)
-}
-
-// told notes what it is told of the store.
-type told struct {
-	ops []string
-}
-
-func (o *told) hooks() observe.Hooks {
-	return observe.Hooks{StoreCalled: o.StoreCalled}
-}
-
-func (o *told) StoreCalled(_, op string, _ time.Duration, _ error) { o.ops = append(o.ops, op) }
-
-func TestRaiseIsObserved(t *testing.T) {
-	seen := &told{}
-	wantVersion(t, newEngine(t, memstore.New(), core.WithHooks(seen.hooks())), 1, 1)
-	if len(seen.ops) != 1 || seen.ops[0] != "advance_version" {
-		t.Errorf("observed %q", seen.ops)
-	}
 }

@@ -12,7 +12,6 @@ import (
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/core/internal/watchdog"
-	"github.com/keyturn/keyturn/core/observe"
 )
 
 // reason says how the lease's context came to its end.
@@ -23,8 +22,6 @@ func reason(l *core.Lease) driver.LossReason {
 	}
 	return lost.Reason
 }
-
-func (slow) Renewed(observe.Lease, time.Duration, error) { time.Sleep(time.Millisecond) }
 
 // With a store that does not answer, the holder's time is over before the
 // store's is, and the holder learns it. The last good renewal counts from before
@@ -122,18 +119,6 @@ func (s lateRenewal) Renew(ctx context.Context, grants []driver.Grant) []error {
 	errs := s.spy.Renew(ctx, grants)
 	time.Sleep(10 * time.Second)
 	return errs
-}
-
-// The margin is for clocks of different speeds and for what cannot be cut short.
-func TestMargin(t *testing.T) {
-	for ttl, want := range map[time.Duration]time.Duration{
-		driver.MinTTL:    2100 * time.Microsecond,
-		30 * time.Second: 302 * time.Millisecond,
-	} {
-		if got := watchdog.Margin(ttl); got != want {
-			t.Errorf("margin of %v: %v, want %v", ttl, got, want)
-		}
-	}
 }
 
 // Ended leases are garbage, with what their callers' contexts carry, even if other leases live
