@@ -54,31 +54,6 @@ func TestLingerIsBounded(t *testing.T) {
 	}
 }
 
-// When messages may have been missed, all that lingers goes back, and what is in use does not stay.
-func TestLingerEndsWhenTheStoreIsDeaf(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newTelling()
-		eng := newEngine(t, s, core.WithLinger(time.Hour))
-		const many = 3000
-		for i := range many {
-			sticky(t, eng, fmt.Sprint(i))
-		}
-		time.Sleep(time.Millisecond)
-		inside := mustAcquire(t, eng, "k")
-		s.tell("", "")
-		if l := sticky(t, eng, "7"); core.Observed(l).HandedOff() {
-			t.Error("a lease was taken of which nobody would have heard that it is wanted")
-		}
-		synctest.Wait()
-		if n := s.releases(); n != many {
-			t.Errorf("%d of %d leases went back", n, many)
-		}
-		mustRelease(t, inside)
-		lingers(t, s, "k", false)
-		lingers(t, s, "7", true) // it was asked for after that
-	})
-}
-
 // A lease that lingers is renewed, and ends like any other if it is lost.
 func TestLingerAndLoss(t *testing.T) {
 	ctx := context.Background()

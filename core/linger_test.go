@@ -188,22 +188,6 @@ func TestLingerBehindTheLine(t *testing.T) {
 		if want := append(c.names(3), "3"); !slices.Equal(c.order, want) {
 			t.Errorf("served in the order %v, want %v", c.order, want)
 		}
-
-		for range 3 { // processes in turns, each with a caller in line
-			time.Sleep(2 * time.Hour)
-			there := newEngine(t, s.Peer(), core.WithLinger(time.Hour))
-			inside := mustAcquire(t, here, "k")
-			c = &crowd{t: t}
-			c.join(there, "there 0", time.Millisecond)
-			c.join(here, "here 0", time.Millisecond)
-			c.join(there, "there 1", time.Millisecond)
-			began := time.Now()
-			mustRelease(t, inside)
-			c.all.Wait()
-			if took := time.Since(began); took > 100*time.Millisecond {
-				t.Errorf("three callers took %v: %v", took, c.order)
-			}
-		}
 	})
 }
 
@@ -226,19 +210,13 @@ func TestLingerTakenByACallerThatHasGone(t *testing.T) {
 	})
 }
 
-func TestLingerOption(t *testing.T) {
-	for _, d := range []time.Duration{-1, 25 * time.Hour} {
-		_, err := core.New(memstore.New(), core.WithLinger(d))
-		wantOnly(t, err, core.ErrInvalidOption)
-		_, err = newEngine(t, memstore.New()).Acquire(context.Background(), "k", core.WithLinger(d))
-		wantOnly(t, err, core.ErrInvalidOption)
-	}
+func TestLingerNeedsAStoreThatTells(t *testing.T) {
 	mute := silentAboutWants{memstore.New()}
 	_, err := core.New(mute, core.WithLinger(time.Second))
 	wantOnly(t, err, errors.ErrUnsupported)
 	eng := newEngine(t, mute)
-	for _, opts := range [][]core.CallOption{{core.WithLinger(time.Second)}, {policy(t, core.WithLinger(time.Second))}} {
-		_, err = eng.Acquire(context.Background(), "k", opts...)
+	for _, opt := range []core.CallOption{core.WithLinger(time.Second), policy(t, core.WithLinger(time.Second))} {
+		_, err = eng.Acquire(bg, "k", opt)
 		wantOnly(t, err, errors.ErrUnsupported)
 	}
 	sticky(t, eng, "k", core.WithLinger(0))

@@ -3,15 +3,12 @@ package core_test
 import (
 	"context"
 	"errors"
-	"fmt"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
-	"github.com/keyturn/keyturn/store/memstore"
 )
 
 // A lease that lingers goes to whoever wants it, in whatever way, without a wait.
@@ -72,6 +69,12 @@ func TestLingerRefusesOtherProcessesOnce(t *testing.T) {
 		synctest.Wait()
 		isFree(t, there, "k")
 
+		inside := mustAcquire(t, here, "k") // and while somebody works under it, for that work
+		_, err = there.TryAcquire(ctx, "k")
+		wantOnly(t, err, core.ErrHeld)
+		mustRelease(t, inside)
+		isFree(t, there, "k")
+
 		sticky(t, here, "k")
 		for _, opts := range [][]core.CallOption{nil, {core.WithShared()}, {core.WithTTL(time.Minute)}} {
 			l, err := here.TryAcquire(ctx, "k", opts...)
@@ -82,30 +85,6 @@ func TestLingerRefusesOtherProcessesOnce(t *testing.T) {
 		}
 		if _, err := here.Once(ctx, "k", func(context.Context) ([]byte, error) { return nil, nil }, core.WithFailFast()); err != nil {
 			t.Error(err)
-		}
-	})
-}
-
-// While somebody works under the lease, the others wait for that work, and for no longer.
-func TestLingerEndsWithTheSection(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newTelling()
-		here, there := newEngine(t, s, core.WithLinger(time.Minute)), newEngine(t, s.Peer())
-		sticky(t, here, "k")
-		inside := mustAcquire(t, here, "k")
-		if _, err := there.TryAcquire(context.Background(), "k"); !errors.Is(err, core.ErrHeld) {
-			t.Errorf("beside a holder: %v", err)
-		}
-		mustRelease(t, inside)
-		isFree(t, there, "k")
-
-		inside = mustAcquire(t, here, "k")
-		c := &crowd{t: t}
-		c.join(there, "there", 0)
-		mustRelease(t, inside)
-		c.all.Wait()
-		if len(c.leases) != 1 || c.leases[0].Token() <= inside.Token() {
-			t.Errorf("%d leases after token %d: %v", len(c.leases), inside.Token(), c.leases)
 		}
 	})
 }
@@ -131,43 +110,4 @@ func TestLingerWantedBeforeTheGrant(t *testing.T) {
 		sticky(t, eng, "k")
 		lingers(t, s, "k", true)
 	})
-}
-
-// Processes that all keep what they had still exclude each other, and tokens rise, whoever takes
-// what lingers at the same moment.
-func TestLingerStress(t *testing.T) {
-	mem := memstore.New()
-	var inside [3]sync.Mutex
-	var last [3]uint64
-	var all sync.WaitGroup
-	for range 3 {
-		eng := newEngine(t, mem.Peer(), core.WithLinger(time.Millisecond))
-		for g := range 4 {
-			all.Go(func() {
-				for i := range 400 {
-					k := (g + i) % len(inside)
-					opts := []core.CallOption{core.WithMaxWait(time.Minute)}
-					if i%5 == 0 {
-						opts = []core.CallOption{core.WithFailFast()}
-					}
-					if err := eng.Do(context.Background(), fmt.Sprint(k), func(ctx context.Context) error {
-						if !inside[k].TryLock() {
-							t.Error("two are inside")
-							return nil
-						}
-						defer inside[k].Unlock()
-						l, _ := core.LeaseFrom(ctx)
-						if l.Token() <= last[k] {
-							t.Errorf("token %d after %d", l.Token(), last[k])
-						}
-						last[k] = l.Token()
-						return nil
-					}, opts...); err != nil && !errors.Is(err, core.ErrHeld) {
-						t.Error(err)
-					}
-				}
-			})
-		}
-	}
-	all.Wait()
 }

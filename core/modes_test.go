@@ -5,7 +5,6 @@ import (
 	"errors"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/keyturn/keyturn/core"
@@ -13,27 +12,6 @@ import (
 	"github.com/keyturn/keyturn/core/coverage"
 	"github.com/keyturn/keyturn/core/driver"
 )
-
-// grantAll is a store that grants whatever it is asked for, and remembers it.
-type grantAll struct {
-	driver.Store
-	mu    sync.Mutex
-	asked [][]core.Claim
-}
-
-func (s *grantAll) Describe() driver.Description {
-	return driver.Description{Shared: true, Permits: true, Sets: true}
-}
-
-func (s *grantAll) Acquire(_ context.Context, req driver.Request) (driver.Grant, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.asked = append(s.asked, req.Claims)
-	return driver.Grant{Owner: req.Owner, Claims: req.Claims, TTL: req.TTL, Token: uint64(len(s.asked))}, nil
-}
-
-func (s *grantAll) Release(context.Context, driver.Grant) error { return nil }
-func (s *grantAll) Close() error                                { return nil }
 
 func TestUnder(t *testing.T) {
 	want := []core.Claim{core.Shared("group:7"), core.Shared("group:7/member:42"), core.Exclusive("group:7/member:42/role")}
@@ -49,18 +27,16 @@ func TestUnder(t *testing.T) {
 	if got := core.Under("group:7"); !slices.Equal(got, []core.Claim{core.Exclusive("group:7")}) {
 		t.Errorf("one level: %+v", got)
 	}
-	store := &grantAll{}
-	eng := newEngine(t, store)
-	l, err := eng.AcquireAll(context.Background(), core.Under("a", "b", "c", "d", "e", "f", "g", "h"))
-	if err != nil || len(l.Claims()) != 8 {
-		t.Fatalf("%v, %v", l, err)
+	if l := acquireAll(t, newEngine(t, newSpy()), core.Under("a", "b", "c", "d", "e", "f", "g", "h")...); len(l.Claims()) != 8 {
+		t.Errorf("%v", l.Claims())
+	} else {
+		mustRelease(t, l)
 	}
-	mustRelease(t, l)
 }
 
 func TestLevelsThatCannotBe(t *testing.T) {
-	store := &grantAll{}
-	eng := newEngine(t, store)
+	spy := newSpy()
+	eng := newEngine(t, spy)
 	for name, tc := range map[string]struct {
 		path []string
 		want error
@@ -85,8 +61,8 @@ func TestLevelsThatCannotBe(t *testing.T) {
 			}
 		})
 	}
-	if store.asked != nil {
-		t.Errorf("the store was asked for %v", store.asked)
+	if spy.mostAtOne > 0 {
+		t.Error("the store was asked all the same")
 	}
 }
 
@@ -121,41 +97,32 @@ func TestModesByOption(t *testing.T) {
 		"a key twice":             {[]core.CallOption{hierarchy}, exclusive(a, a), core.Under(a)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			store := &grantAll{}
-			eng := newEngine(t, store)
-			nothing := func(context.Context) error { return nil }
-			want := 1
-			if tc.claims != nil {
-				if err := eng.DoAll(ctx, tc.claims, nothing, tc.opts...); err != nil {
-					t.Fatal(err)
-				}
-				given := slices.Clone(tc.claims)
-				l, err := eng.AcquireAll(ctx, tc.claims, tc.opts...)
-				if err != nil || !slices.Equal(given, tc.claims) {
-					t.Fatalf("%v; the caller's slice is %v now", err, tc.claims)
-				}
-				mustRelease(t, l)
-				want = 2
-			} else {
-				if err := eng.Do(ctx, a, nothing, tc.opts...); err != nil {
-					t.Fatal(err)
-				}
-				mustRelease(t, mustAcquire(t, eng, a, tc.opts...))
-				l, err := eng.TryAcquire(ctx, a, tc.opts...)
+			spy := newSpy()
+			var asked [][]core.Claim
+			spy.onAcquire = func(_ context.Context, req driver.Request) error { asked = append(asked, req.Claims); return nil }
+			eng := newEngine(t, spy)
+			var leases []*core.Lease
+			note := func(l *core.Lease, err error) {
 				if err != nil {
 					t.Fatal(err)
 				}
+				leases = append(leases, l)
 				mustRelease(t, l)
-				mustRelease(t, mustAcquire(t, eng, a, policy(t, tc.opts...)))
-				want = 4
 			}
-			for _, asked := range store.asked {
-				if !slices.Equal(asked, tc.want) {
-					t.Errorf("asked for %+v, want %+v", asked, tc.want)
+			if given := slices.Clone(tc.claims); given != nil {
+				note(eng.AcquireAll(ctx, tc.claims, tc.opts...))
+				if !slices.Equal(given, tc.claims) {
+					t.Errorf("the caller's slice is %v now", tc.claims)
 				}
+			} else {
+				note(eng.Acquire(ctx, a, tc.opts...))
+				note(eng.TryAcquire(ctx, a, tc.opts...))
+				note(eng.Acquire(ctx, a, policy(t, tc.opts...)))
 			}
-			if len(store.asked) != want {
-				t.Errorf("asked %d times", len(store.asked))
+			for i, l := range leases {
+				if !slices.Equal(asked[i], tc.want) || !slices.Equal(l.Claims(), tc.want) {
+					t.Errorf("asked for %+v, granted %+v, want %+v", asked[i], l.Claims(), tc.want)
+				}
 			}
 		})
 	}
@@ -164,7 +131,7 @@ func TestModesByOption(t *testing.T) {
 func TestModesOutOfPlace(t *testing.T) {
 	ctx := context.Background()
 	spy := newSpy()
-	eng := newEngine(t, plainStore{spy})
+	eng := newEngine(t, plain{spy})
 	for _, n := range []int{0, -1} {
 		_, err := eng.Acquire(ctx, "k", core.WithPermits(n))
 		wantOnly(t, err, core.ErrInvalidOption)
@@ -189,8 +156,3 @@ func TestModesOutOfPlace(t *testing.T) {
 		t.Error("the store was asked all the same")
 	}
 }
-
-// plainStore hides what its store can do.
-type plainStore struct{ driver.Store }
-
-func (plainStore) Describe() driver.Description { return driver.Description{} }

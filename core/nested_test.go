@@ -11,7 +11,6 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
-	"github.com/keyturn/keyturn/core/observe"
 )
 
 // yes grants whatever it is asked for, in any mode, and counts: for what the
@@ -225,23 +224,6 @@ func TestWhatALeaseCovers(t *testing.T) {
 	}
 }
 
-// Shared inside exclusive is what is held further out, not what it looks like.
-func TestInnermostThatCovers(t *testing.T) {
-	eng := newEngine(t, &yes{})
-	outer := mustAcquire(t, eng, "k")
-	shared, err := eng.AcquireAll(outer.Context(), []core.Claim{core.Shared("k")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	inner, err := eng.Acquire(shared.Context(), "k")
-	if err != nil || core.Observed(inner).Depth() != 3 {
-		t.Fatalf("depth %d, %v", core.Observed(inner).Depth(), err)
-	}
-	for _, l := range []*core.Lease{inner, shared, outer} {
-		mustRelease(t, l)
-	}
-}
-
 func TestOnceOnAHeldKey(t *testing.T) {
 	store := &yes{}
 	eng := newEngine(t, store)
@@ -267,8 +249,6 @@ func TestOnceOnAHeldKey(t *testing.T) {
 	}
 }
 
-func (capable) Describe() driver.Description { return driver.Description{Sets: true, Ledger: true} }
-
 func TestAnotherEnginesLeaseIsAStrangers(t *testing.T) {
 	spy := newSpy()
 	one, two := newEngine(t, spy), newEngine(t, spy.Peer())
@@ -277,52 +257,6 @@ func TestAnotherEnginesLeaseIsAStrangers(t *testing.T) {
 	wantOnly(t, err, core.ErrHeld)
 	mustRelease(t, l)
 }
-
-func TestNestedObserved(t *testing.T) {
-	rec := &tally{}
-	eng := newEngine(t, &yes{}, core.WithHooks(rec.hooks()))
-	outer := mustAcquire(t, eng, "k")
-	inner, err := eng.Acquire(outer.Context(), "k")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = eng.Once(inner.Context(), "k", func(context.Context) ([]byte, error) { return nil, nil })
-	if !errors.Is(err, core.ErrWouldDeadlock) {
-		t.Error(err)
-	}
-	mustRelease(t, inner)
-	mustRelease(t, outer)
-	if rec.started != 3 || rec.ended != 3 || rec.leases[1] != core.Observed(inner) || rec.holds != 1 || rec.holdEnds != 1 {
-		t.Errorf("%+v", rec)
-	}
-}
-
-// tally counts what nested leases are told as.
-type tally struct {
-	started, ended, holds, holdEnds int
-	leases                          []observe.Lease
-}
-
-func (r *tally) hooks() observe.Hooks {
-	return observe.Hooks{AcquireStart: r.AcquireStart, AcquireEnd: r.AcquireEnd, HoldStart: r.HoldStart, HoldEnd: r.HoldEnd}
-}
-
-func (r *tally) AcquireStart(ctx context.Context, _ observe.Acquisition) context.Context {
-	r.started++
-	return ctx
-}
-
-func (r *tally) AcquireEnd(_ context.Context, _ observe.Acquisition, l observe.Lease, _ error) {
-	r.ended++
-	r.leases = append(r.leases, l)
-}
-
-func (r *tally) HoldStart(ctx context.Context, _ observe.Lease) context.Context {
-	r.holds++
-	return ctx
-}
-
-func (r *tally) HoldEnd(context.Context, observe.Lease, error) { r.holdEnds++ }
 
 // Close waits for the outermost one, lets its work nest to the end, and does not
 // wait for a nested one that nobody released.
@@ -347,31 +281,6 @@ func TestCloseAndNested(t *testing.T) {
 		_, err = eng.Acquire(context.WithoutCancel(outer.Context()), "k")
 		wantOnly(t, err, core.ErrClosed)
 	})
-}
-
-// Many goroutines under one lease, each nesting for itself.
-func TestConcurrentNesting(t *testing.T) {
-	eng := newEngine(t, newSpy())
-	err := eng.Do(context.Background(), "k", func(ctx context.Context) error {
-		var all sync.WaitGroup
-		for range 32 {
-			all.Go(func() {
-				for range 50 {
-					err := eng.Do(ctx, "k", func(ctx context.Context) error {
-						return errors.Join(core.AssertHeld(ctx, core.Exclusive("k")), eng.Do(ctx, "k", func(context.Context) error { return nil }))
-					})
-					if err != nil {
-						t.Error(err)
-					}
-				}
-			})
-		}
-		all.Wait()
-		return nil
-	})
-	if err != nil {
-		t.Error(err)
-	}
 }
 
 func TestNestedUnderAnEndedContext(t *testing.T) {

@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/keyturn/keyturn/core"
@@ -126,25 +124,4 @@ func TestOnceUnlockedSkipsAResult(t *testing.T) {
 	if err != nil || string(out.Result) != "result" {
 		t.Errorf("%+v, %v", out, err)
 	}
-}
-
-// Twins in line get what strangers get, and at once.
-func TestTwinsOfAResultNotKept(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		eng := newEngine(t, memstore.New())
-		var all sync.WaitGroup
-		for i := range 5 {
-			all.Go(func() {
-				time.Sleep(time.Duration(i) * time.Millisecond) // the first one runs
-				out, err := eng.Once(context.Background(), "k", func(context.Context) ([]byte, error) {
-					time.Sleep(time.Second)
-					return []byte("result"), nil
-				}, core.WithResultLimit(3))
-				if (i == 0) != (err == nil) || i > 0 && !errors.Is(err, core.ErrResultNotKept) || !out.ResultNotKept {
-					t.Errorf("twin %d: %+v, %v", i, out, err)
-				}
-			})
-		}
-		all.Wait()
-	})
 }

@@ -129,36 +129,6 @@ func (o *onceObserver) OnceEnd(_ context.Context, _ observe.Execution, out obser
 	}
 }
 
-// Where the first one runs in this process, its twins need not ask at all: but
-// for the one that stands in the store's queue.
-func TestTwinsOfOneProcessDoNotAsk(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store := &ledgerSpy{Store: memstore.New()}
-		eng := newEngine(t, store)
-		began := time.Now()
-		var all sync.WaitGroup
-		for range 10 {
-			all.Go(func() {
-				_, err := eng.Once(context.Background(), "k", func(context.Context) ([]byte, error) {
-					time.Sleep(time.Second)
-					return nil, nil
-				})
-				took := time.Since(began)
-				if err != nil || took != time.Second+2*ledgerTrip && took != time.Second+3*ledgerTrip {
-					t.Errorf("%v after %v", err, took)
-				}
-			})
-			time.Sleep(2 * ledgerTrip)
-		}
-		all.Wait()
-		// Twice, or three times if the caller that waits at the store gets its answer before
-		// the one that ran. Then a caller that came after it had asked asks once more.
-		if n := store.begins.Load(); n != 2 && n != 3 {
-			t.Errorf("the store was asked %d times", n)
-		}
-	})
-}
-
 // Nothing is shared that is not on record: the next twin runs. And who wants the
 // lock itself, under the same key, gets no record for it.
 func TestTwinsOfWhatIsNotOnRecord(t *testing.T) {

@@ -57,7 +57,7 @@ func TestOnceWithAResult(t *testing.T) {
 	}
 }
 
-func TestOnceWithoutARecord(t *testing.T) {
+func TestOnceOfWhatIsNotRecorded(t *testing.T) {
 	eng := newEngine(t, memstore.New())
 	ctx := context.Background()
 	runs := 0

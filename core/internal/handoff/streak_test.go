@@ -144,12 +144,3 @@ func TestEndStopsTheTimer(t *testing.T) {
 		time.Sleep(time.Second)
 	})
 }
-
-func TestNotHeritable(t *testing.T) {
-	var s handoff.Streak
-	g := granted()
-	g.Heritable = false
-	if _, begun := s.Begin(g, time.Now(), "", 1); begun || !s.Idle() {
-		t.Error("a streak began")
-	}
-}

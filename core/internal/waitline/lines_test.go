@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -77,57 +76,6 @@ func empty(t *testing.T, ls *waitline.Lines) {
 	if ls.Len() != 0 || ls.Waiting() != 0 {
 		t.Errorf("%d lines with %d waiting are left", ls.Len(), ls.Waiting())
 	}
-}
-
-func TestFirstComeFirstServed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ls := newLines(100, 100)
-		all := make([]*waitline.Waiter, 5)
-		done := make([]<-chan error, len(all))
-		for i := range all {
-			all[i] = waiter("k")
-			done[i] = enter(ls, all[i])
-		}
-		if ls.Waiting() != len(all)-1 {
-			t.Errorf("%d wait", ls.Waiting())
-		}
-		for i, w := range all {
-			mustEnter(t, done[i])
-			if i+1 < len(all) {
-				mustWait(t, done[i+1])
-			}
-			ls.Leave(w, refused())
-		}
-		empty(t, ls)
-	})
-}
-
-func TestReadersGoTogetherAfterAGrant(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ls := newLines(100, 100)
-		claims := []driver.Claim{driver.Shared("k"), driver.Shared("k"), driver.Shared("k"), driver.Exclusive("k"), driver.Shared("k")}
-		all := make([]*waitline.Waiter, len(claims))
-		done := make([]<-chan error, len(claims))
-		for i, c := range claims {
-			all[i] = wants(c)
-			done[i] = enter(ls, all[i])
-		}
-		mustEnter(t, done[0])
-		mustWait(t, done[1])
-		ls.Leave(all[0], waitline.Answer{At: time.Now()})
-		mustEnter(t, done[1])
-		mustEnter(t, done[2])
-		mustWait(t, done[3])
-		mustWait(t, done[4])
-		ls.Leave(all[1], waitline.Answer{At: time.Now()})
-		ls.Leave(all[2], waitline.Answer{At: time.Now()})
-		mustEnter(t, done[3])
-		mustWait(t, done[4])
-		ls.Leave(all[3], refused())
-		mustEnter(t, done[4])
-		ls.Leave(all[4], refused())
-		empty(t, ls)
-	})
 }
 
 // The error of a caller that gives up in line depends on what the store said to the caller in
@@ -271,37 +219,6 @@ func TestLeaseIsHandedOn(t *testing.T) {
 		time.Sleep(handoff.MaxTime) // the third one gets into the store's queue
 		mustEnter(t, waits)
 		ls.Leave(third, refused())
-		ls.Ended(second.Got.Grant)
-		empty(t, ls)
-	})
-}
-
-type told []driver.HeldError
-
-func (c *told) Blocked(held driver.HeldError, _ int) { *c = append(*c, held) }
-
-func TestCallerIsToldOfTheHolder(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ls := newLines(100, 100)
-		first, second := waiter("k"), waiter("k")
-		second.HeirTTL = ttl
-		first.Trace = "1"
-		mustEnter(t, enter(ls, first))
-		first.Got.Grant = grant("k")
-		ls.Leave(first, waitline.Answer{At: time.Now()})
-		var by told
-		done := make(chan error, 1)
-		go func() { done <- ls.Enter(context.Background(), second, &by) }()
-		synctest.Wait()
-		ls.HandOn(first.Got.Grant)
-		mustEnter(t, done)
-		traces := []string{}
-		for _, h := range by {
-			traces = append(traces, h.Trace)
-		}
-		if !slices.Equal(traces, []string{"1"}) {
-			t.Errorf("told of %q", traces)
-		}
 		ls.Ended(second.Got.Grant)
 		empty(t, ls)
 	})

@@ -51,30 +51,6 @@ func TestOneRequestAtATime(t *testing.T) {
 	})
 }
 
-// A change that waits for another one goes on as soon as that is answered.
-func TestChangesFollowEachOther(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := &store{answer: func(context.Context, driver.Grant) error {
-			time.Sleep(time.Second)
-			return nil
-		}}
-		h := watch(t, newDog(t, s, nil), "k", 30*time.Second)
-		began := time.Now()
-		var changes sync.WaitGroup
-		for range 3 {
-			changes.Go(func() {
-				if sent, err := h.watch.Extend(t.Context(), time.Minute); !sent || err != nil {
-					t.Errorf("sent %v, %v", sent, err)
-				}
-			})
-		}
-		changes.Wait()
-		if took := time.Since(began); took != 3*time.Second {
-			t.Errorf("three took %v", took)
-		}
-	})
-}
-
 // An unanswered downgrade is repeated in place of renewals until it is answered.
 func TestDowngradeIsRepeated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -37,48 +37,6 @@ func newLife(change func(*driver.Grant)) *life {
 	return l
 }
 
-// Every line of the table in the comment of term.
-func TestTransitions(t *testing.T) {
-	begin := func(l *life) {}
-	request := func(l *life) { l.request(change{}) }
-	confirm := func(l *life) { l.confirm(ttl, l.now, &l.clock) }
-	fail := func(l *life) { l.fail(ttl, l.now, l.now, &l.clock) }
-	lose := func(l *life) { l.end(lost, errGone) }
-	release := func(l *life) { l.end(released, errOver) }
-	correct := func(l *life) { l.correct(errGone) }
-	for name, tc := range map[string]struct {
-		events []func(*life)
-		want   state
-		why    error
-	}{
-		"granted":                       {[]func(*life){begin}, held, nil},
-		"asked":                         {[]func(*life){request}, renewing, nil},
-		"confirmed":                     {[]func(*life){request, confirm}, held, nil},
-		"unanswered":                    {[]func(*life){request, fail}, uncertain, nil},
-		"asked again":                   {[]func(*life){request, fail, request}, renewing, nil},
-		"confirmed at last":             {[]func(*life){request, fail, request, confirm}, held, nil},
-		"held, then lost":               {[]func(*life){lose}, lost, errGone},
-		"renewing, then lost":           {[]func(*life){request, lose}, lost, errGone},
-		"uncertain, then lost":          {[]func(*life){request, fail, lose}, lost, errGone},
-		"held, then released":           {[]func(*life){release}, released, errOver},
-		"renewing, then released":       {[]func(*life){request, release}, released, errOver},
-		"uncertain, then released":      {[]func(*life){request, fail, release}, released, errOver},
-		"released, which was too late":  {[]func(*life){release, correct}, lost, errGone},
-		"the first end counts":          {[]func(*life){lose, release}, lost, errGone},
-		"the first end counts, release": {[]func(*life){release, lose}, released, errOver},
-	} {
-		t.Run(name, func(t *testing.T) {
-			l := newLife(nil)
-			for _, event := range tc.events {
-				event(l)
-			}
-			if l.state != tc.want || l.why != tc.why {
-				t.Errorf("%v, %v; want %v, %v", l.state, l.why, tc.want, tc.why)
-			}
-		})
-	}
-}
-
 // Until when a lease lasts, and when it is renewed, after each answer.
 func TestTimes(t *testing.T) {
 	second := func(n float64) time.Duration { return time.Duration(n * float64(time.Second)) }
@@ -208,33 +166,5 @@ func TestConvertStaysUntilConfirmed(t *testing.T) {
 	}
 	if l.request(change{claims: shared}); l.convert {
 		t.Error("a downgrade to what is held was no plain renewal")
-	}
-}
-
-// What a released lease leaves: of one that somebody else may know in another way, not
-// the term.
-func TestRest(t *testing.T) {
-	for name, tc := range map[string]struct {
-		grant func(*driver.Grant)
-		then  func(*life)
-		want  bool
-	}{
-		"as granted": {want: true},
-		"renewed":    {then: func(l *life) { l.request(change{}); l.confirm(ttl, l.now, &l.clock) }, want: true},
-		"shared":     {then: func(l *life) { l.shared = true }},
-		"borrowed":   {grant: func(g *driver.Grant) { g.Borrowed = true }},
-		"extended":   {then: func(l *life) { l.request(change{ttl: ttl}) }},
-		"downgraded": {then: func(l *life) { l.request(change{claims: []driver.Claim{driver.Shared("k")}}) }},
-	} {
-		t.Run(name, func(t *testing.T) {
-			l := newLife(tc.grant)
-			if tc.then != nil {
-				tc.then(l)
-			}
-			r := l.rest(l.now, &l.clock)
-			if r.Unchanged != tc.want || !r.Grant.Since.Equal(l.now) || r.Grant.TTL != ttl || r.Grant.Term != 0 {
-				t.Errorf("%+v, want %v", r, tc.want)
-			}
-		})
 	}
 }
