@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/keyturn/keyturn/core"
@@ -142,45 +141,43 @@ func TestInspectorErrors(t *testing.T) {
 		},
 	} {
 		for call, c := range calls {
-			t.Run(name+"/"+call, func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					asked := false
-					eng := newEngine(t, answering(func(ctx context.Context) error {
-						asked = true
-						if tc.store == nil {
-							return nil
-						}
-						return tc.store(ctx)
-					}), core.WithLogger(discard))
-					if tc.closed && tc.took == 0 {
-						shut(t, eng)
-					} else if tc.closed {
-						time.AfterFunc(tc.took, func() { shut(t, eng) })
+			inBubble(t, name+"/"+call, func(t *testing.T) {
+				asked := false
+				eng := newEngine(t, answering(func(ctx context.Context) error {
+					asked = true
+					if tc.store == nil {
+						return nil
 					}
-					ctx := bg
-					if tc.ctx != nil {
-						var cancel context.CancelFunc
-						ctx, cancel = tc.ctx()
-						defer cancel()
-					}
-					key := tc.key
-					if key == "" {
-						key = "k"
-					}
-					began := time.Now()
-					err := c.do(ctx, eng, key)
-					want := tc.want
-					if c.writes && tc.unknown {
-						want = append(slices.Clone(want), core.ErrOutcomeUnknown)
-					}
-					wantOnly(t, err, want...)
-					if took := time.Since(began); took != tc.took {
-						t.Errorf("took %v, want %v", took, tc.took)
-					}
-					if tc.store == nil && asked {
-						t.Error("the store was asked")
-					}
-				})
+					return tc.store(ctx)
+				}), core.WithLogger(discard))
+				if tc.closed && tc.took == 0 {
+					shut(t, eng)
+				} else if tc.closed {
+					time.AfterFunc(tc.took, func() { shut(t, eng) })
+				}
+				ctx := bg
+				if tc.ctx != nil {
+					var cancel context.CancelFunc
+					ctx, cancel = tc.ctx()
+					defer cancel()
+				}
+				key := tc.key
+				if key == "" {
+					key = "k"
+				}
+				began := time.Now()
+				err := c.do(ctx, eng, key)
+				want := tc.want
+				if c.writes && tc.unknown {
+					want = append(slices.Clone(want), core.ErrOutcomeUnknown)
+				}
+				wantOnly(t, err, want...)
+				if took := time.Since(began); took != tc.took {
+					t.Errorf("took %v, want %v", took, tc.took)
+				}
+				if tc.store == nil && asked {
+					t.Error("the store was asked")
+				}
 			})
 		}
 	}
@@ -229,11 +226,8 @@ func paged(n int) *panel {
 }
 
 func TestListGoesThroughAllPages(t *testing.T) {
-	eng := newEngine(t, paged(1234))
-	keys, err := listed(eng.List(context.Background(), "user:"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	keys, err := listed(newEngine(t, paged(1234)).List(bg, "user:"))
+	wantNil(t, err)
 	for i, key := range keys {
 		if !strings.HasPrefix(key, "user:") || i > 0 && key <= keys[i-1] {
 			t.Fatalf("key %d is %q", i, key)
@@ -244,35 +238,19 @@ func TestListGoesThroughAllPages(t *testing.T) {
 	}
 }
 
-func TestListStopsWithItsReader(t *testing.T) {
+// A list ends with the first error, and with its reader.
+func TestListEnds(t *testing.T) {
 	p := paged(1000)
 	pages, list := 0, p.list
 	p.list = func(ctx context.Context, q driver.Listing) ([]driver.LockInfo, string, error) {
-		pages++
-		return list(ctx, q)
-	}
-	n := 0
-	for range newEngine(t, p).List(context.Background(), "") {
-		if n++; n == 5 {
-			break
-		}
-	}
-	if n != 5 || pages != 1 {
-		t.Errorf("%d keys of %d pages", n, pages)
-	}
-}
-
-func TestListEndsWithTheFirstError(t *testing.T) {
-	p := paged(1000)
-	list := p.list
-	p.list = func(ctx context.Context, q driver.Listing) ([]driver.LockInfo, string, error) {
-		if q.Cursor != "" {
+		if pages++; q.Cursor != "" {
 			return nil, "", errDown
 		}
 		return list(ctx, q)
 	}
+	eng := newEngine(t, p)
 	keys, errs := 0, 0
-	for info, err := range newEngine(t, p).List(context.Background(), "") {
+	for info, err := range eng.List(bg, "") {
 		if keys++; err != nil {
 			errs++
 			wantOnly(t, err, core.ErrUnavailable)
@@ -284,23 +262,27 @@ func TestListEndsWithTheFirstError(t *testing.T) {
 	if keys != 101 || errs != 1 {
 		t.Errorf("%d turns, %d errors", keys, errs)
 	}
+	pages = 0
+	for range eng.List(bg, "") {
+		break
+	}
+	if pages != 1 {
+		t.Errorf("%d pages for one key", pages)
+	}
 }
 
 func TestRecordsAreListedOnRequest(t *testing.T) {
-	ctx := context.Background()
 	eng := newEngine(t, memstore.New())
-	if _, err := eng.Once(ctx, "on record", func(context.Context) ([]byte, error) { return nil, nil }); err != nil {
-		t.Fatal(err)
-	}
-	held, err := eng.Acquire(ctx, "held")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer held.Release(ctx)
-	locks, err := listed(eng.List(ctx, ""))
-	all, err2 := listed(eng.ListAll(ctx, ""))
+	_, err := eng.Once(bg, "on record", func(context.Context) ([]byte, error) { return nil, nil })
+	wantNil(t, err)
+	held := mustAcquire(t, eng, "held")
+	locks, err := listed(eng.List(bg, ""))
+	wantNil(t, err)
+	all, err := listed(eng.ListAll(bg, ""))
+	wantNil(t, err)
 	slices.Sort(all)
-	if !slices.Equal(locks, []string{"held"}) || !slices.Equal(all, []string{"held", "on record"}) || err != nil || err2 != nil {
-		t.Errorf("List has %q, %v; ListAll has %q, %v", locks, err, all, err2)
+	if !slices.Equal(locks, []string{"held"}) || !slices.Equal(all, []string{"held", "on record"}) {
+		t.Errorf("List has %q, ListAll has %q", locks, all)
 	}
+	mustRelease(t, held)
 }

@@ -90,9 +90,7 @@ func TestKeyFilter(t *testing.T) {
 			_, err := eng.Once(bg, "msg:ann", func(context.Context) ([]byte, error) { return []byte("r"), nil }, core.WithFingerprint([]byte(content)), core.WithResultLimit(0))
 			return err
 		}
-		if err := mismatch("a"); err != nil {
-			t.Error(err)
-		}
+		wantNil(t, mismatch("a"))
 		fails("other content", mismatch("b"))
 		fails("no result", mismatch("a"))
 		if had, err := eng.Forget(bg, "msg:ann", "a test"); err != nil || !had {

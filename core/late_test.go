@@ -61,9 +61,7 @@ func TestLateRefusesUntilItHasAStore(t *testing.T) {
 		if err := eng.Bind(memstore.New()); err != nil {
 			t.Fatal(err)
 		}
-		if err := ask(); err != nil {
-			t.Error(err)
-		}
+		wantNil(t, ask())
 		if err := eng.Bind(memstore.New()); !errors.Is(err, core.ErrInvalidOption) {
 			t.Errorf("a second store: %v", err)
 		}
@@ -115,9 +113,7 @@ func TestBindAfterClose(t *testing.T) {
 	if _, err := eng.Acquire(context.Background(), "k"); !errors.Is(err, core.ErrClosed) {
 		t.Error(err)
 	}
-	if err := newEngine(t, store).Close(context.Background()); err != nil {
-		t.Error(err)
-	}
+	wantNil(t, newEngine(t, store).Close(context.Background()))
 }
 
 // TestBindBesideCalls: callers are refused or served, and Close closes the store if Bind took it.

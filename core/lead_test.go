@@ -157,24 +157,22 @@ func (nowhere) Validate() error { return nil }
 // TestLeadEndsInAnOutage with its context, or with the engine, in the middle of a pause.
 func TestLeadEndsInAnOutage(t *testing.T) {
 	for name, want := range map[string]error{"context": context.DeadlineExceeded, "engine": core.ErrClosed} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				spy := newSpy()
-				spy.onAcquire = func(context.Context, driver.Request) error { return errDown }
-				eng := newEngine(t, spy, core.WithLogger(discard))
-				ctx, cancel := context.WithCancel(bg)
-				if want != core.ErrClosed {
-					ctx, cancel = context.WithTimeout(bg, time.Minute)
-				} else {
-					time.AfterFunc(time.Minute, func() { _ = eng.Close(bg) })
-				}
-				defer cancel()
-				began := time.Now()
-				wantOnly(t, eng.Lead(ctx, "k", func(context.Context) error { return nil }), want)
-				if time.Since(began) != time.Minute {
-					t.Errorf("it took %v", time.Since(began))
-				}
-			})
+		inBubble(t, name, func(t *testing.T) {
+			spy := newSpy()
+			spy.onAcquire = func(context.Context, driver.Request) error { return errDown }
+			eng := newEngine(t, spy, core.WithLogger(discard))
+			ctx, cancel := context.WithCancel(bg)
+			if want != core.ErrClosed {
+				ctx, cancel = context.WithTimeout(bg, time.Minute)
+			} else {
+				time.AfterFunc(time.Minute, func() { _ = eng.Close(bg) })
+			}
+			defer cancel()
+			began := time.Now()
+			wantOnly(t, eng.Lead(ctx, "k", func(context.Context) error { return nil }), want)
+			if time.Since(began) != time.Minute {
+				t.Errorf("it took %v", time.Since(began))
+			}
 		})
 	}
 }

@@ -17,7 +17,7 @@ func TestLeaseContext(t *testing.T) {
 	eng := newEngine(t, memstore.New())
 	type key struct{}
 	parent, cancel := context.WithCancel(context.WithValue(context.Background(), key{}, "v"))
-	l, err := eng.Acquire(parent, "k", core.WithRule("r"))
+	l, err := eng.Acquire(parent, "k")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,9 +30,6 @@ func TestLeaseContext(t *testing.T) {
 	}
 	if _, ok := core.LeaseFrom(parent); ok {
 		t.Error("a lease where there is none")
-	}
-	if l.Key() != "k" || core.Observed(l).Rule() != "r" || len(l.Claims()) != 1 || l.Owner() == "" {
-		t.Errorf("%q %q %v %q", l.Key(), core.Observed(l).Rule(), l.Claims(), l.Owner())
 	}
 	cancel()
 	<-ctx.Done()
@@ -58,27 +55,6 @@ func TestReleaseEndsTheContextFirst(t *testing.T) {
 	if !errors.Is(l.Err(), core.ErrReleased) {
 		t.Errorf("Err after release: %v", l.Err())
 	}
-}
-
-// Also one that outlived a loss: what is left of the lease at the store goes
-// after it.
-func TestReleaseAfterMaxHoldEndsTheContextFirst(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		spy := newSpy()
-		eng := newEngine(t, spy, core.WithMaxHold(time.Second))
-		l := mustAcquire(t, eng, "k", core.WithoutCancelOnLoss())
-		spy.onRelease = func(context.Context, driver.Grant) error {
-			if l.Context().Err() == nil {
-				t.Error("the next one is let in while this one's context is alive")
-			}
-			return nil
-		}
-		time.Sleep(2 * time.Second)
-		wantOnly(t, l.Release(context.Background()), core.ErrLeaseLost)
-		if len(spy.released) != 1 {
-			t.Errorf("the store was told %d times", len(spy.released))
-		}
-	})
 }
 
 func TestReleaseIsIdempotent(t *testing.T) {
@@ -224,30 +200,44 @@ func TestReleaseOfAnExpiredLeaseDoesNotWait(t *testing.T) {
 	})
 }
 
+// Without cancel on loss, the context goes on until the release. What is left of the lease at the store,
+// as after max hold, goes only then.
+func TestWithoutCancelOnLoss(t *testing.T) {
+	for name, lose := range map[string]func(*testing.T, *spy, *core.Lease){
+		"taken":    breakLock,
+		"max hold": func(*testing.T, *spy, *core.Lease) {},
+	} {
+		inBubble(t, name, func(t *testing.T) {
+			spy := newSpy()
+			eng := newEngine(t, spy, core.WithMaxHold(10*time.Second))
+			l := mustAcquire(t, eng, "k", core.WithoutCancelOnLoss())
+			lose(t, spy, l)
+			time.Sleep(defaultTTL)
+			wantOnly(t, l.Err(), core.ErrLeaseLost)
+			if l.Context().Err() != nil {
+				t.Error("the context ended with the loss")
+			}
+			spy.onRelease = func(context.Context, driver.Grant) error {
+				if l.Context().Err() == nil {
+					t.Error("the next one is let in while this one's context is alive")
+				}
+				return nil
+			}
+			wantOnly(t, l.Release(bg), core.ErrLeaseLost)
+			if l.Context().Err() == nil {
+				t.Error("the context outlives the release")
+			}
+			if told := len(spy.released); told != 1 && name == "max hold" {
+				t.Errorf("the store was told %d times", told)
+			}
+		})
+	}
+}
+
 // breakLock takes the key from its holder, behind the engine's back.
 func breakLock(t *testing.T, s *spy, l *core.Lease) {
 	t.Helper()
 	if err := s.Store.Release(context.Background(), driver.Grant{Owner: l.Owner(), Claims: l.Claims(), Token: l.Token()}); err != nil {
 		t.Fatal(err)
 	}
-}
-
-func TestWithoutCancelOnLoss(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		spy := newSpy()
-		eng := newEngine(t, spy)
-		l := mustAcquire(t, eng, "k", core.WithoutCancelOnLoss())
-		breakLock(t, spy, l)
-		time.Sleep(defaultTTL)
-		if !errors.Is(l.Err(), core.ErrLeaseLost) {
-			t.Errorf("Err = %v", l.Err())
-		}
-		if l.Context().Err() != nil {
-			t.Error("the context ended with the loss")
-		}
-		wantOnly(t, l.Release(context.Background()), core.ErrLeaseLost)
-		if l.Context().Err() == nil {
-			t.Error("the context outlives the release")
-		}
-	})
 }

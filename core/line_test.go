@@ -106,46 +106,44 @@ func TestWhatTheLineKnows(t *testing.T) {
 			{joins: time.Second / 2, leaves: time.Second + roundTrip, want: outage},
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				spy := newSpy()
-				eng := newEngine(t, spy, core.WithTTL(time.Hour), core.WithMaxHold(core.Forever))
-				holder := mustAcquire(t, eng, "k")
-				spy.onAcquire = func(ctx context.Context, _ driver.Request) error {
-					c := ctx.Value(who{}).(caller)
-					select {
-					case <-time.After(roundTrip):
-						if c.store == nil || c.store == errDown {
-							return c.store
-						}
-						<-ctx.Done()
-					case <-ctx.Done():
+		inBubble(t, name, func(t *testing.T) {
+			spy := newSpy()
+			eng := newEngine(t, spy, core.WithTTL(time.Hour), core.WithMaxHold(core.Forever))
+			holder := mustAcquire(t, eng, "k")
+			spy.onAcquire = func(ctx context.Context, _ driver.Request) error {
+				c := ctx.Value(who{}).(caller)
+				select {
+				case <-time.After(roundTrip):
+					if c.store == nil || c.store == errDown {
+						return c.store
 					}
-					if c.store == ctxError {
-						return ctx.Err()
+					<-ctx.Done()
+				case <-ctx.Done():
+				}
+				if c.store == ctxError {
+					return ctx.Err()
+				}
+				return &core.UnavailableError{Op: "acquire", Err: ctx.Err()}
+			}
+			began := time.Now()
+			var all sync.WaitGroup
+			for _, c := range callers {
+				time.Sleep(c.joins - time.Since(began))
+				all.Go(func() {
+					ctx, hangUp := context.WithCancel(context.WithValue(context.Background(), who{}, c))
+					defer hangUp()
+					stays := c.leaves - c.joins
+					if c.hangsUp {
+						time.AfterFunc(stays, hangUp)
+						stays = time.Minute
 					}
-					return &core.UnavailableError{Op: "acquire", Err: ctx.Err()}
-				}
-				began := time.Now()
-				var all sync.WaitGroup
-				for _, c := range callers {
-					time.Sleep(c.joins - time.Since(began))
-					all.Go(func() {
-						ctx, hangUp := context.WithCancel(context.WithValue(context.Background(), who{}, c))
-						defer hangUp()
-						stays := c.leaves - c.joins
-						if c.hangsUp {
-							time.AfterFunc(stays, hangUp)
-							stays = time.Minute
-						}
-						_, err := eng.Acquire(ctx, "k", core.WithMaxWait(max(stays, 1)))
-						wantOnly(t, err, c.want...)
-					})
-					synctest.Wait()
-				}
-				all.Wait()
-				mustRelease(t, holder)
-			})
+					_, err := eng.Acquire(ctx, "k", core.WithMaxWait(max(stays, 1)))
+					wantOnly(t, err, c.want...)
+				})
+				synctest.Wait()
+			}
+			all.Wait()
+			mustRelease(t, holder)
 		})
 	}
 }
@@ -180,34 +178,5 @@ func TestEachGivesUpInTime(t *testing.T) {
 		time.Sleep(time.Hour)
 		mustRelease(t, holder)
 		all.Wait()
-	})
-}
-
-// A new holder is not taken for the old one.
-func TestLineDoesNotNameAnOldHolder(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		spy := newSpy()
-		eng := newEngine(t, spy)
-		old := mustAcquire(t, eng, "k", core.WithFailFast())
-		granted := make(chan *core.Lease, 2)
-		for i := range 2 {
-			// With TTLs far from each other, so that no lease goes from hand to hand.
-			ttl := core.WithTTL([]time.Duration{10 * time.Second, 5 * time.Minute}[i])
-			go func() { granted <- mustAcquire(t, eng, "k", ttl) }()
-			synctest.Wait()
-		}
-		go func() {
-			_, err := eng.Acquire(context.Background(), "k", core.WithMaxWait(time.Second))
-			var held *core.HeldError
-			if !errors.As(err, &held) || held.Holder != "" {
-				t.Errorf("%v: holder %q, who had released", err, held.Holder)
-			}
-		}()
-		synctest.Wait()
-		spy.onAcquire = func(context.Context, driver.Request) error { time.Sleep(time.Minute); return nil } // the second waiter's
-		mustRelease(t, old)
-		mustRelease(t, <-granted)
-		time.Sleep(time.Minute)
-		mustRelease(t, <-granted)
 	})
 }

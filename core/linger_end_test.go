@@ -24,32 +24,30 @@ func TestLingerIsBounded(t *testing.T) {
 	}{
 		"unused": {0, linger}, "used": {time.Second, 10*linger + 2*time.Second},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := newTelling()
-				s.deaf = true
-				here, there := newEngine(t, s, core.WithLinger(linger)), newEngine(t, s.Peer())
-				sticky(t, here, "k")
-				began, ctx := time.Now(), context.Background()
-				got := make(chan struct{})
-				go func() {
-					defer close(got)
-					mustRelease(t, mustAcquire(t, there, "k", core.WithMaxWait(time.Minute)))
-				}()
-				for tc.pause > 0 && ctx.Err() == nil {
-					select {
-					case <-got:
-					case <-time.After(tc.pause):
-						sticky(t, here, "k")
-						continue
-					}
-					break
+		inBubble(t, name, func(t *testing.T) {
+			s := newTelling()
+			s.deaf = true
+			here, there := newEngine(t, s, core.WithLinger(linger)), newEngine(t, s.Peer())
+			sticky(t, here, "k")
+			began, ctx := time.Now(), context.Background()
+			got := make(chan struct{})
+			go func() {
+				defer close(got)
+				mustRelease(t, mustAcquire(t, there, "k", core.WithMaxWait(time.Minute)))
+			}()
+			for tc.pause > 0 && ctx.Err() == nil {
+				select {
+				case <-got:
+				case <-time.After(tc.pause):
+					sticky(t, here, "k")
+					continue
 				}
-				<-got
-				if waited := time.Since(began); waited > tc.most+time.Millisecond {
-					t.Errorf("waited %v, want %v at most", waited, tc.most)
-				}
-			})
+				break
+			}
+			<-got
+			if waited := time.Since(began); waited > tc.most+time.Millisecond {
+				t.Errorf("waited %v, want %v at most", waited, tc.most)
+			}
 		})
 	}
 }
@@ -75,30 +73,28 @@ func TestLingerAndLoss(t *testing.T) {
 			s.change(func() { s.onRenew = func(context.Context, driver.Grant) error { return errDown } })
 		}, 31 * time.Second, observe.LingerLost},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s, log := newTelling(), &recorder{}
-				eng := newEngine(t, s, core.WithLinger(time.Hour), core.WithHooks(observe.Hooks{
-					Lingered: func(l observe.Linger) { log.note(string(l.State)) },
-				}))
-				last := sticky(t, eng, "k")
-				tc.lose(t, s, last)
-				synctest.Wait()
-				time.Sleep(tc.wait)
-				synctest.Wait()
-				want := []string{string(observe.LingerBegun)}
-				if tc.end != "" {
-					want = append(want, string(tc.end))
-				}
-				if !slices.Equal(log.events, want) {
-					t.Errorf("seen %q, want %q", log.events, want)
-				}
-				s.change(func() { s.onRenew = nil })
-				l := sticky(t, eng, "k")
-				if taken := core.Observed(l).HandedOff(); taken != (tc.end == "") || l.Token() <= last.Token() || l.Err() == nil {
-					t.Errorf("taken: %t, token %d after %d", taken, l.Token(), last.Token())
-				}
-			})
+		inBubble(t, name, func(t *testing.T) {
+			s, log := newTelling(), &recorder{}
+			eng := newEngine(t, s, core.WithLinger(time.Hour), core.WithHooks(observe.Hooks{
+				Lingered: func(l observe.Linger) { log.note(string(l.State)) },
+			}))
+			last := sticky(t, eng, "k")
+			tc.lose(t, s, last)
+			synctest.Wait()
+			time.Sleep(tc.wait)
+			synctest.Wait()
+			want := []string{string(observe.LingerBegun)}
+			if tc.end != "" {
+				want = append(want, string(tc.end))
+			}
+			if !slices.Equal(log.events, want) {
+				t.Errorf("seen %q, want %q", log.events, want)
+			}
+			s.change(func() { s.onRenew = nil })
+			l := sticky(t, eng, "k")
+			if taken := core.Observed(l).HandedOff(); taken != (tc.end == "") || l.Token() <= last.Token() || l.Err() == nil {
+				t.Errorf("taken: %t, token %d after %d", taken, l.Token(), last.Token())
+			}
 		})
 	}
 }
@@ -126,34 +122,32 @@ func TestLingerForcedHere(t *testing.T) {
 // Close gives back what lingers, also if nobody answers.
 func TestLingerAndClose(t *testing.T) {
 	for name, silent := range map[string]bool{"answered": false, "silent": true} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := newTelling()
-				eng := open(t, s, core.WithLinger(time.Hour))
-				inside := mustAcquire(t, eng, "inside")
-				const many = 3000
-				for i := range many {
-					sticky(t, eng, fmt.Sprint(i))
-				}
-				if silent {
-					s.onRelease = func(ctx context.Context, _ driver.Grant) error { <-ctx.Done(); return errDown }
-				}
-				began := time.Now()
-				time.AfterFunc(time.Second, func() { _ = inside.Release(context.Background()) })
-				err := eng.Close(context.Background())
-				if took := time.Since(began); took > time.Second+2*defaultReleaseTimeout+time.Second {
-					t.Errorf("Close took %v", took)
-				}
-				if silent != errors.Is(err, core.ErrOutcomeUnknown) {
-					t.Errorf("Close: %v", err)
-				}
-				if n := s.releases(); !silent && n != many+1 {
-					t.Errorf("%d of %d leases went back", n, many+1)
-				}
-				if left := eng.Left(); left != "" {
-					t.Error(left)
-				}
-			})
+		inBubble(t, name, func(t *testing.T) {
+			s := newTelling()
+			eng := open(t, s, core.WithLinger(time.Hour))
+			inside := mustAcquire(t, eng, "inside")
+			const many = 3000
+			for i := range many {
+				sticky(t, eng, fmt.Sprint(i))
+			}
+			if silent {
+				s.onRelease = func(ctx context.Context, _ driver.Grant) error { <-ctx.Done(); return errDown }
+			}
+			began := time.Now()
+			time.AfterFunc(time.Second, func() { _ = inside.Release(context.Background()) })
+			err := eng.Close(context.Background())
+			if took := time.Since(began); took > time.Second+2*defaultReleaseTimeout+time.Second {
+				t.Errorf("Close took %v", took)
+			}
+			if silent != errors.Is(err, core.ErrOutcomeUnknown) {
+				t.Errorf("Close: %v", err)
+			}
+			if n := s.releases(); !silent && n != many+1 {
+				t.Errorf("%d of %d leases went back", n, many+1)
+			}
+			if left := eng.Left(); left != "" {
+				t.Error(left)
+			}
 		})
 	}
 }

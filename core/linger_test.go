@@ -80,7 +80,7 @@ func TestLinger(t *testing.T) {
 			time.Sleep(900 * time.Millisecond)
 			l := sticky(t, eng, "k")
 			if l.Token() != first.Token()+uint64(i)+1 || l.Owner() != first.Owner() || !core.Observed(l).HandedOff() || !core.Observed(l).Lingered() {
-				t.Errorf("token %d, owner %s, handed off %t after %d of %s", l.Token(), l.Owner(), core.Observed(l).HandedOff(), first.Token(), first.Owner())
+				t.Errorf("%+v after %+v", l, first)
 			}
 		}
 		if s.asked != 1 || s.releases() != 0 {
@@ -101,19 +101,6 @@ func TestLinger(t *testing.T) {
 	})
 }
 
-func TestLingerIsOffByDefault(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newTelling()
-		sticky(t, newEngine(t, s), "k")
-		isFree(t, newEngine(t, s.Peer()), "k")
-		eng := newEngine(t, s, core.WithLinger(time.Second))
-		sticky(t, eng, "k", core.WithLinger(0))
-		lingers(t, s, "k", false)
-		sticky(t, eng, "k")
-		lingers(t, s, "k", true)
-	})
-}
-
 // What another process may work under, or was changed, or has been waited for, does not linger.
 func TestLingersNot(t *testing.T) {
 	ctx := context.Background()
@@ -129,27 +116,21 @@ func TestLingersNot(t *testing.T) {
 		},
 		"extended": func(t *testing.T, e *core.Engine) {
 			l := mustAcquire(t, e, "k")
-			if err := l.Extend(ctx, time.Minute); err != nil {
-				t.Error(err)
-			}
+			wantNil(t, l.Extend(ctx, time.Minute))
 			mustRelease(t, l)
 		},
 		"downgraded": func(t *testing.T, e *core.Engine) {
 			l := mustAcquire(t, e, "k")
-			if err := l.Downgrade(ctx); err != nil {
-				t.Error(err)
-			}
+			wantNil(t, l.Downgrade(ctx))
 			mustRelease(t, l)
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := newTelling()
-				use(t, newEngine(t, s, core.WithLinger(time.Hour)))
-				time.Sleep(time.Second)
-				lingers(t, s, "k", false)
-				isFree(t, newEngine(t, s.Peer()), "k")
-			})
+		inBubble(t, name, func(t *testing.T) {
+			s := newTelling()
+			use(t, newEngine(t, s, core.WithLinger(time.Hour)))
+			time.Sleep(time.Second)
+			lingers(t, s, "k", false)
+			isFree(t, newEngine(t, s.Peer()), "k")
 		})
 	}
 }

@@ -30,25 +30,23 @@ func TestLingerGivesWay(t *testing.T) {
 			return e.TryAcquire(ctx, "k")
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := newTelling()
-				here := newEngine(t, s, core.WithLinger(time.Minute))
-				for _, who := range []*core.Engine{newEngine(t, s.Peer()), here} {
-					last := sticky(t, here, "k")
-					lingers(t, s, "k", true)
-					began := time.Now()
-					l, err := take(who)
-					if err != nil {
-						t.Fatal(err)
-					}
-					if waited := time.Since(began); waited > 0 || l.Token() <= last.Token() {
-						t.Errorf("waited %v, token %d after %d", waited, l.Token(), last.Token())
-					}
-					mustRelease(t, l)
-					time.Sleep(2 * time.Minute)
+		inBubble(t, name, func(t *testing.T) {
+			s := newTelling()
+			here := newEngine(t, s, core.WithLinger(time.Minute))
+			for _, who := range []*core.Engine{newEngine(t, s.Peer()), here} {
+				last := sticky(t, here, "k")
+				lingers(t, s, "k", true)
+				began := time.Now()
+				l, err := take(who)
+				if err != nil {
+					t.Fatal(err)
 				}
-			})
+				if waited := time.Since(began); waited > 0 || l.Token() <= last.Token() {
+					t.Errorf("waited %v, token %d after %d", waited, l.Token(), last.Token())
+				}
+				mustRelease(t, l)
+				time.Sleep(2 * time.Minute)
+			}
 		})
 	}
 }

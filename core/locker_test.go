@@ -72,8 +72,6 @@ func TestMutexAfterALoss(t *testing.T) {
 		if err := m.TryLock(ctx); !errors.Is(err, core.ErrHeld) {
 			t.Errorf("the other one's lock: %v", err)
 		}
-		if err := next.Unlock(ctx); err != nil {
-			t.Error(err)
-		}
+		wantNil(t, next.Unlock(ctx))
 	})
 }

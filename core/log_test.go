@@ -95,29 +95,27 @@ func TestLossesAreLogged(t *testing.T) {
 		},
 		"released": {lose: func(_ *core.Engine, _ *spy, l *core.Lease) { _ = l.Release(ctx) }},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				log, spy := newLines(), newSpy()
-				eng := newEngine(t, spy, core.WithLogger(slog.New(log)))
-				l, err := eng.Acquire(ctx, "k", tc.opts...)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if tc.lose != nil {
-					tc.lose(eng, spy, l)
-				}
-				<-l.Context().Done()
-				_ = l.Release(ctx)
-				synctest.Wait() // the watchdog has told of the loss
-				var want []string
-				if name == "forced" {
-					want = append(want, `level=WARN msg="keyturn: lease taken away by force" key=k .*`)
-				}
-				if tc.want != "" {
-					want = append(want, `level=WARN msg="keyturn: lease lost" `+tc.want+` asker="the holder"`)
-				}
-				log.wantLines(t, want...)
-			})
+		inBubble(t, name, func(t *testing.T) {
+			log, spy := newLines(), newSpy()
+			eng := newEngine(t, spy, core.WithLogger(slog.New(log)))
+			l, err := eng.Acquire(ctx, "k", tc.opts...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if tc.lose != nil {
+				tc.lose(eng, spy, l)
+			}
+			<-l.Context().Done()
+			_ = l.Release(ctx)
+			synctest.Wait() // the watchdog has told of the loss
+			var want []string
+			if name == "forced" {
+				want = append(want, `level=WARN msg="keyturn: lease taken away by force" key=k .*`)
+			}
+			if tc.want != "" {
+				want = append(want, `level=WARN msg="keyturn: lease lost" `+tc.want+` asker="the holder"`)
+			}
+			log.wantLines(t, want...)
 		})
 	}
 }
@@ -149,34 +147,5 @@ func TestManyLossesAreFewLines(t *testing.T) {
 		if all := strings.Join(got, "\n"); len(got) != 2 || strings.Count(all, " unsaid=990 ") != 1 || strings.Count(all, "unsaid") != 1 {
 			t.Errorf("after a while: %q", got)
 		}
-	})
-}
-
-// An outage has two lines, however many it keeps from their work: its beginning,
-// in the trace of the request that found it, and its end.
-func TestTheCircuitIsLogged(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		log := newLines()
-		o := &outage{spy: newSpy()}
-		eng := newEngine(t, o, core.WithLogger(slog.New(log)))
-		if _, err := attempt(eng, "other"); err != nil { // an outage comes after something was answered
-			t.Error(err)
-		}
-		trip(t, eng, o) // which has one refused
-		for range 50 {
-			_, err := attempt(eng, "k")
-			wantOnly(t, err, core.ErrUnavailable, core.ErrCircuitOpen)
-		}
-		opened := `level=WARN msg="keyturn: store is out, circuit open" error="keyturn: store unavailable: .*" asker=<nil>`
-		log.wantLines(t, opened)
-		o.mend()
-		time.Sleep(100 * time.Millisecond)
-		ctx := context.WithValue(context.Background(), asker{}, "the probe")
-		for range 3 {
-			if err := eng.Do(ctx, "k", func(context.Context) error { return nil }); err != nil {
-				t.Error(err)
-			}
-		}
-		log.wantLines(t, opened, `level=INFO msg="keyturn: store answers again, circuit closed" after=100ms refused=51 asker="the probe"`)
 	})
 }

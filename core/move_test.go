@@ -62,59 +62,55 @@ func TestMoveExcludesBothKinds(t *testing.T) {
 	for name, by := range map[string]struct{ old, new time.Duration }{
 		"equal clocks": {}, "old ahead": {200 * time.Millisecond, 0}, "new ahead": {0, 200 * time.Millisecond},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				oldMem, newMem := memstore.New(), memstore.New()
-				plain := func(mem *memstore.Store, by time.Duration) *core.Engine {
-					return newEngine(t, ahead{mem.Peer(), by})
-				}
-				moving := func() *core.Engine {
-					return newEngine(t, ahead{newMem.Peer(), by.new}, core.WithMoveFrom(plain(oldMem, by.old)))
-				}
-				defer newEngine(t, oldMem) // closes the memories
-				defer newEngine(t, newMem)
-				inside, turns := 0, 0
-				var last uint64
-				work := func(eng *core.Engine, until time.Duration, ctx context.Context) {
-					for end := time.Now().Add(until); time.Now().Before(end) && ctx.Err() == nil; time.Sleep(time.Millisecond) {
-						err := eng.Do(ctx, "k", func(ctx context.Context) error {
-							l, _ := core.LeaseFrom(ctx)
-							if inside++; inside > 1 {
-								t.Error("two holders")
-							}
-							if l.Token() <= last {
-								t.Errorf("token %d after %d", l.Token(), last)
-							}
-							last = l.Token()
-							turns++
-							time.Sleep(3 * time.Millisecond)
-							inside--
-							return nil
-						}, core.WithTTL(time.Second))
-						if err != nil {
-							t.Error(err)
+		inBubble(t, name, func(t *testing.T) {
+			oldMem, newMem := memstore.New(), memstore.New()
+			plain := func(mem *memstore.Store, by time.Duration) *core.Engine {
+				return newEngine(t, ahead{mem.Peer(), by})
+			}
+			moving := func() *core.Engine {
+				return newEngine(t, ahead{newMem.Peer(), by.new}, core.WithMoveFrom(plain(oldMem, by.old)))
+			}
+			defer newEngine(t, oldMem) // closes the memories
+			defer newEngine(t, newMem)
+			inside, turns := 0, 0
+			var last uint64
+			work := func(eng *core.Engine, until time.Duration, ctx context.Context) {
+				for end := time.Now().Add(until); time.Now().Before(end) && ctx.Err() == nil; time.Sleep(time.Millisecond) {
+					err := eng.Do(ctx, "k", func(ctx context.Context) error {
+						l, _ := core.LeaseFrom(ctx)
+						if inside++; inside > 1 {
+							t.Error("two holders")
 						}
-					}
+						if l.Token() <= last {
+							t.Errorf("token %d after %d", l.Token(), last)
+						}
+						last = l.Token()
+						turns++
+						time.Sleep(3 * time.Millisecond)
+						inside--
+						return nil
+					}, core.WithTTL(time.Second))
+					wantNil(t, err)
 				}
-				left := make(chan struct{}) // nobody is left that knows only the old store
-				go func() {
-					work(plain(oldMem, by.old), 3*time.Second, bg) // step 1
-					close(left)
-				}()
-				for _, eng := range []*core.Engine{moving(), moving()} {
-					for range 3 { // which could hand their leases on
-						go work(eng, 6*time.Second, bg)
-					}
+			}
+			left := make(chan struct{}) // nobody is left that knows only the old store
+			go func() {
+				work(plain(oldMem, by.old), 3*time.Second, bg) // step 1
+				close(left)
+			}()
+			for _, eng := range []*core.Engine{moving(), moving()} {
+				for range 3 { // which could hand their leases on
+					go work(eng, 6*time.Second, bg)
 				}
-				<-left
-				time.Sleep(time.Second)
-				work(plain(newMem, by.new), 2*time.Second, bg) // step 2
-				time.Sleep(10 * time.Second)
-				synctest.Wait()
-				if turns < 20 {
-					t.Errorf("%d turns", turns)
-				}
-			})
+			}
+			<-left
+			time.Sleep(time.Second)
+			work(plain(newMem, by.new), 2*time.Second, bg) // step 2
+			time.Sleep(10 * time.Second)
+			synctest.Wait()
+			if turns < 20 {
+				t.Errorf("%d turns", turns)
+			}
 		})
 	}
 }

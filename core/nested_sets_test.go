@@ -23,9 +23,7 @@ func TestSetThatIsHeldInPart(t *testing.T) {
 		t.Errorf("claims %v, token %d in %d, depth %d", c, set.Token(), outer.Token(), core.Observed(set).Depth())
 	}
 	for _, key := range []string{"a", "b", "c"} {
-		if err := core.AssertHeld(set.Context(), core.Exclusive(key)); err != nil {
-			t.Error(err)
-		}
+		wantNil(t, core.AssertHeld(set.Context(), core.Exclusive(key)))
 	}
 	all, err := eng.AcquireAll(set.Context(), exclusive("a", "b", "c")) // by two leases
 	if err != nil || store.asked.Load() != 2 || core.Observed(all).Depth() != 2 || all.Token() != set.Token() || len(all.Claims()) != 2 {

@@ -61,41 +61,46 @@ func (s *yes) Release(context.Context, driver.Grant) error {
 
 func (s *yes) Close() error { return nil }
 
+// within is a lease under another one, of the same key.
+func within(t *testing.T, eng *core.Engine, outer *core.Lease, opts ...core.CallOption) *core.Lease {
+	t.Helper()
+	inner, err := eng.TryAcquire(outer.Context(), outer.Key(), opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return inner
+}
+
 func TestNestedLeaseCounts(t *testing.T) {
 	spy := newSpy()
 	eng := newEngine(t, spy)
 	asked := 0
 	spy.onAcquire = func(context.Context, driver.Request) error { asked++; return nil }
 	outer := mustAcquire(t, eng, "k")
-	lease := outer
+	innermost := outer
 	for depth := 2; depth <= 4; depth++ {
-		inner, err := eng.TryAcquire(lease.Context(), "k", core.WithTTL(time.Hour), core.WithRule("inner"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if core.Observed(inner).Depth() != depth || core.Observed(outer).Depth() != 1 {
+		inner := within(t, eng, innermost, core.WithTTL(time.Hour), core.WithRule("inner"))
+		if core.Observed(inner).Depth() != depth || core.Observed(outer).Depth() != 1 || core.Observed(inner).Rule() != "inner" {
 			t.Errorf("depth %d of %d, want %d of 1", core.Observed(inner).Depth(), core.Observed(outer).Depth(), depth)
 		}
 		if inner.Token() != outer.Token() || inner.Owner() != outer.Owner() || !inner.Deadline().Equal(outer.Deadline()) ||
-			inner.TTL() != outer.TTL() || inner.Key() != "k" || len(inner.Claims()) != 1 || core.Observed(inner).Rule() != "inner" || inner.Err() != nil {
+			inner.TTL() != outer.TTL() || inner.Key() != "k" || len(inner.Claims()) != 1 || inner.Err() != nil {
 			t.Errorf("%+v is not in %+v", inner, outer)
 		}
 		if got, ok := core.LeaseFrom(inner.Context()); !ok || got != inner {
 			t.Error("the handler can't find the nested lease")
 		}
-		lease = inner
+		innermost = inner
 	}
-	innermost := lease
 	for range 2 { // it is idempotent
 		mustRelease(t, innermost)
-		if !errors.Is(innermost.Err(), core.ErrReleased) || !errors.Is(context.Cause(innermost.Context()), core.ErrReleased) {
-			t.Errorf("released: %v, %v", innermost.Err(), context.Cause(innermost.Context()))
-		}
+		wantOnly(t, innermost.Err(), core.ErrReleased)
+		wantOnly(t, context.Cause(innermost.Context()), core.ErrReleased)
 	}
 	if outer.Err() != nil || outer.Context().Err() != nil || len(spy.released) != 0 || asked != 1 {
 		t.Errorf("the outer one: %v, asked %d times, released %d times", outer.Err(), asked, len(spy.released))
 	}
-	_, err := eng.TryAcquire(context.Background(), "k")
+	_, err := eng.TryAcquire(bg, "k")
 	wantOnly(t, err, core.ErrHeld)
 	mustRelease(t, outer)
 	isFree(t, eng, "k")
@@ -105,14 +110,9 @@ func TestNestedLeaseCounts(t *testing.T) {
 func TestOuterReleaseEndsTheNested(t *testing.T) {
 	eng := newEngine(t, newSpy())
 	outer := mustAcquire(t, eng, "k")
-	inner, err := eng.Acquire(outer.Context(), "k")
-	if err != nil {
-		t.Fatal(err)
-	}
+	inner := within(t, eng, outer)
 	mustRelease(t, outer)
-	if !errors.Is(context.Cause(inner.Context()), core.ErrReleased) {
-		t.Errorf("its context: %v", context.Cause(inner.Context()))
-	}
+	wantOnly(t, context.Cause(inner.Context()), core.ErrReleased)
 	for range 2 {
 		err := inner.Release(context.Background())
 		wantOnly(t, err, core.ErrLeaseLost)
@@ -156,10 +156,7 @@ func TestEndedLeaseCoversNothing(t *testing.T) {
 	store := &yes{}
 	eng := newEngine(t, store)
 	outer := mustAcquire(t, eng, "k")
-	inner, err := eng.Acquire(outer.Context(), "k")
-	if err != nil {
-		t.Fatal(err)
-	}
+	inner := within(t, eng, outer)
 	kept := context.WithoutCancel(inner.Context())
 	mustRelease(t, inner)
 	again, err := eng.Acquire(kept, "k") // the outer one is still there
@@ -196,10 +193,7 @@ func TestWhatALeaseCovers(t *testing.T) {
 		t.Run(tt.held.Mode.String()+"/"+tt.wanted.Mode.String(), func(t *testing.T) {
 			store := &yes{}
 			eng := newEngine(t, store)
-			outer, err := eng.AcquireAll(context.Background(), []core.Claim{tt.held})
-			if err != nil {
-				t.Fatal(err)
-			}
+			outer := acquireAll(t, eng, tt.held)
 			defer mustRelease(t, outer)
 			for _, opt := range []core.CallOption{core.WithMaxWait(time.Hour), core.WithFailFast(), core.WithRunUnlocked()} {
 				ran := false
@@ -227,26 +221,15 @@ func TestWhatALeaseCovers(t *testing.T) {
 func TestOnceOnAHeldKey(t *testing.T) {
 	store := &yes{}
 	eng := newEngine(t, store)
-	within := func(ctx context.Context) {
-		t.Helper()
-		asked := store.asked.Load()
+	_, err := eng.Once(bg, "k", func(ctx context.Context) ([]byte, error) {
 		_, err := eng.Once(ctx, "k", func(context.Context) ([]byte, error) { t.Error("it ran"); return nil, nil })
 		var circle *driver.DeadlockError
-		if !errors.As(err, &circle) || !circle.Once || circle.Key != "k" || store.asked.Load() != asked {
-			t.Errorf("%v; asked %d times", err, store.asked.Load()-asked)
+		if !errors.As(err, &circle) || !circle.Once || circle.Key != "k" || store.asked.Load() != 1 {
+			t.Errorf("%v; asked %d times", err, store.asked.Load())
 		}
-	}
-	err := eng.Do(context.Background(), "k", func(ctx context.Context) error { within(ctx); return nil })
-	if err != nil {
-		t.Error(err)
-	}
-	_, err = eng.Once(context.Background(), "k", func(ctx context.Context) ([]byte, error) {
-		within(ctx)
 		return nil, eng.Do(ctx, "k", func(context.Context) error { return nil }) // that is re-entrance
 	})
-	if err != nil {
-		t.Error(err)
-	}
+	wantNil(t, err)
 }
 
 func TestAnotherEnginesLeaseIsAStrangers(t *testing.T) {
@@ -262,10 +245,7 @@ func TestAnotherEnginesLeaseIsAStrangers(t *testing.T) {
 // wait for a nested one that nobody released.
 func TestCloseAndNested(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		eng, err := core.New(&yes{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		eng := open(t, &yes{})
 		outer := mustAcquire(t, eng, "k")
 		var all sync.WaitGroup
 		all.Go(func() { shut(t, eng) })

@@ -121,9 +121,7 @@ func TestOnceCopiesTheFingerprint(t *testing.T) {
 			return nil, nil
 		}, core.WithFingerprint(digest))
 		digest[0] = 'a'
-		if err != nil {
-			t.Error(err)
-		}
+		wantNil(t, err)
 	}
 }
 

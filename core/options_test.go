@@ -7,7 +7,6 @@ import (
 	"io"
 	"log/slog"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/keyturn/keyturn/core"
@@ -55,20 +54,18 @@ func TestTheLastOptionCounts(t *testing.T) {
 		"a policy, and a zero one": {nil, []core.CallOption{policy(t, ttl, failFast), core.Policy{}}, time.Hour, 0},
 		"options of other matters": {nil, []core.CallOption{ttl, failFast, core.WithRule("a"), core.WithMaxHold(time.Second)}, time.Hour, 0},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				eng := newEngine(t, memstore.New(), tc.engine...)
-				l := mustAcquire(t, eng, "k", tc.call...)
-				if l.TTL() != tc.ttl {
-					t.Errorf("TTL %v, want %v", l.TTL(), tc.ttl)
-				}
-				began := time.Now()
-				_, err := eng.Acquire(context.Background(), "k", tc.call...)
-				if !errors.Is(err, core.ErrHeld) || errors.Is(err, core.ErrWaitTimeout) != (tc.waits > 0) || time.Since(began) != tc.waits {
-					t.Errorf("error %v after %v, want to wait for %v", err, time.Since(began), tc.waits)
-				}
-				mustRelease(t, l)
-			})
+		inBubble(t, name, func(t *testing.T) {
+			eng := newEngine(t, memstore.New(), tc.engine...)
+			l := mustAcquire(t, eng, "k", tc.call...)
+			if l.TTL() != tc.ttl {
+				t.Errorf("TTL %v, want %v", l.TTL(), tc.ttl)
+			}
+			began := time.Now()
+			_, err := eng.Acquire(context.Background(), "k", tc.call...)
+			if !errors.Is(err, core.ErrHeld) || errors.Is(err, core.ErrWaitTimeout) != (tc.waits > 0) || time.Since(began) != tc.waits {
+				t.Errorf("error %v after %v, want to wait for %v", err, time.Since(began), tc.waits)
+			}
+			mustRelease(t, l)
 		})
 	}
 }

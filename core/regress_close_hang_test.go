@@ -17,39 +17,37 @@ import (
 func TestCloseEndsInTimeHoweverManyAreHeld(t *testing.T) {
 	const many, timeout = 2_000, 5 * time.Second
 	for name, releasing := range map[string]bool{"held": false, "under way": true} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := newSpy()
-				eng := open(t, s, core.WithReleaseTimeout(timeout))
-				leases := make([]*core.Lease, many)
-				for i := range leases {
-					leases[i] = mustAcquire(t, eng, fmt.Sprint(i))
+		inBubble(t, name, func(t *testing.T) {
+			s := newSpy()
+			eng := open(t, s, core.WithReleaseTimeout(timeout))
+			leases := make([]*core.Lease, many)
+			for i := range leases {
+				leases[i] = mustAcquire(t, eng, fmt.Sprint(i))
+			}
+			s.change(func() {
+				s.onRelease = func(ctx context.Context, _ driver.Grant) error {
+					<-ctx.Done()
+					time.Sleep(10 * time.Millisecond)
+					return errDown
 				}
-				s.change(func() {
-					s.onRelease = func(ctx context.Context, _ driver.Grant) error {
-						<-ctx.Done()
-						time.Sleep(10 * time.Millisecond)
-						return errDown
-					}
-				})
-				var all sync.WaitGroup
-				for _, l := range leases {
-					if releasing {
-						all.Go(func() { wantOnly(t, l.Release(context.Background()), core.ErrOutcomeUnknown, core.ErrUnavailable) })
-					}
-				}
-				synctest.Wait()
-				began := time.Now()
-				ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-				defer cancel()
-				if err := eng.Close(ctx); err == nil {
-					t.Error("Close knows of nothing")
-				}
-				if took := time.Since(began); took > time.Second+timeout+20*time.Millisecond {
-					t.Errorf("closed after %v", took)
-				}
-				all.Wait()
 			})
+			var all sync.WaitGroup
+			for _, l := range leases {
+				if releasing {
+					all.Go(func() { wantOnly(t, l.Release(context.Background()), core.ErrOutcomeUnknown, core.ErrUnavailable) })
+				}
+			}
+			synctest.Wait()
+			began := time.Now()
+			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+			defer cancel()
+			if err := eng.Close(ctx); err == nil {
+				t.Error("Close knows of nothing")
+			}
+			if took := time.Since(began); took > time.Second+timeout+20*time.Millisecond {
+				t.Errorf("closed after %v", took)
+			}
+			all.Wait()
 		})
 	}
 }

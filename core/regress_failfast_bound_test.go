@@ -3,7 +3,6 @@ package core_test
 import (
 	"context"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/keyturn/keyturn/core"
@@ -35,17 +34,15 @@ func TestFailFastIsBoundedWhenTheStoreIsSilent(t *testing.T) {
 		"by option, the policy's":  {call: acquire, opts: []core.CallOption{policy(t, core.WithMaxWait(time.Second)), core.WithFailFast()}, want: time.Second},
 		"by option, the engine's ": {engine: []core.EngineOption{core.WithMaxWait(2 * time.Second)}, call: acquire, opts: []core.CallOption{core.WithFailFast()}, want: 2 * time.Second},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				spy := newSpy()
-				spy.onAcquire = func(ctx context.Context, _ driver.Request) error { <-ctx.Done(); return errDown }
-				eng := newEngine(t, spy, tc.engine...)
-				began := time.Now()
-				wantOnly(t, tc.call(eng, tc.opts...), core.ErrUnavailable)
-				if took := time.Since(began); took != tc.want {
-					t.Errorf("took %v, want %v", took, tc.want)
-				}
-			})
+		inBubble(t, name, func(t *testing.T) {
+			spy := newSpy()
+			spy.onAcquire = func(ctx context.Context, _ driver.Request) error { <-ctx.Done(); return errDown }
+			eng := newEngine(t, spy, tc.engine...)
+			began := time.Now()
+			wantOnly(t, tc.call(eng, tc.opts...), core.ErrUnavailable)
+			if took := time.Since(began); took != tc.want {
+				t.Errorf("took %v, want %v", took, tc.want)
+			}
 		})
 	}
 }

@@ -85,9 +85,7 @@ func TestSetCountsAsOneWaiter(t *testing.T) {
 		var waiting sync.WaitGroup
 		for range 3 { // the first of them asks the store
 			waiting.Go(func() {
-				if err := eng.DoAll(context.Background(), exclusive("a", "b", "c"), func(context.Context) error { return nil }); err != nil {
-					t.Error(err)
-				}
+				wantNil(t, eng.DoAll(context.Background(), exclusive("a", "b", "c"), func(context.Context) error { return nil }))
 			})
 			synctest.Wait()
 		}

@@ -149,25 +149,23 @@ func TestHookThatPanicsChangesNothing(t *testing.T) {
 		if !slices.Contains(wantCalled, name) {
 			t.Errorf("%s was not called: this tests nothing", name)
 		}
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				log := newLines()
-				var rude observe.Hooks
-				makeHook(&rude, name, func() { panic("the hook " + name) })
-				outcomes, called := wholeLife(t, core.WithHooks(rude), core.WithLogger(slog.New(log)))
-				if !slices.Equal(outcomes, wantOutcomes) {
-					t.Errorf("outcomes\n%q, want\n%q", outcomes, wantOutcomes)
-				}
-				if !slices.Equal(called, wantCalled) {
-					t.Errorf("called\n%q, want\n%q", called, wantCalled)
-				}
-				want := `level=ERROR msg="keyturn: a hook panicked" hook=` + name + ` panic="the hook ` + name + `" stack="goroutine `
-				if !slices.ContainsFunc(log.written(), func(line string) bool {
-					return strings.HasPrefix(line, want) && strings.Contains(line, "makeHook")
-				}) {
-					t.Errorf("logged\n%q", log.written())
-				}
-			})
+		inBubble(t, name, func(t *testing.T) {
+			log := newLines()
+			var rude observe.Hooks
+			makeHook(&rude, name, func() { panic("the hook " + name) })
+			outcomes, called := wholeLife(t, core.WithHooks(rude), core.WithLogger(slog.New(log)))
+			if !slices.Equal(outcomes, wantOutcomes) {
+				t.Errorf("outcomes\n%q, want\n%q", outcomes, wantOutcomes)
+			}
+			if !slices.Equal(called, wantCalled) {
+				t.Errorf("called\n%q, want\n%q", called, wantCalled)
+			}
+			want := `level=ERROR msg="keyturn: a hook panicked" hook=` + name + ` panic="the hook ` + name + `" stack="goroutine `
+			if !slices.ContainsFunc(log.written(), func(line string) bool {
+				return strings.HasPrefix(line, want) && strings.Contains(line, "makeHook")
+			}) {
+				t.Errorf("logged\n%q", log.written())
+			}
 		})
 	}
 }

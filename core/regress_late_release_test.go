@@ -3,7 +3,6 @@ package core_test
 import (
 	"context"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/keyturn/keyturn/core"
@@ -22,30 +21,28 @@ func TestReleaseAnsweredAfterTheLeaseRanOutIsNoLoss(t *testing.T) {
 		"after the lease's end": {hang: ttl + time.Second},
 		"before it":             {hang: ttl / 10, loss: true},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				spy := newSpy()
-				spy.onRelease = func(context.Context, driver.Grant) error {
-					time.Sleep(tt.hang)
-					return core.ErrLeaseLost
-				}
-				eng := newEngine(t, spy, core.WithTTL(ttl))
-				work := func(context.Context) error { time.Sleep(ttl / 6); return nil }
+		inBubble(t, name, func(t *testing.T) {
+			spy := newSpy()
+			spy.onRelease = func(context.Context, driver.Grant) error {
+				time.Sleep(tt.hang)
+				return core.ErrLeaseLost
+			}
+			eng := newEngine(t, spy, core.WithTTL(ttl))
+			work := func(context.Context) error { time.Sleep(ttl / 6); return nil }
 
-				done := eng.Do(context.Background(), "k", work)
-				l := mustAcquire(t, eng, "other")
-				released := l.Release(context.Background())
-				if tt.loss {
-					wantOnly(t, done, core.ErrLeaseLost)
-					wantOnly(t, released, core.ErrLeaseLost)
-					return
-				}
-				if done != nil {
-					t.Errorf("Do: %v", done)
-				}
-				wantOnly(t, released, core.ErrOutcomeUnknown)
-				wantOnly(t, l.Release(context.Background()), core.ErrOutcomeUnknown)
-			})
+			done := eng.Do(context.Background(), "k", work)
+			l := mustAcquire(t, eng, "other")
+			released := l.Release(context.Background())
+			if tt.loss {
+				wantOnly(t, done, core.ErrLeaseLost)
+				wantOnly(t, released, core.ErrLeaseLost)
+				return
+			}
+			if done != nil {
+				t.Errorf("Do: %v", done)
+			}
+			wantOnly(t, released, core.ErrOutcomeUnknown)
+			wantOnly(t, l.Release(context.Background()), core.ErrOutcomeUnknown)
 		})
 	}
 }

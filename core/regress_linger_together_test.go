@@ -26,41 +26,39 @@ func TestLeasesThatEndTogetherGoBackInTurn(t *testing.T) {
 			}
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s, books := &owners{telling: newTelling()}, newBooks()
-				eng := newEngine(t, s, core.WithLinger(10*time.Second), core.WithMaxLingering(many), core.WithHooks(books.hooks()))
-				for i := range many {
-					time.Sleep(100 * time.Microsecond) // tokens must not outrun the clock
-					mustRelease(t, mustAcquire(t, eng, fmt.Sprint(i)))
-				}
-				for i := range many { // all at one moment
-					mustRelease(t, mustAcquire(t, eng, fmt.Sprint(i)))
-				}
-				var now, most atomic.Int32
-				s.change(func() {
-					s.onRelease = func(context.Context, driver.Grant) error {
-						for n := now.Add(1); n > most.Load(); {
-							most.Store(n)
-						}
-						time.Sleep(time.Millisecond)
-						now.Add(-1)
-						return nil
+		inBubble(t, name, func(t *testing.T) {
+			s, books := &owners{telling: newTelling()}, newBooks()
+			eng := newEngine(t, s, core.WithLinger(10*time.Second), core.WithMaxLingering(many), core.WithHooks(books.hooks()))
+			for i := range many {
+				time.Sleep(100 * time.Microsecond) // tokens must not outrun the clock
+				mustRelease(t, mustAcquire(t, eng, fmt.Sprint(i)))
+			}
+			for i := range many { // all at one moment
+				mustRelease(t, mustAcquire(t, eng, fmt.Sprint(i)))
+			}
+			var now, most atomic.Int32
+			s.change(func() {
+				s.onRelease = func(context.Context, driver.Grant) error {
+					for n := now.Add(1); n > most.Load(); {
+						most.Store(n)
 					}
-				})
-				if n := s.releases(); n > 0 {
-					t.Fatalf("%d leases do not linger", n)
+					time.Sleep(time.Millisecond)
+					now.Add(-1)
+					return nil
 				}
-				end(s)
-				time.Sleep(many / atOnce * 2 * time.Millisecond)
-				if n := most.Load(); n > atOnce {
-					t.Errorf("%d releases were under way at a time, want %d at most", n, atOnce)
-				}
-				if n := s.releases(); n != many {
-					t.Errorf("%d of %d leases went back", n, many)
-				}
-				books.wants(t, map[observe.DebtState]int{})
 			})
+			if n := s.releases(); n > 0 {
+				t.Fatalf("%d leases do not linger", n)
+			}
+			end(s)
+			time.Sleep(many / atOnce * 2 * time.Millisecond)
+			if n := most.Load(); n > atOnce {
+				t.Errorf("%d releases were under way at a time, want %d at most", n, atOnce)
+			}
+			if n := s.releases(); n != many {
+				t.Errorf("%d of %d leases went back", n, many)
+			}
+			books.wants(t, map[observe.DebtState]int{})
 		})
 	}
 }

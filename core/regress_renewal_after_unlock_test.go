@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/keyturn/keyturn/core"
@@ -22,30 +21,28 @@ func TestRenewalUnderWayAtTheRelease(t *testing.T) {
 		"lost":    &core.LeaseLostError{Reason: driver.LossTaken}, // as it must be, once released
 	} {
 		for when, release := range map[string]time.Duration{"during": 200 * time.Millisecond, "after": 0} {
-			t.Run(name+" "+when, func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					var ends []error
-					spy := newSpy()
-					spy.onRenew = func(context.Context, driver.Grant) error { time.Sleep(100 * time.Millisecond); return said }
-					spy.onRelease = func(context.Context, driver.Grant) error { time.Sleep(release); return nil }
-					eng := newEngine(t, spy, core.WithTTL(3*time.Second), core.WithHooks(onHold{
-						start: func(observe.Lease) {},
-						end:   func(_ observe.Lease, err error) { ends = append(ends, err) },
-					}.hooks()))
-					l := mustAcquire(t, eng, "k")
-					time.Sleep(1010 * time.Millisecond) // the renewal left at 1s
-					mustRelease(t, l)
-					time.Sleep(time.Minute)
-					if n := spy.renewals(); n != 1 {
-						t.Errorf("%d renewals", n)
-					}
-					if !errors.Is(l.Err(), core.ErrReleased) || context.Cause(l.Context()) != core.ErrReleased {
-						t.Errorf("Err %v, cause %v", l.Err(), context.Cause(l.Context()))
-					}
-					if len(ends) != 1 || ends[0] != nil {
-						t.Errorf("HoldEnd was told %v", ends)
-					}
-				})
+			inBubble(t, name+" "+when, func(t *testing.T) {
+				var ends []error
+				spy := newSpy()
+				spy.onRenew = func(context.Context, driver.Grant) error { time.Sleep(100 * time.Millisecond); return said }
+				spy.onRelease = func(context.Context, driver.Grant) error { time.Sleep(release); return nil }
+				eng := newEngine(t, spy, core.WithTTL(3*time.Second), core.WithHooks(onHold{
+					start: func(observe.Lease) {},
+					end:   func(_ observe.Lease, err error) { ends = append(ends, err) },
+				}.hooks()))
+				l := mustAcquire(t, eng, "k")
+				time.Sleep(1010 * time.Millisecond) // the renewal left at 1s
+				mustRelease(t, l)
+				time.Sleep(time.Minute)
+				if n := spy.renewals(); n != 1 {
+					t.Errorf("%d renewals", n)
+				}
+				if !errors.Is(l.Err(), core.ErrReleased) || context.Cause(l.Context()) != core.ErrReleased {
+					t.Errorf("Err %v, cause %v", l.Err(), context.Cause(l.Context()))
+				}
+				if len(ends) != 1 || ends[0] != nil {
+					t.Errorf("HoldEnd was told %v", ends)
+				}
 			})
 		}
 	}

@@ -2,8 +2,6 @@ package core_test
 
 import (
 	"context"
-	"fmt"
-	"runtime"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -46,33 +44,6 @@ func TestRenewedAtAThirdOfTheTTL(t *testing.T) {
 	})
 }
 
-// Leases that are due at about the same time leave in one call, and the
-// goroutines do not multiply.
-func TestRenewalsAreBatched(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		spy := newSpy()
-		eng := newEngine(t, spy, core.WithTTL(30*time.Second))
-		mustRelease(t, mustAcquire(t, eng, "warm up"))
-		before := runtime.NumGoroutine()
-		const n = 1000
-		var leases []*core.Lease
-		for i := range n {
-			leases = append(leases, mustAcquire(t, eng, fmt.Sprint("k", i)))
-			time.Sleep(time.Millisecond)
-		}
-		time.Sleep(60 * time.Second)
-		if now := runtime.NumGoroutine(); now > before+5 { // 5: what the runtime and the test itself may do
-			t.Errorf("%d goroutines with %d leases, %d before", now, n, before)
-		}
-		if got := spy.renewals(); got > 12 {
-			t.Errorf("%d calls for about 6 rounds of %d leases", got, n)
-		}
-		for _, l := range leases {
-			mustRelease(t, l)
-		}
-	})
-}
-
 // One lease's failed renewal is that lease's alone. (redisson#3194, #2515)
 func TestRenewalFailuresAreIsolated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -105,31 +76,6 @@ func TestRenewalFailuresAreIsolated(t *testing.T) {
 		mustRelease(t, good)
 		wantOnly(t, failing.Release(context.Background()), core.ErrLeaseLost)
 		wantOnly(t, taken.Release(context.Background()), core.ErrLeaseLost)
-	})
-}
-
-// One renewal that fails does not end renewal. (redisson#3194)
-func TestFailedRenewalIsTriedAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		spy := newSpy()
-		eng := newEngine(t, spy, core.WithTTL(30*time.Second))
-		start := time.Now()
-		spy.onRenew = func(context.Context, driver.Grant) error {
-			if time.Since(start) < 25*time.Second {
-				return errDown
-			}
-			return nil
-		}
-		l := mustAcquire(t, eng, "k")
-		time.Sleep(40 * time.Second)
-		if l.Err() != nil {
-			t.Errorf("lost: %v", l.Err())
-		}
-		got := since(start, spy.renewedAt)
-		if len(got) < 5 || len(got) > 8 || got[1]-got[0] != 3*time.Second {
-			t.Errorf("tried at %v", got)
-		}
-		mustRelease(t, l)
 	})
 }
 

@@ -122,9 +122,7 @@ func TestOverlappingSetsTakeTurns(t *testing.T) {
 					}
 					return nil
 				})
-				if err != nil {
-					t.Error(err)
-				}
+				wantNil(t, err)
 			})
 		}
 		all.Wait()

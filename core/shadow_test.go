@@ -171,9 +171,7 @@ func TestShadowsNest(t *testing.T) {
 		r := newRehearsals()
 		eng := newEngine(t, mem, core.WithHooks(r.hooks()))
 		shadow := func(ctx context.Context, rule string, fn func(context.Context), claims ...core.Claim) {
-			if err := eng.DoAll(ctx, claims, func(ctx context.Context) error { fn(ctx); return nil }, core.WithShadow(), core.WithRule(rule)); err != nil {
-				t.Error(err)
-			}
+			wantNil(t, eng.DoAll(ctx, claims, func(ctx context.Context) error { fn(ctx); return nil }, core.WithShadow(), core.WithRule(rule)))
 		}
 		nothing := func(context.Context) { time.Sleep(time.Second) }
 		shadow(bg, "outer", func(ctx context.Context) {

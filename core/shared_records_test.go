@@ -1,7 +1,6 @@
 package core_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"sync"
@@ -47,8 +46,19 @@ func TestTwinsGetTheResultTogether(t *testing.T) {
 		mem := memstore.New()
 		near, far := &ledgerSpy{Store: mem}, &ledgerSpy{Store: mem.Peer()}
 		stores := []*ledgerSpy{near, far}
-		seen := &onceObserver{}
-		engines := []*core.Engine{newEngine(t, near, core.WithHooks(seen.hooks())), newEngine(t, far)}
+		var ends, duplicates, without atomic.Int64 // of executions, and of acquisitions without a lease or an error
+		engines := []*core.Engine{newEngine(t, near, core.WithHooks(observe.Hooks{
+			AcquireEnd: func(_ context.Context, _ observe.Acquisition, l observe.Lease, err error) {
+				if l == nil && err == nil {
+					without.Add(1)
+				}
+			},
+			OnceEnd: func(_ context.Context, _ observe.Execution, out observe.Outcome, err error) {
+				if ends.Add(1); out.Duplicate && err == nil {
+					duplicates.Add(1)
+				}
+			},
+		})), newEngine(t, far)}
 		right, wrong := core.WithFingerprint([]byte("right")), core.WithFingerprint([]byte("wrong"))
 		began := time.Now()
 		const runs = 5 * time.Second
@@ -96,37 +106,10 @@ func TestTwinsGetTheResultTogether(t *testing.T) {
 				t.Error(left)
 			}
 		}
-		if seen.ends != 1001 || seen.duplicates != 800 || seen.without != 1000 {
-			t.Errorf("observers saw %d ends, %d duplicates, %d acquisitions without a lease or an error", seen.ends, seen.duplicates, seen.without)
+		if ends.Load() != 1001 || duplicates.Load() != 800 || without.Load() != 1000 {
+			t.Errorf("observers saw %d ends, %d duplicates, %d acquisitions without a lease or an error", ends.Load(), duplicates.Load(), without.Load())
 		}
 	})
-}
-
-// onceObserver counts.
-type onceObserver struct {
-	mu                        sync.Mutex
-	ends, duplicates, without int
-}
-
-func (o *onceObserver) hooks() observe.Hooks {
-	return observe.Hooks{AcquireEnd: o.AcquireEnd, OnceEnd: o.OnceEnd}
-}
-
-func (o *onceObserver) AcquireEnd(_ context.Context, _ observe.Acquisition, lease observe.Lease, err error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if lease == nil && err == nil {
-		o.without++
-	}
-}
-
-func (o *onceObserver) OnceEnd(_ context.Context, _ observe.Execution, out observe.Outcome, err error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.ends++
-	if out.Duplicate && err == nil {
-		o.duplicates++
-	}
 }
 
 // Nothing is shared that is not on record: the next twin runs. And who wants the
@@ -135,15 +118,11 @@ func TestTwinsOfWhatIsNotOnRecord(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &ledgerSpy{Store: memstore.New()}
 		eng := newEngine(t, store, core.WithTTL(2*time.Second))
-		var mu sync.Mutex
 		runs := 0
 		run := func(context.Context) ([]byte, error) {
-			mu.Lock()
 			runs++
-			n := runs
-			mu.Unlock()
 			time.Sleep(time.Second)
-			switch n {
+			switch runs {
 			case 1:
 				return nil, errHandler
 			case 2:
@@ -182,43 +161,4 @@ func TestTwinsOfWhatIsNotOnRecord(t *testing.T) {
 			t.Errorf("%d runs, %d failed, %d duplicates, locked %v", runs, failed.Load(), duplicates.Load(), locked)
 		}
 	})
-}
-
-// A caller that comes after the record was forgotten runs, whatever others in line get.
-func TestTwinsDoNotGetAForgottenRecord(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		mem := memstore.New()
-		other := newEngine(t, mem.Peer())
-		store := &forgetful{ledgerSpy: &ledgerSpy{Store: mem}}
-		eng := newEngine(t, store)
-		runs := 0
-		if _, err := other.Once(context.Background(), "k", counted("old", &runs)); err != nil {
-			t.Fatal(err)
-		}
-		var all sync.WaitGroup
-		all.Go(func() { // its answer, read before the record is forgotten, takes a second
-			out, err := eng.Once(context.Background(), "k", counted("", &runs))
-			if err != nil || !out.Duplicate {
-				t.Errorf("%+v, %v", out, err)
-			}
-		})
-		time.Sleep(time.Second / 2)
-		if _, err := other.Forget(context.Background(), "k", "test"); err != nil {
-			t.Fatal(err)
-		}
-		out, err := eng.Once(context.Background(), "k", counted("new", &runs))
-		if err != nil || out.Duplicate || !bytes.Equal(out.Result, []byte("new")) {
-			t.Errorf("%+v, %v", out, err)
-		}
-		all.Wait()
-	})
-}
-
-// forgetful takes its time with an answer.
-type forgetful struct{ *ledgerSpy }
-
-func (s *forgetful) Begin(ctx context.Context, req driver.Request) (driver.Grant, *driver.Record, error) {
-	g, rec, err := s.ledgerSpy.Begin(ctx, req)
-	time.Sleep(time.Second)
-	return g, rec, err
 }

@@ -65,37 +65,33 @@ func TestStoreThatWasJustAskedIsNotSilent(t *testing.T) {
 		"in its second line":      {"a", [][]core.Claim{exclusive("a")}, exclusive("b"), set, []error{core.ErrUnavailable}},
 		"behind one in two lines": {"b", [][]core.Claim{exclusive("b"), set}, nil, exclusive("a"), []error{core.ErrHeld, core.ErrWaitTimeout}},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				spy := newSpy()
-				eng := newEngine(t, spy, core.WithHooks(nothingUnlocked{t: t}.hooks()))
-				holder := mustAcquire(t, eng, tc.held)
-				var all sync.WaitGroup
-				wait := func(claims []core.Claim) {
-					all.Go(func() {
-						if err := eng.DoAll(context.Background(), claims, func(context.Context) error { return nil }); err != nil {
-							t.Error(err)
-						}
-					})
-					synctest.Wait()
-				}
-				for _, claims := range tc.front {
-					wait(claims)
-				}
+		inBubble(t, name, func(t *testing.T) {
+			spy := newSpy()
+			eng := newEngine(t, spy, core.WithHooks(nothingUnlocked{t: t}.hooks()))
+			holder := mustAcquire(t, eng, tc.held)
+			var all sync.WaitGroup
+			wait := func(claims []core.Claim) {
 				all.Go(func() {
-					err := eng.DoAll(context.Background(), tc.who, func(context.Context) error { return nil }, core.WithMaxWait(patience), core.WithRunUnlocked())
-					wantOnly(t, err, tc.want...)
+					wantNil(t, eng.DoAll(context.Background(), claims, func(context.Context) error { return nil }))
 				})
-				time.Sleep(patience - roundTrip/2)
-				spy.mu.Lock()
-				spy.onAcquire = taking(roundTrip)
-				spy.mu.Unlock()
-				if tc.late != nil {
-					wait(tc.late)
-				}
-				mustRelease(t, holder)
-				all.Wait()
+				synctest.Wait()
+			}
+			for _, claims := range tc.front {
+				wait(claims)
+			}
+			all.Go(func() {
+				err := eng.DoAll(context.Background(), tc.who, func(context.Context) error { return nil }, core.WithMaxWait(patience), core.WithRunUnlocked())
+				wantOnly(t, err, tc.want...)
 			})
+			time.Sleep(patience - roundTrip/2)
+			spy.mu.Lock()
+			spy.onAcquire = taking(roundTrip)
+			spy.mu.Unlock()
+			if tc.late != nil {
+				wait(tc.late)
+			}
+			mustRelease(t, holder)
+			all.Wait()
 		})
 	}
 }
