@@ -35,10 +35,6 @@ func TestLateRefusesUntilItHasAStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := context.Background()
 		eng, p := newLate(t), policy(t, core.WithRule("r"))
-		ask := func() error {
-			once := eng.OnceEach(ctx, []core.Item{{Key: "o"}}, func(context.Context, []int) error { return nil })
-			return errors.Join(once, eng.Do(ctx, "k", func(context.Context) error { return nil }, p))
-		}
 		nobody := func(context.Context) error { t.Error("ran"); return nil }
 		for range 10 { // the circuit would be open after two seconds
 			_, acquired := eng.Acquire(ctx, "k")
@@ -61,7 +57,8 @@ func TestLateRefusesUntilItHasAStore(t *testing.T) {
 		if err := eng.Bind(memstore.New()); err != nil {
 			t.Fatal(err)
 		}
-		wantNil(t, ask())
+		wantNil(t, eng.OnceEach(ctx, []core.Item{{Key: "o"}}, func(context.Context, []int) error { return nil }))
+		wantNil(t, eng.Do(ctx, "k", func(context.Context) error { return nil }, p))
 		if err := eng.Bind(memstore.New()); !errors.Is(err, core.ErrInvalidOption) {
 			t.Errorf("a second store: %v", err)
 		}
@@ -82,7 +79,8 @@ func TestBindChecksWhatWasDeclared(t *testing.T) {
 			t.Errorf("%s: %v", name, err) // and the policy has seen the engine without a store
 		}
 	}
-	err := eng.Bind(noStays{memstore.New()})
+	// Long leases that end when they are released.
+	err := eng.Bind(described{newSpy(), func(d *driver.Description) { d.MinHold, d.TTLs = false, driver.TTLs{Least: time.Second} }})
 	if !errors.Is(err, errors.ErrUnsupported) || !errors.Is(err, core.ErrInvalidOption) || !strings.Contains(err.Error(), `rule for "short"`) {
 		t.Errorf("%v", err)
 	}
@@ -93,7 +91,7 @@ func TestBindChecksWhatWasDeclared(t *testing.T) {
 	if _, err := author.Declare(eng, author.Rule{Policy: policy(t, core.WithRule("held"), core.WithMinHold(time.Second)), Like: []string{"k"}}); err != nil {
 		t.Error(err)
 	}
-	if err := eng.Bind(coarse{memstore.New()}); err != nil {
+	if err := eng.Bind(keeping(newSpy())); err != nil {
 		t.Fatal(err)
 	}
 	if !slices.ContainsFunc(log.events, func(e string) bool { return strings.HasPrefix(e, "declared1 held") }) || !strings.Contains(text.String(), "least_hold=2s") {
@@ -144,22 +142,4 @@ func TestBindBesideCalls(t *testing.T) {
 			_ = store.Close()
 		}
 	}
-}
-
-// noStays is a store with long leases that end when they are released.
-type noStays struct{ *memstore.Store }
-
-func (s noStays) Describe() driver.Description {
-	d := s.Store.Describe()
-	d.MinHold, d.TTLs = false, driver.TTLs{Least: time.Second}
-	return d
-}
-
-// coarse is a store without short leases.
-type coarse struct{ *memstore.Store }
-
-func (s coarse) Describe() driver.Description {
-	d := s.Store.Describe()
-	d.TTLs = driver.TTLs{Least: 2 * time.Second, Step: time.Second}
-	return d
 }

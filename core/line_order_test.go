@@ -14,12 +14,14 @@ import (
 )
 
 // The waiters of one process are served in the order they came, and the store
-// never sees more than one of them. (redsync#102, #122) None sleeps past its
-// turn. (redisson#3891, rueidis#653)
+// never sees more than one of them (redsync#102, #122), which asks once, however long
+// it waits (rueidis#602, rueidis#372). None sleeps past its turn. (redisson#3891, rueidis#653)
 func TestLineIsFirstComeFirstServed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		spy := newSpy()
-		eng := newEngine(t, spy)
+		asked := 0
+		spy.onAcquire = func(context.Context, driver.Request) error { asked++; return nil }
+		eng := newEngine(t, spy, core.WithMaxHold(core.Forever), core.WithMaxWait(core.Forever))
 		holder := mustAcquire(t, eng, "k")
 		var served []int
 		var all sync.WaitGroup
@@ -30,6 +32,10 @@ func TestLineIsFirstComeFirstServed(t *testing.T) {
 				mustRelease(t, l)
 			})
 			synctest.Wait() // it stands in line
+		}
+		time.Sleep(time.Hour)
+		if asked != 2 { // by the holder, and by the first waiter
+			t.Errorf("%d requests", asked)
 		}
 		began := time.Now()
 		mustRelease(t, holder)
@@ -89,6 +95,19 @@ func TestDeadlineDuringAnOutageSaysOutage(t *testing.T) {
 		time.AfterFunc(time.Second, cancel)
 		_, err = eng.Acquire(ctx, "k")
 		wantOnly(t, err, context.Canceled)
+		// Too little time to say anything about the store, of the caller that asks and of those in line behind it.
+		results := make(chan error, 3)
+		for range cap(results) {
+			go func() {
+				ctx, cancel := context.WithTimeout(bg, 20*time.Millisecond)
+				defer cancel()
+				_, err := eng.Acquire(ctx, "k")
+				results <- err
+			}()
+		}
+		for range cap(results) {
+			wantOnly(t, <-results, context.DeadlineExceeded)
+		}
 		// A store that hands the engine's own bound back says nothing of a holder.
 		spy.onAcquire = func(ctx context.Context, _ driver.Request) error { <-ctx.Done(); return ctx.Err() }
 		_, err = eng.Acquire(context.Background(), "k", core.WithMaxWait(time.Second))

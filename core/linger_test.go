@@ -12,7 +12,6 @@ import (
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/core/observe"
-	"github.com/keyturn/keyturn/store/memstore"
 )
 
 // telling is a spy whose messages to the engine a test can send, or hold back.
@@ -192,7 +191,7 @@ func TestLingerTakenByACallerThatHasGone(t *testing.T) {
 }
 
 func TestLingerNeedsAStoreThatTells(t *testing.T) {
-	mute := silentAboutWants{memstore.New()}
+	mute := described{newSpy(), func(d *driver.Description) { d.OnWanted = nil }}
 	_, err := core.New(mute, core.WithLinger(time.Second))
 	wantOnly(t, err, errors.ErrUnsupported)
 	eng := newEngine(t, mute)
@@ -201,13 +200,4 @@ func TestLingerNeedsAStoreThatTells(t *testing.T) {
 		wantOnly(t, err, errors.ErrUnsupported)
 	}
 	sticky(t, eng, "k", core.WithLinger(0))
-}
-
-// silentAboutWants is a store that tells nobody that a lease is wanted.
-type silentAboutWants struct{ *memstore.Store }
-
-func (s silentAboutWants) Describe() driver.Description {
-	d := s.Store.Describe()
-	d.OnWanted = nil
-	return d
 }

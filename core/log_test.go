@@ -86,13 +86,6 @@ func TestLossesAreLogged(t *testing.T) {
 			lose: func(e *core.Engine, _ *spy, _ *core.Lease) { _, _ = e.ForceRelease(ctx, "k", "it hangs") },
 			want: `reason=forced owner=\S+ token=\d+ held=5s detail="it hangs"`,
 		},
-		"found out in the release": {
-			lose: func(_ *core.Engine, s *spy, l *core.Lease) {
-				s.onRelease = func(context.Context, driver.Grant) error { return core.ErrLeaseLost }
-				_ = l.Release(ctx)
-			},
-			want: `reason=taken owner=\S+ token=\d+ held=0s`,
-		},
 		"released": {lose: func(_ *core.Engine, _ *spy, l *core.Lease) { _ = l.Release(ctx) }},
 	} {
 		inBubble(t, name, func(t *testing.T) {

@@ -72,3 +72,25 @@ func TestSetTellsHowItsRestEnded(t *testing.T) {
 		mustRelease(t, outer)
 	})
 }
+
+// setStore is a spy that notes which sets it is asked for.
+type setStore struct {
+	*spy
+	asked [][]core.Claim
+}
+
+func newSetStore() *setStore {
+	s := &setStore{spy: newSpy()}
+	s.onAcquire = func(_ context.Context, req driver.Request) error {
+		s.change(func() { s.asked = append(s.asked, req.Claims) })
+		return nil
+	}
+	return s
+}
+
+func exclusive(keys ...string) (claims []core.Claim) {
+	for _, k := range keys {
+		claims = append(claims, core.Exclusive(k))
+	}
+	return claims
+}

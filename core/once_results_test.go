@@ -62,8 +62,7 @@ func TestOnceRecordsTheEffectOfAResultOverTheLimit(t *testing.T) {
 
 // Other content is refused also where there is no result to protect.
 func TestOnceComparesContentWithoutAResult(t *testing.T) {
-	eng := newEngine(t, memstore.New())
-	runs := 0
+	eng, runs := newEngine(t, memstore.New()), 0
 	for _, digest := range []string{"a", "b"} {
 		_, err := eng.Once(context.Background(), "k", counted("result", &runs),
 			core.WithResultLimit(1), core.WithFingerprint([]byte(digest)))

@@ -21,27 +21,6 @@ func counted(result string, runs *int) func(context.Context) ([]byte, error) {
 	}
 }
 
-func TestOnceReplays(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		eng := newEngine(t, memstore.New())
-		runs := 0
-		for i := range 3 {
-			out, err := eng.Once(context.Background(), "k", counted("first", &runs), core.WithRetention(time.Hour))
-			if err != nil || string(out.Result) != "first" || out.Duplicate != (i > 0) {
-				t.Errorf("call %d: %+v, %v", i, out, err)
-			}
-		}
-		if runs != 1 {
-			t.Errorf("%d runs", runs)
-		}
-		isFree(t, eng, "k")
-		time.Sleep(time.Hour)
-		if out, err := eng.Once(context.Background(), "k", counted("second", &runs)); err != nil || out.Duplicate || runs != 2 {
-			t.Errorf("after the retention: %+v, %v", out, err)
-		}
-	})
-}
-
 func TestOnceWaitsNoLongerThanItMay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		eng := newEngine(t, memstore.New())

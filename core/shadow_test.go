@@ -201,10 +201,7 @@ func TestShadowsNest(t *testing.T) {
 // TestShadowEndsWithTheEngine, and with a panic of the function.
 func TestShadowEndsWithTheEngine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		eng, err := core.New(memstore.New())
-		if err != nil {
-			t.Fatal(err)
-		}
+		eng := open(t, memstore.New())
 		func() {
 			defer func() { _ = recover() }()
 			_ = eng.Do(bg, "k", func(context.Context) error { time.Sleep(time.Hour); panic("oh") }, core.WithShadow())

@@ -2,7 +2,6 @@ package core_test
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -20,7 +19,6 @@ import (
 type ledgerSpy struct {
 	*memstore.Store
 	begins atomic.Int64
-	fails  atomic.Bool // Complete does not get through
 }
 
 const ledgerTrip = 10 * time.Millisecond
@@ -29,14 +27,6 @@ func (s *ledgerSpy) Begin(ctx context.Context, req driver.Request) (driver.Grant
 	s.begins.Add(1)
 	time.Sleep(ledgerTrip)
 	return s.Store.Begin(ctx, req)
-}
-
-func (s *ledgerSpy) Complete(ctx context.Context, g driver.Grant, rec driver.Record, retention time.Duration) error {
-	time.Sleep(ledgerTrip)
-	if s.fails.Load() {
-		return errDown
-	}
-	return s.Store.Complete(ctx, g, rec, retention)
 }
 
 // A thousand twins wait for the first one, in its process and in another, and
@@ -108,57 +98,6 @@ func TestTwinsGetTheResultTogether(t *testing.T) {
 		}
 		if ends.Load() != 1001 || duplicates.Load() != 800 || without.Load() != 1000 {
 			t.Errorf("observers saw %d ends, %d duplicates, %d acquisitions without a lease or an error", ends.Load(), duplicates.Load(), without.Load())
-		}
-	})
-}
-
-// Nothing is shared that is not on record: the next twin runs. And who wants the
-// lock itself, under the same key, gets no record for it.
-func TestTwinsOfWhatIsNotOnRecord(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store := &ledgerSpy{Store: memstore.New()}
-		eng := newEngine(t, store, core.WithTTL(2*time.Second))
-		runs := 0
-		run := func(context.Context) ([]byte, error) {
-			runs++
-			time.Sleep(time.Second)
-			switch runs {
-			case 1:
-				return nil, errHandler
-			case 2:
-				store.fails.Store(true)
-			case 3:
-				store.fails.Store(false)
-			}
-			return []byte("third"), nil
-		}
-		var all sync.WaitGroup
-		var duplicates, failed atomic.Int64
-		locked := false
-		for i := range 100 {
-			all.Go(func() {
-				if i == 50 {
-					l := mustAcquire(t, eng, "k", core.WithMaxWait(core.Forever))
-					locked = true
-					mustRelease(t, l)
-					return
-				}
-				out, err := eng.Once(context.Background(), "k", run, core.WithMaxWait(core.Forever))
-				switch {
-				case err != nil:
-					failed.Add(1)
-					if !errors.Is(err, errHandler) && !errors.Is(err, core.ErrOutcomeUnknown) {
-						t.Error(err)
-					}
-				case out.Duplicate:
-					duplicates.Add(1)
-				}
-			})
-			synctest.Wait()
-		}
-		all.Wait()
-		if runs != 3 || failed.Load() != 2 || duplicates.Load() != 96 || !locked {
-			t.Errorf("%d runs, %d failed, %d duplicates, locked %v", runs, failed.Load(), duplicates.Load(), locked)
 		}
 	})
 }

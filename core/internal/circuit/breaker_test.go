@@ -48,13 +48,22 @@ func claimsOf(keys ...string) []driver.Claim {
 
 // ask has the store answer with err, and says whether it was asked.
 func (tr *trial) ask(ctx context.Context, err error, keys ...string) (sent bool, _ error) {
-	_, _, _, got := tr.Ask(ctx, time.Now(), driver.Request{Claims: claimsOf(keys...)},
-		func(context.Context, driver.Request) (driver.Grant, *driver.Record, error) {
-			sent = true
-			return driver.Grant{}, nil, err
-		})
+	got := tr.askWith(ctx, time.Now(), func(context.Context) error { sent = true; return err }, keys...)
 	return sent, got
 }
+
+// askWith sends a request of a caller that began to wait then.
+func (tr *trial) askWith(ctx context.Context, began time.Time, store func(context.Context) error, keys ...string) error {
+	_, _, _, err := tr.Ask(ctx, began, driver.Request{Claims: claimsOf(keys...)},
+		func(ctx context.Context, _ driver.Request) (driver.Grant, *driver.Record, error) {
+			return driver.Grant{}, nil, store(ctx)
+		})
+	return err
+}
+
+func fails(context.Context) error { return errDown }
+
+func hangs(ctx context.Context) error { <-ctx.Done(); return errDown }
 
 // open has the circuit for keys open.
 func (tr *trial) open(t *testing.T, keys ...string) {
@@ -93,40 +102,41 @@ func (tr *trial) wantAsked(t *testing.T, keys ...string) {
 func TestOpens(t *testing.T) {
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()
+	fail := func(tr *trial) { _, _ = tr.ask(context.Background(), errDown, "k") }
 	tests := []struct {
 		name string
 		step func(*trial) // again and again
 		want bool
 	}{
-		{"failures", func(tr *trial) { _, _ = tr.ask(context.Background(), errDown, "k") }, true},
+		{"failures", fail, true},
 		{"a grant among them", func(tr *trial) {
-			_, _ = tr.ask(context.Background(), errDown, "k")
+			fail(tr)
 			_, _ = tr.ask(context.Background(), nil, "other")
 		}, false},
 		{"a holder among them", func(tr *trial) {
-			_, _ = tr.ask(context.Background(), errDown, "k")
+			fail(tr)
 			_, _ = tr.ask(context.Background(), &driver.HeldError{Key: "other"}, "other")
 		}, false},
 		{"a request that was told to wait", func(tr *trial) {
-			_, _ = tr.ask(context.Background(), errDown, "k")
+			fail(tr)
 			tr.Held(context.Background(), claimsOf("other"), driver.HeldError{})
 		}, false},
 		{"a renewal among them", func(tr *trial) {
-			_, _ = tr.ask(context.Background(), errDown, "k")
+			fail(tr)
 			tr.Learn(claimsOf("other"), nil)
 		}, false},
 		{"a renewal that found its lease lost", func(tr *trial) {
-			_, _ = tr.ask(context.Background(), errDown, "k")
+			fail(tr)
 			tr.Learn(claimsOf("other"), &driver.LeaseLostError{})
 		}, false},
 		{"a renewal that failed", func(tr *trial) {
-			_, _ = tr.ask(context.Background(), errDown, "k")
+			fail(tr)
 			tr.Learn(claimsOf("other"), errDown)
 		}, true},
 		{"callers that hung up", func(tr *trial) { _, _ = tr.ask(ended, errDown, "k") }, false},
 		{"failures that are no outage", func(tr *trial) { _, _ = tr.ask(context.Background(), errors.New("bug"), "k") }, false},
 		{"now and then", func(tr *trial) {
-			_, _ = tr.ask(context.Background(), errDown, "k")
+			fail(tr)
 			time.Sleep(2 * silence)
 		}, false},
 	}
@@ -155,20 +165,14 @@ func TestAnswersInQuickSuccession(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				tr := newTrial(silence, nil)
-				fail := func(began time.Time) {
-					_, _, _, _ = tr.Ask(t.Context(), began, driver.Request{Claims: claimsOf("k")},
-						func(context.Context, driver.Request) (driver.Grant, *driver.Record, error) {
-							return driver.Grant{}, nil, errDown
-						})
-				}
 				answer(tr)
 				time.Sleep(100 * time.Microsecond)
 				began := time.Now()
-				fail(began)
+				_ = tr.askWith(t.Context(), began, fails, "k")
 				time.Sleep(100 * time.Microsecond)
 				answer(tr)
 				time.Sleep(2 * silence)
-				fail(began)
+				_ = tr.askWith(t.Context(), began, fails, "k")
 				tr.wantAsked(t, "k")
 				if len(tr.lines) > 0 {
 					t.Errorf("opened: %q", tr.lines)
@@ -188,16 +192,9 @@ func TestLateAndShortRequests(t *testing.T) {
 		tr.wantAsked(t, "k")
 		for range 50 {
 			time.Sleep(silence / 10)
-			_, _, _, _ = tr.Ask(t.Context(), began, driver.Request{Claims: claimsOf("k")},
-				func(context.Context, driver.Request) (driver.Grant, *driver.Record, error) {
-					return driver.Grant{}, nil, errDown
-				})
+			_ = tr.askWith(t.Context(), began, fails, "k")
 			ctx, cancel := context.WithTimeout(t.Context(), circuit.FairTime/2)
-			_, _, _, _ = tr.Ask(ctx, time.Now(), driver.Request{Claims: claimsOf("k")},
-				func(ctx context.Context, _ driver.Request) (driver.Grant, *driver.Record, error) {
-					<-ctx.Done()
-					return driver.Grant{}, nil, errDown
-				})
+			_ = tr.askWith(ctx, time.Now(), hangs, "k")
 			cancel()
 		}
 		if len(tr.lines) > 0 {
@@ -214,15 +211,11 @@ func TestProbes(t *testing.T) {
 		tr.open(t, "k")
 		time.Sleep(longest) // more than the first two pauses
 		pause := 200 * time.Millisecond
-		hang := func(ctx context.Context, _ driver.Request) (driver.Grant, *driver.Record, error) {
-			<-ctx.Done()
-			return driver.Grant{}, nil, errDown
-		}
 		for range 6 {
 			began := time.Now()
 			done := make(chan time.Duration, 1)
 			go func() {
-				_, _, _, _ = tr.Ask(t.Context(), began, driver.Request{Claims: claimsOf("k")}, hang)
+				_ = tr.askWith(t.Context(), began, hangs, "k")
 				done <- time.Since(began)
 			}()
 			synctest.Wait()
@@ -284,19 +277,6 @@ func TestAskNext(t *testing.T) {
 	})
 }
 
-// Without a time of silence nothing is refused.
-func TestNever(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		tr := newTrial(0, nil)
-		for range 1000 {
-			if sent, _ := tr.ask(t.Context(), errDown, "k"); !sent {
-				t.Fatal("refused")
-			}
-			time.Sleep(time.Second)
-		}
-	})
-}
-
 // A store that panics leaves room for the next probe.
 func TestPanic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -305,8 +285,7 @@ func TestPanic(t *testing.T) {
 		time.Sleep(longest)
 		func() {
 			defer func() { _ = recover() }()
-			_, _, _, _ = tr.Ask(t.Context(), time.Now(), driver.Request{Claims: claimsOf("k")},
-				func(context.Context, driver.Request) (driver.Grant, *driver.Record, error) { panic("bug") })
+			_ = tr.askWith(t.Context(), time.Now(), func(context.Context) error { panic("bug") }, "k")
 		}()
 		tr.wantAsked(t, "k")
 	})

@@ -3,7 +3,6 @@ package holdstats_test
 import (
 	"fmt"
 	"math"
-	"sync"
 	"testing"
 	"time"
 
@@ -144,25 +143,6 @@ func TestRefusedKeysStay(t *testing.T) {
 		s.Add("", claim(fmt.Sprint(i)), time.Millisecond, true)
 	}
 	if got := s.RetryAfter("", "k", 0, 0); got != time.Second {
-		t.Errorf("retry after %v", got)
-	}
-}
-
-func TestConcurrently(t *testing.T) {
-	s := holdstats.New()
-	var all sync.WaitGroup
-	for i := range 8 {
-		all.Go(func() {
-			for j := range 1000 {
-				key := fmt.Sprint(i, j)
-				s.Add(key, claim(key), time.Millisecond, true)
-				s.RetryAfter(key, key, 0, 0)
-				s.TTL(key, anyTTL)
-			}
-		})
-	}
-	all.Wait()
-	if got := s.RetryAfter("", "never seen", 0, 0); got != time.Millisecond {
 		t.Errorf("retry after %v", got)
 	}
 }
