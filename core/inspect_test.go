@@ -172,9 +172,7 @@ func TestInspectorErrors(t *testing.T) {
 					want = append(slices.Clone(want), core.ErrOutcomeUnknown)
 				}
 				wantOnly(t, err, want...)
-				if took := time.Since(began); took != tc.took {
-					t.Errorf("took %v, want %v", took, tc.took)
-				}
+				wantTook(t, began, tc.took)
 				if tc.store == nil && asked {
 					t.Error("the store was asked")
 				}

@@ -40,9 +40,7 @@ func TestLineIsFirstComeFirstServed(t *testing.T) {
 		began := time.Now()
 		mustRelease(t, holder)
 		all.Wait()
-		if took := time.Since(began); took != 0 {
-			t.Errorf("somebody slept, for %v", took)
-		}
+		wantTook(t, began, 0)
 		if !slices.IsSorted(served) || len(served) != 50 {
 			t.Errorf("served in the order %v", served)
 		}

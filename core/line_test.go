@@ -169,9 +169,7 @@ func TestEachGivesUpInTime(t *testing.T) {
 					return
 				}
 				wantOnly(t, err, core.ErrWaitTimeout, core.ErrHeld)
-				if took := time.Since(began); took != wait {
-					t.Errorf("gave up after %v, not %v", took, wait)
-				}
+				wantTook(t, began, wait)
 			})
 			synctest.Wait()
 		}

@@ -145,9 +145,7 @@ func TestLingerAndClose(t *testing.T) {
 			if n := s.releases(); !silent && n != many+1 {
 				t.Errorf("%d of %d leases went back", n, many+1)
 			}
-			if left := eng.Left(); left != "" {
-				t.Error(left)
-			}
+			wantNothingLeft(t, eng)
 		})
 	}
 }

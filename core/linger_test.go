@@ -91,9 +91,7 @@ func TestLinger(t *testing.T) {
 		if s.releases() != 1 {
 			t.Errorf("the store was released %d times", s.releases())
 		}
-		if left := eng.Left(); left != "" {
-			t.Error(left)
-		}
+		wantNothingLeft(t, eng)
 		if l := sticky(t, eng, "k"); l.Token() <= first.Token()+5 || l.Owner() == first.Owner() {
 			t.Errorf("the next grant has token %d after %d", l.Token(), first.Token()+5)
 		}
@@ -161,9 +159,7 @@ func TestLingerBehindTheLine(t *testing.T) {
 		began := time.Now()
 		mustRelease(t, inside)
 		c.all.Wait()
-		if waited := time.Since(began); waited > 0 {
-			t.Errorf("a caller that asked the store waited %v for a lease of its own process", waited)
-		}
+		wantTook(t, began, 0) // the lease is of its own process
 		s.deaf = false
 		if want := append(c.names(3), "3"); !slices.Equal(c.order, want) {
 			t.Errorf("served in the order %v, want %v", c.order, want)

@@ -205,3 +205,17 @@ func inBubble(t *testing.T, name string, test func(*testing.T)) {
 	t.Helper()
 	t.Run(name, func(t *testing.T) { synctest.Test(t, test) })
 }
+
+func wantTook(t testing.TB, began time.Time, want time.Duration) {
+	t.Helper()
+	if took := time.Since(began); took != want {
+		t.Errorf("took %v, want %v", took, want)
+	}
+}
+
+func wantNothingLeft(t testing.TB, eng *core.Engine) {
+	t.Helper()
+	if left := eng.Left(); left != "" {
+		t.Errorf("left: %s", left)
+	}
+}

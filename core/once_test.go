@@ -140,9 +140,7 @@ func TestOnceWithoutARecord(t *testing.T) {
 			if string(out.Result) != "r" || out.Duplicate {
 				t.Errorf("the function succeeded, the outcome says %+v", out)
 			}
-			if took := time.Since(began); took != bound {
-				t.Errorf("took %v, want %v", took, bound)
-			}
+			wantTook(t, began, bound)
 			synctest.Wait()
 			isFree(t, eng, "k")
 		})

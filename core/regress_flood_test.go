@@ -68,9 +68,7 @@ func TestFloodOnSomeKeysLeavesTheOthersAlone(t *testing.T) {
 			mustRelease(t, l)
 		}
 		waiting.Wait()
-		if left := eng.Left(); left != "" {
-			t.Error(left)
-		}
+		wantNothingLeft(t, eng)
 	})
 }
 
@@ -93,8 +91,6 @@ func TestSetCountsAsOneWaiter(t *testing.T) {
 		wantOnly(t, err, core.ErrTooManyWaiters)
 		mustRelease(t, holder)
 		waiting.Wait()
-		if left := eng.Left(); left != "" {
-			t.Error(left)
-		}
+		wantNothingLeft(t, eng)
 	})
 }

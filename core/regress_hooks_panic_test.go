@@ -123,9 +123,7 @@ func wholeLife(t *testing.T, opts ...core.EngineOption) (outcomes, called []stri
 	for _, key := range []string{"k", "far", "near", "once", "sticky"} {
 		isFree(t, newEngine(t, spy.Peer()), key)
 	}
-	if left := eng.Left(); left != "" {
-		t.Error(left)
-	}
+	wantNothingLeft(t, eng)
 	slices.Sort(called)
 	return outcomes, called
 }

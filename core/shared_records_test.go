@@ -92,9 +92,7 @@ func TestTwinsGetTheResultTogether(t *testing.T) {
 			if n := s.begins.Load(); n > 4 {
 				t.Errorf("process %d asked the store %d times", i, n)
 			}
-			if left := engines[i].Left(); left != "" {
-				t.Error(left)
-			}
+			wantNothingLeft(t, engines[i])
 		}
 		if ends.Load() != 1001 || duplicates.Load() != 800 || without.Load() != 1000 {
 			t.Errorf("observers saw %d ends, %d duplicates, %d acquisitions without a lease or an error", ends.Load(), duplicates.Load(), without.Load())

@@ -157,9 +157,7 @@ func TestEverythingAtOnce(t *testing.T) {
 		t.Errorf("only %d leases: the test shows nothing", total)
 	}
 	for _, eng := range engines {
-		if left := eng.Left(); left != "" {
-			t.Errorf("left after Close: %s", left)
-		}
+		wantNothingLeft(t, eng)
 	}
 	t.Log(total, "leases", len(seen.results), "results")
 }
