@@ -79,8 +79,10 @@ func (a *annotated) Chat(stream grpc.BidiStreamingServer[testpb.Event, testpb.Ev
 
 func serveAnnotated(t *testing.T, a *annotated, eng *core.Engine, rules ...lockgrpc.Rule) testpb.AnnotatedClient {
 	t.Helper()
-	conn := start(t, locks(t, eng, rules...), func(srv *grpc.Server) { testpb.RegisterAnnotatedServer(srv, a) })
-	return testpb.NewAnnotatedClient(conn)
+	i := locks(t, eng, rules...)
+	srv := grpc.NewServer(grpc.UnaryInterceptor(i.Unary()), grpc.StreamInterceptor(i.Stream()))
+	testpb.RegisterAnnotatedServer(srv, a)
+	return dial(t, listen(t, srv)).annotated
 }
 
 // fromProto are the annotations of the service that annotated is.
@@ -164,16 +166,6 @@ func TestConfigure(t *testing.T) {
 			t.Errorf("TTL %v, want %v", got, tt.want)
 		}
 	}
-	stream, err := c.Watch(ctx, &testpb.WatchRequest{GroupId: "7"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := wait(t, a.ttl, "TTL"); got != time.Minute {
-		t.Errorf("not configured, and its TTL is %v", got)
-	}
-	if _, err := stream.Recv(); err != nil {
-		t.Error(err)
-	}
 }
 
 // A rule in Go takes the annotation's place: its key, its policy, its kind.
@@ -183,11 +175,7 @@ func TestGoOverridesAnnotations(t *testing.T) {
 		fromProto,
 		lockgrpc.Serialize(testpb.Annotated_SetStatus_FullMethodName, "go:{user_id}", core.WithFailFast()),
 	)
-	holder, err := engine(t, store).Acquire(bounded(t), "go:1")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer holder.Release(context.Background())
+	hold(t, store, "go:1")
 	if _, err := c.SetStatus(bounded(t), online(1)); reason(t, err) != reasons.LockHeld {
 		t.Error(err)
 	}

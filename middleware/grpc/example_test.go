@@ -46,7 +46,7 @@ func Example() {
 		fmt.Println(err) // every rule that is wrong, and why
 		return
 	}
-	client, stop := dial(locks)
+	client, stop := usersOf(locks)
 	defer stop()
 
 	for _, s := range []testpb.Status{testpb.Status_STATUS_ONLINE, testpb.Status_STATUS_AWAY} {
@@ -72,7 +72,7 @@ func ExampleOnce() {
 		fmt.Println(err)
 		return
 	}
-	client, stop := dial(locks)
+	client, stop := usersOf(locks)
 	defer stop()
 
 	for range 2 {
@@ -129,7 +129,7 @@ func ExampleDomain() {
 		fmt.Println(err)
 		return
 	}
-	client, stop := dial(locks)
+	client, stop := usersOf(locks)
 	defer stop()
 	err = eng.Do(context.Background(), "user:42", func(context.Context) error {
 		_, err := client.SetStatus(context.Background(), &testpb.SetStatusRequest{UserId: 42})
@@ -202,8 +202,8 @@ func ExampleSerializeMessages() {
 	// hello under group:8 <nil>
 }
 
-// dial starts a server of users with locks and connects to it.
-func dial(locks *lockgrpc.Interceptor) (client testpb.UsersClient, stop func()) {
+// usersOf starts a server of users with locks and connects to it.
+func usersOf(locks *lockgrpc.Interceptor) (client testpb.UsersClient, stop func()) {
 	conn, stop := connect(locks, func(server *grpc.Server) {
 		testpb.RegisterUsersServer(server, &users{statuses: map[int64]testpb.Status{}})
 	})

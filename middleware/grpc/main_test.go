@@ -2,13 +2,17 @@ package lockgrpc_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"net"
+	"strings"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 
@@ -30,8 +34,8 @@ const (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// server is what the tests call: each method is a function, nil ones are
-// unimplemented.
+// server is what the tests call: each method is a function. The nil ones of
+// unary methods succeed.
 type server struct {
 	testpb.UnimplementedUsersServer
 	testpb.UnimplementedGroupsServer
@@ -43,10 +47,16 @@ type server struct {
 }
 
 func (s *server) SetStatus(ctx context.Context, r *testpb.SetStatusRequest) (*testpb.SetStatusResponse, error) {
+	if s.setStatus == nil {
+		return &testpb.SetStatusResponse{}, nil
+	}
 	return s.setStatus(ctx, r)
 }
 
 func (s *server) AddMembers(ctx context.Context, r *testpb.AddMembersRequest) (*testpb.AddMembersResponse, error) {
+	if s.members == nil {
+		return &testpb.AddMembersResponse{}, nil
+	}
 	return s.members(ctx, r)
 }
 
@@ -66,44 +76,46 @@ func (s *server) Chat(stream grpc.BidiStreamingServer[testpb.Event, testpb.Event
 type client struct {
 	testpb.UsersClient
 	testpb.GroupsClient
+	annotated testpb.AnnotatedClient
 }
 
 // serve starts s on a port of its own, with locks inside of whatever opts
 // bring, and ends it with the test.
 func serve(t testing.TB, s *server, locks *lockgrpc.Interceptor, opts ...grpc.ServerOption) client {
 	t.Helper()
-	conn := start(t, locks, func(srv *grpc.Server) {
-		testpb.RegisterUsersServer(srv, s)
-		testpb.RegisterGroupsServer(srv, s)
-	}, opts...)
-	return client{testpb.NewUsersClient(conn), testpb.NewGroupsClient(conn)}
+	srv := grpc.NewServer(append(opts, grpc.ChainUnaryInterceptor(locks.Unary()), grpc.ChainStreamInterceptor(locks.Stream()))...)
+	testpb.RegisterUsersServer(srv, s)
+	testpb.RegisterGroupsServer(srv, s)
+	return dial(t, listen(t, srv))
 }
 
-// start is serve for any services.
-func start(t testing.TB, locks *lockgrpc.Interceptor, register func(*grpc.Server), opts ...grpc.ServerOption) *grpc.ClientConn {
+// listen starts srv on a port of its own.
+func listen(t testing.TB, srv *grpc.Server) (addr string) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	srv := grpc.NewServer(append(opts,
-		grpc.ChainUnaryInterceptor(locks.Unary()),
-		grpc.ChainStreamInterceptor(locks.Stream()))...)
-	register(srv)
 	done := make(chan error, 1)
 	go func() { done <- srv.Serve(listener) }()
-	conn, err := grpc.NewClient(listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
 	t.Cleanup(func() {
-		conn.Close()
 		srv.Stop()
 		if err := <-done; err != nil {
 			t.Error(err)
 		}
 	})
-	return conn
+	return listener.Addr().String()
+}
+
+// dial makes a client of the server at addr.
+func dial(t testing.TB, addr string, opts ...grpc.DialOption) client {
+	t.Helper()
+	conn, err := grpc.NewClient(addr, append(opts, grpc.WithTransportCredentials(insecure.NewCredentials()))...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	return client{testpb.NewUsersClient(conn), testpb.NewGroupsClient(conn), testpb.NewAnnotatedClient(conn)}
 }
 
 // engine makes an engine over store that ends with the test.
@@ -156,6 +168,60 @@ func free(t testing.TB, eng *core.Engine, key string) {
 	}
 }
 
+// hold has another process hold key until the returned lease is released, or the test ends.
+func hold(t testing.TB, store driver.Store, key string) *core.Lease {
+	t.Helper()
+	lease, err := engine(t, store).Acquire(bounded(t), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = lease.Release(context.Background()) })
+	return lease
+}
+
+// isHeld reports whether somebody has key.
+func isHeld(t testing.TB, eng *core.Engine, key string) bool {
+	t.Helper()
+	lease, err := eng.TryAcquire(bounded(t), key)
+	if errors.Is(err, core.ErrHeld) {
+		return true
+	}
+	if err == nil {
+		err = lease.Release(bounded(t))
+	}
+	if err != nil {
+		t.Error(err)
+	}
+	return false
+}
+
+// claimsOf are the claims that the work of ctx runs under, such as "shared a, exclusive b".
+func claimsOf(ctx context.Context) string {
+	lease, ok := core.LeaseFrom(ctx)
+	if !ok {
+		return ""
+	}
+	var all []string
+	for _, c := range lease.Claims() {
+		all = append(all, fmt.Sprint(c.Mode, " ", c.Key))
+	}
+	return strings.Join(all, ", ")
+}
+
+// refusing is a store that grants nothing.
+type refusing struct {
+	*memstore.Store
+	err error
+}
+
+func (s refusing) Acquire(context.Context, driver.Request) (driver.Grant, error) {
+	return driver.Grant{}, s.err
+}
+
+func (s refusing) Begin(context.Context, driver.Request) (driver.Grant, *driver.Record, error) {
+	return driver.Grant{}, nil, s.err
+}
+
 // steal ends the lease of ctx behind its holder's back, as the expiry of a
 // paused process does.
 func steal(t testing.TB, store driver.Store, ctx context.Context) {
@@ -204,13 +270,59 @@ func wait[T any](t testing.TB, c <-chan T, what string) (v T) {
 	return v
 }
 
-// seen records the errors that pass an interceptor outside of the lock.
+// seen records the errors that pass interceptors outside of the lock.
 type seen chan error
 
 func (s seen) unary(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
 	resp, err := handler(ctx, req)
 	s <- err
 	return resp, err
+}
+
+func (s seen) stream(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
+	err := handler(srv, stream)
+	s <- err
+	return err
+}
+
+// outside has an interceptor of each kind outside of the lock: it gives calls another context.
+func outside(change func(context.Context) (context.Context, context.CancelFunc)) []grpc.ServerOption {
+	return []grpc.ServerOption{
+		grpc.ChainUnaryInterceptor(func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+			ctx, cancel := change(ctx)
+			defer cancel()
+			return handler(ctx, req)
+		}),
+		grpc.ChainStreamInterceptor(func(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
+			ctx, cancel := change(stream.Context())
+			defer cancel()
+			return handler(srv, withContext{stream, ctx})
+		}),
+	}
+}
+
+type withContext struct {
+	grpc.ServerStream
+	ctx context.Context
+}
+
+func (s withContext) Context() context.Context { return s.ctx }
+
+// recovery and recoverStream are what every server has outermost.
+func recovery(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (resp any, err error) {
+	defer recovered(&err)
+	return handler(ctx, req)
+}
+
+func recoverStream(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handler grpc.StreamHandler) (err error) {
+	defer recovered(&err)
+	return handler(srv, stream)
+}
+
+func recovered(err *error) {
+	if p := recover(); p != nil {
+		*err = status.Errorf(codes.Internal, "recovered: %v", p)
+	}
 }
 
 // seeLeases puts each lease, as hooks see it, into the context of the work under it.

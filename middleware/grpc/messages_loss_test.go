@@ -1,7 +1,6 @@
 package lockgrpc_test
 
 import (
-	"context"
 	"errors"
 	"testing"
 	"time"
@@ -56,20 +55,15 @@ func TestLossOfAMessagesLease(t *testing.T) {
 				}
 				return after(stream)
 			}}
-			outside := make(chan error, 1)
-			watching := func(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
-				err := handler(srv, stream)
-				outside <- err
-				return err
-			}
+			passed := make(seen, 1)
 			rule := lockgrpc.SerializeMessages(chat, "group:{group_id}", core.WithMaxHold(20*time.Millisecond))
-			stream := talk(t, serve(t, s, locks(t, memory(t), rule), grpc.ChainStreamInterceptor(watching)))
+			stream := talk(t, serve(t, s, locks(t, memory(t), rule), grpc.ChainStreamInterceptor(passed.stream)))
 			say(t, stream, "7")
 			_ = stream.Send(&testpb.Event{GroupId: "8"}) // maybe too late
 			if e, err := stream.Recv(); status.Code(err) != codes.Aborted || reason(t, err) != reasons.LeaseLost {
 				t.Errorf("the client got %v, %v", e, err)
 			}
-			if err := wait(t, outside, "end"); !errors.Is(err, core.ErrLeaseLost) || errors.Is(err, ours) != (name == "returns an error") {
+			if err := wait(t, passed, "end"); !errors.Is(err, core.ErrLeaseLost) || errors.Is(err, ours) != (name == "returns an error") {
 				t.Errorf("outer interceptors see %v", err)
 			}
 		})
@@ -98,11 +92,7 @@ func TestLossThatOnlyTheReleaseFinds(t *testing.T) {
 // success; what the handler answers instead is its own affair.
 func TestRefusedMessages(t *testing.T) {
 	store := memstore.New()
-	holder, err := engine(t, store).Acquire(bounded(t), "group:7")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer holder.Release(context.Background())
+	hold(t, store, "group:7")
 	eng, rule := engine(t, store), lockgrpc.SerializeMessages(chat, "group:{group_id}", core.WithFailFast())
 	for _, tt := range []struct {
 		name, group string
@@ -148,10 +138,7 @@ func TestRefusedMessages(t *testing.T) {
 // more, and keeps none.
 func TestReceiverThatOutlivesItsHandler(t *testing.T) {
 	store := memstore.New()
-	holder, err := engine(t, store).Acquire(bounded(t), "group:7")
-	if err != nil {
-		t.Fatal(err)
-	}
+	holder := hold(t, store, "group:7")
 	eng, got := engine(t, store), make(chan error, 2)
 	sent := make(chan struct{}) // both messages
 	s := &server{chat: func(stream chatStream) error {

@@ -28,11 +28,6 @@ type several struct{ *memstore.Store }
 
 func (several) Describe() driver.Description { return driver.Description{Sets: true, Ledger: true} }
 
-// plain is a store that remembers nothing.
-type plain struct{ driver.Store }
-
-func (plain) Describe() driver.Description { return driver.Description{} }
-
 func TestNewRefuses(t *testing.T) {
 	const take = testpb.Fields_Take_FullMethodName
 	template := func(s string) []lockgrpc.Rule { return []lockgrpc.Rule{lockgrpc.Serialize(take, s)} }
@@ -82,6 +77,12 @@ func TestNewRefuses(t *testing.T) {
 		{"one rule twice", []lockgrpc.Rule{lockgrpc.Serialize(setStatus, "a"), lockgrpc.Serialize(setStatus, "a")}, "there is already one with the key a"},
 		{"two policies", []lockgrpc.Rule{lockgrpc.Serialize(setStatus, "a"), lockgrpc.Serialize(setStatus, "b", core.WithFailFast())}, "to the first of them only"},
 		{"stream and messages", []lockgrpc.Rule{lockgrpc.Serialize(importAll, "a"), lockgrpc.SerializeMessages(importAll, "b")}, "either rules for the whole stream"},
+		{"messages of a unary method", rule(lockgrpc.SerializeMessages(setStatus, "k")), "the client sends only one message"},
+		{"messages of a server stream", rule(lockgrpc.SerializeMessages(watch, "{group_id}")), "the client sends only one message"},
+		{"field of messages", rule(lockgrpc.SerializeMessages(chat, "{id}")), `no field "id"`},
+		{"function for messages of another type", rule(lockgrpc.SerializeMessagesBy(chat, func(*testpb.Group) string { return "k" })), "takes *testpb.Group, the method *testpb.Event"},
+		{"nil function of several keys", rule(lockgrpc.SerializeKeys[*testpb.SetStatusRequest](setStatus, nil)), "the key function is nil"},
+		{"Storable without Once", rule(lockgrpc.Serialize(setStatus, "k").Storable(func(proto.Message) bool { return true })), "Storable is for rules of Once"},
 		{"option out of range", rule(lockgrpc.Serialize(setStatus, "k", core.WithTTL(time.Millisecond))), "WithTTL(1ms)"},
 		{"nil option", rule(lockgrpc.Serialize(setStatus, "k", nil)), "want not nil"},
 	}
@@ -105,9 +106,10 @@ func TestNewSaysEverythingAtOnce(t *testing.T) {
 		lockgrpc.Serialize("/im.v9.Users/Third", "{id}"), // of what, can't be said
 		lockgrpc.Once(watch, "{id}:{text}", core.WithRetention(0)),
 		lockgrpc.SerializeBy[*testpb.Event](setStatus, nil),
+		lockgrpc.Rule{},
 	)
 	for _, want := range []string{
-		`rule for "/im.v9.Users/Third": this program`, "want an engine", "found the end", "WithMaxWait(-1ns)", "no service", "is nil",
+		`rule for "/im.v9.Users/Third": this program`, "want an engine", "no full method name", "found the end", "WithMaxWait(-1ns)", "no service", "is nil",
 		"Once is for unary methods", `"id"`, `"text"`, "WithRetention(0s)", "*testpb.Event, the method",
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
@@ -119,24 +121,6 @@ func TestNewSaysEverythingAtOnce(t *testing.T) {
 	}
 	if _, err := lockgrpc.New(nil); !errors.Is(err, core.ErrInvalidOption) {
 		t.Errorf("a nil engine: %v", err)
-	}
-}
-
-func TestNewRefusesWhatTheStoreCannotDo(t *testing.T) {
-	eng := engine(t, plain{memstore.New()})
-	for _, rule := range []lockgrpc.Rule{
-		lockgrpc.Once(setStatus, "k"),
-		lockgrpc.Serialize(addMembers, "{members[*].id}"),
-	} {
-		if _, err := lockgrpc.New(eng, rule); !errors.Is(err, errors.ErrUnsupported) {
-			t.Error(err)
-		}
-	}
-}
-
-func TestNewRefusesTheZeroRule(t *testing.T) {
-	if _, err := lockgrpc.New(memory(t), lockgrpc.Rule{}); err == nil || !strings.Contains(err.Error(), "no full method name") {
-		t.Error(err)
 	}
 }
 

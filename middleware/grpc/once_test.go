@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -107,65 +106,6 @@ func TestAResponseOverTheLimitIsNotRunAgain(t *testing.T) {
 	}
 }
 
-func TestTwinsRunOnce(t *testing.T) {
-	var runs atomic.Int32
-	c := serve(t, counting(&runs), locks(t, memory(t), lockgrpc.Once(setStatus, byMessage)))
-	ctx := bounded(t)
-	var calls sync.WaitGroup
-	for range 20 {
-		calls.Go(func() {
-			if resp, err := c.SetStatus(ctx, message("a", 1)); err != nil || resp.GetText() != "run 1" {
-				t.Error(resp, err)
-			}
-		})
-	}
-	calls.Wait()
-	if n := runs.Load(); n != 1 {
-		t.Errorf("ran %d times", n)
-	}
-}
-
-func TestErrorIsNotRemembered(t *testing.T) {
-	var runs atomic.Int32
-	s := counting(&runs)
-	next := s.setStatus
-	s.setStatus = func(ctx context.Context, r *testpb.SetStatusRequest) (*testpb.SetStatusResponse, error) {
-		if resp, err := next(ctx, r); resp.GetText() != "run 1" {
-			return resp, err
-		}
-		return nil, status.Error(codes.FailedPrecondition, "not yet")
-	}
-	c := serve(t, s, locks(t, memory(t), lockgrpc.Once(setStatus, byMessage)))
-	if _, err := c.SetStatus(bounded(t), message("a", 1)); status.Convert(err).Message() != "not yet" {
-		t.Error(err)
-	}
-	if resp, err := c.SetStatus(bounded(t), message("a", 1)); err != nil || resp.GetText() != "run 2" {
-		t.Error(resp, err)
-	}
-}
-
-func TestContentIsComparedUnlessTheRuleSaysNot(t *testing.T) {
-	for _, tt := range []struct {
-		opts []core.CallOption
-		want codes.Code
-	}{
-		{nil, codes.FailedPrecondition},
-		{[]core.CallOption{core.WithoutFingerprint()}, codes.OK},
-	} {
-		var runs atomic.Int32
-		c := serve(t, counting(&runs), locks(t, memory(t), lockgrpc.Once(setStatus, byMessage, tt.opts...)))
-		if _, err := c.SetStatus(bounded(t), message("a", 1)); err != nil {
-			t.Error(err)
-		}
-		if _, err := c.SetStatus(bounded(t), message("a", 2)); status.Code(err) != tt.want {
-			t.Errorf("other content: %v, want %v", err, tt.want)
-		}
-		if n := runs.Load(); n != 1 {
-			t.Errorf("ran %d times", n)
-		}
-	}
-}
-
 // Two methods that came to share a key do not get each other's responses.
 func TestRecordOfAnotherMethod(t *testing.T) {
 	for _, tt := range []struct {
@@ -205,12 +145,15 @@ func TestRecordThatIsNone(t *testing.T) {
 	}
 }
 
-// A response that could not be replayed is an error at once, and nothing is
-// recorded.
+// A request that has no encoding has no fingerprint. A response that could not be replayed is an
+// error at once, and nothing is recorded.
 func TestResponseOfAnotherType(t *testing.T) {
 	eng := memory(t)
 	interceptor := locks(t, eng, lockgrpc.Once(setStatus, byMessage)).Unary()
 	info := &grpc.UnaryServerInfo{FullMethod: setStatus}
+	if _, err := interceptor(bounded(t), message("\xff", 1), info, nil); status.Code(err) != codes.Internal {
+		t.Errorf("the request: %v", err)
+	}
 	for _, response := range []any{nil, "text", &testpb.Event{}, &testpb.SetStatusResponse{Text: "\xff"}} {
 		_, err := interceptor(bounded(t), message("a", 1), info, func(context.Context, any) (any, error) { return response, nil })
 		if st := status.Convert(err); st.Code() != codes.Internal || st.Message() != "internal error" {
@@ -237,10 +180,31 @@ func TestUnknownFieldsSurvive(t *testing.T) {
 	}
 }
 
-func TestRequestThatHasNoEncoding(t *testing.T) {
-	interceptor := locks(t, memory(t), lockgrpc.Once(setStatus, "once:{user_id}")).Unary()
-	_, err := interceptor(bounded(t), message("\xff", 1), &grpc.UnaryServerInfo{FullMethod: setStatus}, nil)
-	if status.Code(err) != codes.Internal {
-		t.Error(err)
+// TestAResponseAfterTheCallersEndIsNotReplayed: a handler that gives up when its context ends, and
+// returns what it has without an error, has made a part. Repeats got it as the whole.
+func TestAResponseAfterTheCallersEndIsNotReplayed(t *testing.T) {
+	runs := make(chan struct{}, 2)
+	c := serve(t, &server{setStatus: func(ctx context.Context, _ *testpb.SetStatusRequest) (*testpb.SetStatusResponse, error) {
+		runs <- struct{}{}
+		<-ctx.Done()
+		return &testpb.SetStatusResponse{Text: "the beginn"}, nil
+	}}, locks(t, memory(t), lockgrpc.Once(setStatus, byMessage)))
+	ctx, cancel := context.WithCancel(bounded(t))
+	over := make(chan error, 1)
+	go func() {
+		_, err := c.SetStatus(ctx, message("a", 1))
+		over <- err
+	}()
+	wait(t, runs, "the handler")
+	cancel()
+	if err := wait(t, over, "the call"); status.Code(err) != codes.Canceled {
+		t.Errorf("the first call: %v", err)
+	}
+	resp, err := c.SetStatus(bounded(t), message("a", 1)) // waits for the first one's end
+	if status.Code(err) != codes.AlreadyExists || reason(t, err) != reasons.ResultNotKept {
+		t.Errorf("the repeat: %v, %v", resp, err)
+	}
+	if len(runs) > 0 {
+		t.Error("the handler ran again")
 	}
 }

@@ -13,7 +13,6 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/keyturn/keyturn/core"
 	lockgrpc "github.com/keyturn/keyturn/middleware/grpc"
 	"github.com/keyturn/keyturn/middleware/grpc/internal/testpb"
 	"github.com/keyturn/keyturn/middleware/reasons"
@@ -78,23 +77,5 @@ func TestStorable(t *testing.T) {
 		if err != nil || resp.GetText() != want || len(header.Get(lockgrpc.ReplayedHeader)) != n/2 {
 			t.Errorf("call %d: %v, %v, %v", n, resp, err, header)
 		}
-	}
-	if _, err := lockgrpc.New(memory(t), lockgrpc.Serialize(setStatus, byMessage).Storable(func(proto.Message) bool { return true })); err == nil {
-		t.Error("Storable without Once")
-	}
-}
-
-// TestReleaseEarlyInAHandler: the next call comes in while the handler goes on.
-func TestReleaseEarlyInAHandler(t *testing.T) {
-	eng := memory(t)
-	c := serve(t, &server{setStatus: func(ctx context.Context, _ *testpb.SetStatusRequest) (*testpb.SetStatusResponse, error) {
-		if err := core.ReleaseEarly(ctx); err != nil {
-			t.Error(err)
-		}
-		free(t, eng, "user:1")
-		return &testpb.SetStatusResponse{Text: "done"}, ctx.Err()
-	}}, locks(t, eng, lockgrpc.Serialize(setStatus, "user:{user_id}")))
-	if resp, err := c.SetStatus(bounded(t), message("a", 1)); err != nil || resp.GetText() != "done" {
-		t.Errorf("%v, %v", resp, err)
 	}
 }

@@ -23,113 +23,146 @@ import (
 	"github.com/keyturn/keyturn/store/memstore"
 )
 
-// The rows of the design's table that can be about a stream, over a connection:
-// for a stream as a whole, and for one message of it.
-func TestRefusalsOfStreams(t *testing.T) {
-	const key = "group:7"
+// guarded are the ways in which a rule guards: a call, one of Once, a stream as a whole, and each
+// message of it. Each makes its key from an id; there is none for "".
+var guarded = map[string]struct {
+	method string
+	rule   func(opts ...core.CallOption) lockgrpc.Rule
+	send   func(ctx context.Context, c client, id string) error
+}{
+	"call": {setStatus, func(o ...core.CallOption) lockgrpc.Rule {
+		return lockgrpc.Serialize(setStatus, "user:{message_id}", o...)
+	}, callWith},
+	"once": {setStatus, func(o ...core.CallOption) lockgrpc.Rule { return lockgrpc.Once(setStatus, "user:{message_id}", o...) }, callWith},
+	"stream": {importAll, func(o ...core.CallOption) lockgrpc.Rule {
+		return lockgrpc.Serialize(importAll, "user:{group_id}", o...)
+	}, streamOf},
+	"message": {importAll, func(o ...core.CallOption) lockgrpc.Rule {
+		return lockgrpc.SerializeMessages(importAll, "user:{group_id}", o...)
+	}, streamOf},
+}
+
+func callWith(ctx context.Context, c client, id string) error {
+	_, err := c.SetStatus(ctx, message(id, 1))
+	return err
+}
+
+func streamOf(ctx context.Context, c client, id string) error {
+	return importOne(ctx, c, &testpb.ImportRequest{GroupId: id})
+}
+
+// refusedServer is a server whose streams have no turn.
+func refusedServer(t *testing.T) *server {
+	return &server{importAll: func(stream grpc.ClientStreamingServer[testpb.ImportRequest, testpb.ImportResponse]) error {
+		_, err := stream.Recv()
+		if err == nil {
+			t.Error("the message has its turn")
+		}
+		return err
+	}}
+}
+
+// forgetful never says whether it recorded anything.
+type forgetful struct{ *memstore.Store }
+
+func (forgetful) Complete(context.Context, driver.Grant, driver.Record, time.Duration) error {
+	return &core.UnavailableError{Op: "complete", Err: errors.New("connection reset")}
+}
+
+// Every row of the table in the package's documentation, over a connection.
+func TestRefusals(t *testing.T) {
+	const key, anyTime = "user:42", time.Duration(-1)
 	secret := errors.New("secret: password of redis at 10.1.2.3")
-	failFast, shortWait := core.WithFailFast(), core.WithMaxWait(time.Millisecond)
+	failing := func(err error) driver.Store { return refusing{memstore.New(), err} }
+	ends := func(after time.Duration) func(context.Context) (context.Context, context.CancelFunc) {
+		return func(ctx context.Context) (context.Context, context.CancelFunc) {
+			return context.WithTimeout(ctx, after)
+		}
+	}
+	canceled := func(ctx context.Context) (context.Context, context.CancelFunc) {
+		ctx, cancel := context.WithCancel(ctx)
+		cancel()
+		return ctx, cancel
+	}
 	for _, tt := range []struct {
 		name   string
+		only   string          // one of guarded; default: all
 		store  driver.Store    // default: a memstore, in which another process has the key
 		opt    core.CallOption // of the rule
-		close  bool            // the engine is closed before
-		noKey  bool
-		bound  time.Duration // the caller's
+		closed bool            // the engine is, before
+		end    func(context.Context) (context.Context, context.CancelFunc)
 		code   codes.Code
 		reason string
-		retry  bool
+		after  time.Duration // in RetryInfo; 0: there is none
 		is     error
 	}{
-		{name: "held, fail-fast", opt: failFast, code: codes.Aborted, reason: reasons.LockHeld, retry: true, is: core.ErrHeld},
-		{name: "held, waited", opt: shortWait, code: codes.Aborted, reason: reasons.WaitTimeout, retry: true, is: core.ErrWaitTimeout},
-		{name: "too many waiters", store: refusing{memstore.New(), &core.TooManyWaitersError{Key: key, Limit: 3}}, code: codes.ResourceExhausted, reason: reasons.TooManyWaiters, retry: true, is: core.ErrTooManyWaiters},
-		{name: "store down", store: refusing{memstore.New(), &core.UnavailableError{Op: "acquire", Err: secret}}, code: codes.Unavailable, reason: reasons.StoreUnavailable, retry: true, is: core.ErrUnavailable},
-		{name: "engine closed", close: true, code: codes.Unavailable, reason: reasons.Stopping, retry: true, is: core.ErrClosed},
-		{name: "no key", noKey: true, code: codes.InvalidArgument, reason: reasons.KeyInvalid},
-		{name: "anything else", store: refusing{memstore.New(), secret}, code: codes.Internal, reason: reasons.Internal, is: secret},
-		{name: "caller's deadline", bound: 50 * time.Millisecond, code: codes.DeadlineExceeded},
+		{name: "held, fail-fast", opt: core.WithFailFast(), code: codes.Aborted, reason: reasons.LockHeld, after: anyTime, is: core.ErrHeld},
+		{name: "held, for a known time", store: failing(&core.HeldError{Key: key, RetryAfter: 70 * time.Millisecond}), opt: core.WithFailFast(), code: codes.Aborted, reason: reasons.LockHeld, after: 70 * time.Millisecond, is: core.ErrHeld},
+		{name: "held, waited", opt: core.WithMaxWait(time.Millisecond), code: codes.Aborted, reason: reasons.WaitTimeout, after: anyTime, is: core.ErrWaitTimeout},
+		{name: "too many waiters", store: failing(&core.TooManyWaitersError{Key: key, Limit: 3}), code: codes.ResourceExhausted, reason: reasons.TooManyWaiters, after: anyTime, is: core.ErrTooManyWaiters},
+		{name: "store down", store: failing(&core.UnavailableError{Op: "acquire", Err: secret}), code: codes.Unavailable, reason: reasons.StoreUnavailable, after: anyTime, is: core.ErrUnavailable},
+		{name: "engine closed", closed: true, code: codes.Unavailable, reason: reasons.Stopping, after: anyTime, is: core.ErrClosed},
+		{name: "record uncertain", only: "once", store: forgetful{memstore.New()}, opt: core.WithTTL(30 * time.Millisecond), code: codes.Unavailable, reason: reasons.OutcomeUnknown, after: anyTime, is: core.ErrOutcomeUnknown},
+		{name: "a deadlock", store: failing(core.ErrWouldDeadlock), code: codes.Internal, reason: reasons.Internal, is: core.ErrWouldDeadlock},
+		{name: "anything else", store: failing(secret), code: codes.Internal, reason: reasons.Internal, is: secret},
+		{name: "caller's deadline", end: ends(20 * time.Millisecond), code: codes.DeadlineExceeded, is: context.DeadlineExceeded},
+		{name: "caller's deadline, before", end: ends(-time.Second), code: codes.DeadlineExceeded, is: context.DeadlineExceeded},
+		{name: "caller's cancel", end: canceled, code: codes.Canceled, is: context.Canceled},
 	} {
-		for kind, rule := range map[string]func(...core.CallOption) lockgrpc.Rule{
-			"stream": func(o ...core.CallOption) lockgrpc.Rule {
-				return lockgrpc.Serialize(importAll, "group:{group_id}", o...)
-			},
-			"message": func(o ...core.CallOption) lockgrpc.Rule {
-				return lockgrpc.SerializeMessages(importAll, "group:{group_id}", o...)
-			},
-		} {
+		for kind, g := range guarded {
+			if tt.only != "" && tt.only != kind {
+				continue
+			}
 			t.Run(tt.name+", "+kind, func(t *testing.T) {
 				store, private := tt.store, []string{key, "secret"}
 				if store == nil {
 					store = memstore.New()
-					holder, err := engine(t, store).Acquire(bounded(t), key)
-					if err != nil {
-						t.Fatal(err)
-					}
-					defer holder.Release(context.Background())
-					private = append(private, holder.Owner())
+					private = append(private, hold(t, store, key).Owner())
 					if host, err := os.Hostname(); err == nil && len(host) > 3 {
 						private = append(private, host)
 					}
 				}
-				var opts []core.CallOption
-				if tt.opt != nil {
-					opts = append(opts, tt.opt)
-				}
 				eng := engine(t, store)
-				s := &server{importAll: func(stream grpc.ClientStreamingServer[testpb.ImportRequest, testpb.ImportResponse]) error {
-					_, err := stream.Recv()
-					if err == nil {
-						t.Error("the message has its turn")
-					}
-					return err
-				}}
-				outside := make(chan error, 1)
-				watching := func(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
-					err := handler(srv, stream)
-					outside <- err
-					return err
+				var rule []core.CallOption
+				if tt.opt != nil {
+					rule = append(rule, tt.opt)
 				}
-				c := serve(t, s, locks(t, eng, rule(opts...)), grpc.ChainStreamInterceptor(watching))
-				if tt.close {
+				passed := make(seen, 1)
+				opts := []grpc.ServerOption{grpc.ChainUnaryInterceptor(passed.unary), grpc.ChainStreamInterceptor(passed.stream)}
+				if tt.end != nil {
+					opts = append(opts, outside(tt.end)...)
+				}
+				c := serve(t, refusedServer(t), locks(t, eng, g.rule(rule...)), opts...)
+				if tt.closed {
 					if err := eng.Close(bounded(t)); err != nil {
 						t.Fatal(err)
 					}
 				}
-				ctx := bounded(t)
-				if tt.bound > 0 {
-					var cancel context.CancelFunc
-					ctx, cancel = context.WithTimeout(ctx, tt.bound)
-					defer cancel()
-				}
-				stream, err := c.Import(ctx)
-				if err != nil {
-					t.Fatal(err)
-				}
-				group := "7"
-				if tt.noKey {
-					group = ""
-				}
-				_ = stream.Send(&testpb.ImportRequest{GroupId: group})
-				_, err = stream.CloseAndRecv()
+
+				err := g.send(bounded(t), c, "42")
 
 				if status.Code(err) != tt.code || reason(t, err) != tt.reason {
 					t.Errorf("got %v, reason %q; want %v, %q", err, reason(t, err), tt.code, tt.reason)
 				}
-				if _, ok := detail[*errdetails.RetryInfo](err); ok != tt.retry {
-					t.Errorf("RetryInfo: %v, want %v", ok, tt.retry)
+				if info, ok := detail[*errdetails.ErrorInfo](err); ok && (info.GetMetadata()[lockgrpc.MethodKey] == g.method) != (kind != "message") {
+					t.Errorf("the method in %v", info)
 				}
-				// A stream as a whole may be sent again; not one of which a message
-				// was refused.
-				if _, ok := lockgrpc.RetryAfter(importAll, err); ok != (tt.retry && kind == "stream") {
-					t.Errorf("RetryAfter: %v", ok)
+				retry, ok := detail[*errdetails.RetryInfo](err)
+				if after := retry.GetRetryDelay().AsDuration(); ok != (tt.after != 0) || ok && after <= 0 || tt.after > 0 && after != tt.after {
+					t.Errorf("RetryInfo %v, want %v", retry, tt.after)
 				}
-				inside := wait(t, outside, "end")
-				if tt.is != nil && !errors.Is(inside, tt.is) {
+				// A call may be sent again if it has not run; and so may a stream, but not one
+				// of which a message was refused.
+				if _, again := lockgrpc.RetryAfter(g.method, err); again != (ok && kind != "message" && tt.reason != reasons.OutcomeUnknown) {
+					t.Errorf("RetryAfter: %v", again)
+				}
+				inside := wait(t, passed, "end")
+				if !errors.Is(inside, tt.is) {
 					t.Errorf("outer interceptors see %v, want %v", inside, tt.is)
 				}
 				for _, told := range []string{
 					prototext.Format(status.Convert(err).Proto()),
+					// An interceptor may wrap what it gets, and the text with it.
 					prototext.Format(status.Convert(fmt.Errorf("outer: %w", inside)).Proto()),
 				} {
 					for _, p := range private {
@@ -140,5 +173,46 @@ func TestRefusalsOfStreams(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// A service answers refusals in its own codes, and clients of ours still understand them.
+func TestErrorHandler(t *testing.T) {
+	for kind, g := range guarded {
+		t.Run(kind, func(t *testing.T) {
+			store := memstore.New()
+			holder := hold(t, store, "user:42")
+			busy := errors.New("busy")
+			var told *reasons.Refusal
+			handler := func(_ context.Context, refused *reasons.Refusal) error {
+				if told = refused; refused.Reason == reasons.KeyInvalid {
+					return busy
+				}
+				return status.Error(codes.Code(1503), "come again")
+			}
+			passed := make(seen, 3)
+			c := serve(t, refusedServer(t), locks(t, engine(t, store), g.rule(core.WithFailFast())).WithErrorHandler(handler),
+				grpc.ChainUnaryInterceptor(passed.unary), grpc.ChainStreamInterceptor(passed.stream))
+			err := g.send(bounded(t), c, "42")
+			if s := status.Convert(err); s.Code() != 1503 || s.Message() != "come again" || reason(t, err) != reasons.LockHeld {
+				t.Errorf("refused: %v %v", err, s.Details())
+			}
+			if after, ok := lockgrpc.RetryAfter(g.method, err); ok != (kind != "message") || ok && after <= 0 {
+				t.Errorf("our client would repeat it: %v, %v", after, ok)
+			}
+			if told == nil || told.Rule != g.method || told.Key != "user:42" || !told.Again || told.Ran || told.RetryAfter <= 0 || told.RetryAfter > time.Minute || !errors.Is(told, core.ErrHeld) {
+				t.Errorf("told %+v", told)
+			}
+			if inside := wait(t, passed, "end"); !errors.Is(inside, core.ErrHeld) {
+				t.Errorf("an outer interceptor sees %v", inside)
+			}
+			err = g.send(bounded(t), c, "")
+			if inside := wait(t, passed, "end"); status.Code(err) != codes.Unknown || reason(t, err) != reasons.KeyInvalid || told.Key != "" || !errors.Is(inside, busy) {
+				t.Errorf("no key: %v, %+v, %v", err, told, inside)
+			}
+			if err := holder.Release(bounded(t)); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }

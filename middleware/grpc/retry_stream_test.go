@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/keyturn/keyturn/core"
 	lockgrpc "github.com/keyturn/keyturn/middleware/grpc"
@@ -51,19 +50,15 @@ func TestRetryOfAStream(t *testing.T) {
 				return nil
 			}})
 			retry := lockgrpc.Retry{Attempts: 100}
-			addr, opts := listen(t, srv), []grpc.DialOption{grpc.WithTransportCredentials(insecure.NewCredentials())}
+			var opts []grpc.DialOption
 			if !viaDo {
 				opts = append(opts, grpc.WithChainStreamInterceptor(retry.Stream()))
 			}
-			conn, err := grpc.NewClient(addr, opts...)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer conn.Close()
+			c := dial(t, listen(t, srv), opts...)
 			var stream grpc.ServerStreamingClient[testpb.Event]
 			var first *testpb.Event
 			receive := func(ctx context.Context) (err error) {
-				if stream, err = testpb.NewGroupsClient(conn).Watch(ctx, &testpb.WatchRequest{GroupId: "7"}); err != nil {
+				if stream, err = c.Watch(ctx, &testpb.WatchRequest{GroupId: "7"}); err != nil {
 					return err
 				}
 				first, err = stream.Recv()
@@ -145,31 +140,5 @@ func TestClientStreamsAreNotRepeated(t *testing.T) {
 	stream, err := lockgrpc.Retry{}.Stream()(bounded(t), &grpc.StreamDesc{ClientStreams: true}, nil, chat, streamer)
 	if err != nil || stream != grpc.ClientStream(own) {
 		t.Errorf("%v, %v", stream, err)
-	}
-}
-
-// If a message of a stream is refused, the messages before it are done: the stream as a whole
-// must not be repeated.
-func TestRefusalOfAMessageIsNotRetried(t *testing.T) {
-	store := memstore.New()
-	holder, err := engine(t, store).Acquire(bounded(t), "group:7")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer holder.Release(context.Background())
-	s := &server{chat: func(stream chatStream) error {
-		for {
-			if _, err := stream.Recv(); err != nil {
-				return err
-			}
-		}
-	}}
-	c := serve(t, s, locks(t, engine(t, store), lockgrpc.SerializeMessages(chat, "group:{group_id}", core.WithFailFast())))
-	stream := talk(t, c)
-	say(t, stream, "8")
-	say(t, stream, "7")
-	_, err = stream.Recv()
-	if _, ok := lockgrpc.RetryAfter(chat, err); ok || reason(t, err) != reasons.LockHeld {
-		t.Error(err)
 	}
 }

@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -166,90 +164,12 @@ func TestCancelWhileWaitingForTheRetry(t *testing.T) {
 	})
 }
 
-// dialRetrying is a client of s that retries.
-func dialRetrying(t *testing.T, addr string) client {
-	t.Helper()
-	conn, err := grpc.NewClient(addr, grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithChainUnaryInterceptor(lockgrpc.Retry{Attempts: 100}.Unary()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { conn.Close() })
-	return client{testpb.NewUsersClient(conn), testpb.NewGroupsClient(conn)}
-}
-
-// listen starts srv on a port of its own.
-func listen(t *testing.T, srv *grpc.Server) (addr string) {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	done := make(chan error, 1)
-	go func() { done <- srv.Serve(listener) }()
-	t.Cleanup(func() {
-		srv.Stop()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-	})
-	return listener.Addr().String()
-}
-
-// A server that refuses at once, and clients that come back: all get their turn.
-func TestClientsThatRetryGetTheirTurn(t *testing.T) {
-	eng := memory(t)
-	i := locks(t, eng, lockgrpc.Serialize(setStatus, "user:{user_id}", core.WithFailFast()))
-	var refused atomic.Int32
-	count := func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
-		resp, err := handler(ctx, req)
-		if errors.Is(err, core.ErrHeld) {
-			refused.Add(1)
-		}
-		return resp, err
-	}
-	value, full := 0, make(chan struct{})
-	s := &server{setStatus: func(context.Context, *testpb.SetStatusRequest) (*testpb.SetStatusResponse, error) {
-		if value++; value == 1 {
-			<-full // until another was refused
-		}
-		return &testpb.SetStatusResponse{}, nil
-	}}
-	// So that the engine knows that leases are short, and says so.
-	free(t, eng, "user:42")
-	srv := grpc.NewServer(grpc.ChainUnaryInterceptor(count, i.Unary()))
-	testpb.RegisterUsersServer(srv, s)
-	c := dialRetrying(t, listen(t, srv))
-	ctx := bounded(t)
-	var calls sync.WaitGroup
-	for range 5 {
-		calls.Go(func() {
-			if _, err := c.SetStatus(ctx, online(42)); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	for refused.Load() == 0 && ctx.Err() == nil {
-		time.Sleep(time.Millisecond)
-	}
-	close(full)
-	calls.Wait()
-	if value != 5 {
-		t.Errorf("%d calls were served", value)
-	}
-}
-
 // A handler that calls another service, and hands its refusal on, has run: its
 // own call is not repeated.
 func TestRefusalOfANestedCallIsNotRetried(t *testing.T) {
 	store := memstore.New()
-	eng := engine(t, store)
-	holder, err := eng.Acquire(bounded(t), "group:7")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer holder.Release(context.Background())
-	inner := serve(t, &server{}, locks(t, eng, lockgrpc.Serialize(addMembers, "group:{group.id}", core.WithFailFast())))
+	hold(t, store, "group:7")
+	inner := serve(t, &server{}, locks(t, engine(t, store), lockgrpc.Serialize(addMembers, "group:{group.id}", core.WithFailFast())))
 	var ran atomic.Int32
 	srv := grpc.NewServer()
 	testpb.RegisterUsersServer(srv, &server{setStatus: func(ctx context.Context, _ *testpb.SetStatusRequest) (*testpb.SetStatusResponse, error) {
@@ -257,7 +177,8 @@ func TestRefusalOfANestedCallIsNotRetried(t *testing.T) {
 		_, err := inner.AddMembers(ctx, &testpb.AddMembersRequest{Group: &testpb.Group{Id: "7"}})
 		return nil, err
 	}})
-	_, err = dialRetrying(t, listen(t, srv)).SetStatus(bounded(t), online(42))
+	c := dial(t, listen(t, srv), grpc.WithChainUnaryInterceptor(lockgrpc.Retry{Attempts: 100}.Unary()))
+	_, err := c.SetStatus(bounded(t), online(42))
 	if reason(t, err) != reasons.LockHeld || ran.Load() != 1 {
 		t.Errorf("ran %d times: %v", ran.Load(), err)
 	}

@@ -81,10 +81,17 @@ func importOne(ctx context.Context, c client, messages ...*testpb.ImportRequest)
 		return err
 	}
 	for _, m := range messages {
-		if err := stream.Send(m); err != nil {
-			return err
-		}
+		_ = stream.Send(m) // io.EOF if a refusal was faster
 	}
 	_, err = stream.CloseAndRecv()
+	return err
+}
+
+// watchOne watches a group until its first event.
+func watchOne(ctx context.Context, c client, group string) error {
+	stream, err := c.Watch(ctx, &testpb.WatchRequest{GroupId: group})
+	if err == nil {
+		_, err = stream.Recv()
+	}
 	return err
 }

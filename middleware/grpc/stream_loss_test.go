@@ -75,22 +75,6 @@ func TestLossBeforeAMessage(t *testing.T) {
 	}
 }
 
-func TestLossOfAStreamThatSucceeded(t *testing.T) {
-	store := memstore.New()
-	s := &server{watch: func(_ *testpb.WatchRequest, stream grpc.ServerStreamingServer[testpb.Event]) error {
-		steal(t, store, stream.Context())
-		return nil
-	}}
-	c := serve(t, s, locks(t, engine(t, store), lockgrpc.Serialize(watch, "group:{group_id}")))
-	stream, err := c.Watch(bounded(t), &testpb.WatchRequest{GroupId: "7"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := stream.Recv(); reason(t, err) != reasons.LeaseLost {
-		t.Error(err)
-	}
-}
-
 // The message and the loss come at the same time: it is the loss that counts.
 func TestLossWhileAMessageArrives(t *testing.T) {
 	i := locks(t, memory(t), lockgrpc.Serialize(chat, "chat", core.WithMaxHold(time.Millisecond)))

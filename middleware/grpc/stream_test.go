@@ -16,7 +16,6 @@ import (
 	lockgrpc "github.com/keyturn/keyturn/middleware/grpc"
 	"github.com/keyturn/keyturn/middleware/grpc/internal/testpb"
 	"github.com/keyturn/keyturn/middleware/reasons"
-	"github.com/keyturn/keyturn/store/memstore"
 )
 
 var byGroup = map[string]lockgrpc.Rule{
@@ -39,8 +38,8 @@ func TestServerStreamsTakeTurns(t *testing.T) {
 				if !ok || lease.Key() != "group:7" {
 					t.Errorf("lease: %v %+v", ok, lease)
 				}
-				if _, err := eng.TryAcquire(context.Background(), "group:7"); !errors.Is(err, core.ErrHeld) {
-					t.Errorf("in the handler: %v, want it held", err)
+				if !isHeld(t, eng, "group:7") {
+					t.Error("free in the handler")
 				}
 				for i := range 3 {
 					if err := stream.Send(&testpb.Event{GroupId: r.GetGroupId(), Text: fmt.Sprint(i)}); err != nil {
@@ -50,46 +49,21 @@ func TestServerStreamsTakeTurns(t *testing.T) {
 				return nil
 			}}
 			c := serve(t, s, locks(t, eng, rule))
-			for range 2 {
-				stream, err := c.Watch(inGroup(t), &testpb.WatchRequest{GroupId: "7"})
-				if err != nil {
-					t.Fatal(err)
+			stream, err := c.Watch(inGroup(t), &testpb.WatchRequest{GroupId: "7"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := range 3 {
+				if e, err := stream.Recv(); err != nil || e.GetGroupId() != "7" || e.GetText() != fmt.Sprint(i) {
+					t.Fatalf("event %d: %v, %v", i, e, err)
 				}
-				for i := range 3 {
-					if e, err := stream.Recv(); err != nil || e.GetGroupId() != "7" || e.GetText() != fmt.Sprint(i) {
-						t.Fatalf("event %d: %v, %v", i, e, err)
-					}
-				}
-				if _, err := stream.Recv(); err != io.EOF {
-					t.Error(err)
-				}
+			}
+			if _, err := stream.Recv(); err != io.EOF {
+				t.Error(err)
 			}
 			free(t, eng, "group:7")
 		})
 	}
-}
-
-func TestStreamHeldUntilTheHandlerReturns(t *testing.T) {
-	entered, leave := make(chan context.Context), make(chan struct{})
-	s := &server{watch: func(_ *testpb.WatchRequest, stream grpc.ServerStreamingServer[testpb.Event]) error {
-		entered <- stream.Context()
-		<-leave
-		return nil
-	}}
-	eng := memory(t)
-	c := serve(t, s, locks(t, eng, lockgrpc.Serialize(watch, "group:{group_id}")))
-	ctx, cancel := context.WithCancel(bounded(t))
-	if _, err := c.Watch(ctx, &testpb.WatchRequest{GroupId: "7"}); err != nil {
-		t.Fatal(err)
-	}
-	handler := wait(t, entered, "call")
-	cancel()
-	wait(t, handler.Done(), "cancel in the handler")
-	if _, err := eng.TryAcquire(bounded(t), "group:7"); !errors.Is(err, core.ErrHeld) {
-		t.Errorf("after the cancel: %v, want it held", err)
-	}
-	close(leave)
-	free(t, eng, "group:7")
 }
 
 // A handler that takes its context before it receives has the lease in it, and
@@ -123,6 +97,9 @@ func TestClientStreamHasTheLeaseFromTheStart(t *testing.T) {
 	}
 	if resp, err := stream.CloseAndRecv(); err != nil || resp.GetChunks() != 5 {
 		t.Error(resp, err)
+	}
+	if err := importOne(bounded(t), c); status.Code(err) != codes.InvalidArgument || reason(t, err) != reasons.KeyInvalid {
+		t.Errorf("without a message: %v", err)
 	}
 }
 
@@ -158,62 +135,6 @@ func TestBidirectionalStreamByMetadata(t *testing.T) {
 	}
 }
 
-func TestRefusedStreams(t *testing.T) {
-	store := memstore.New()
-	holder, err := engine(t, store).Acquire(bounded(t), "group:7")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer holder.Release(context.Background())
-	s := &server{
-		watch: func(*testpb.WatchRequest, grpc.ServerStreamingServer[testpb.Event]) error {
-			t.Error("the handler ran")
-			return nil
-		},
-		importAll: func(grpc.ClientStreamingServer[testpb.ImportRequest, testpb.ImportResponse]) error {
-			t.Error("the handler ran")
-			return nil
-		},
-	}
-	c := serve(t, s, locks(t, engine(t, store),
-		lockgrpc.Serialize(watch, "group:{group_id}", core.WithFailFast()),
-		lockgrpc.Serialize(importAll, "group:{group_id}", core.WithFailFast())))
-	watching := func(group string) error {
-		stream, err := c.Watch(bounded(t), &testpb.WatchRequest{GroupId: group})
-		if err != nil {
-			return err
-		}
-		_, err = stream.Recv()
-		return err
-	}
-	importing := func(chunks ...*testpb.ImportRequest) error {
-		stream, err := c.Import(bounded(t))
-		if err != nil {
-			return err
-		}
-		for _, chunk := range chunks {
-			_ = stream.Send(chunk) // io.EOF if the refusal was faster
-		}
-		_, err = stream.CloseAndRecv()
-		return err
-	}
-	for name, tt := range map[string]struct {
-		err    error
-		code   codes.Code
-		reason string
-	}{
-		"held":              {watching("7"), codes.Aborted, reasons.LockHeld},
-		"no key":            {watching(""), codes.InvalidArgument, reasons.KeyInvalid},
-		"client, held":      {importing(&testpb.ImportRequest{GroupId: "7"}), codes.Aborted, reasons.LockHeld},
-		"client, no key":    {importing(&testpb.ImportRequest{}), codes.InvalidArgument, reasons.KeyInvalid},
-		"client, no stream": {importing(), codes.InvalidArgument, reasons.KeyInvalid},
-	} {
-		if status.Code(tt.err) != tt.code || reason(t, tt.err) != tt.reason {
-			t.Errorf("%s: %v, want %v for %s", name, tt.err, tt.code, tt.reason)
-		}
-	}
-}
-
 // The caller's cancel is not a loss: Recv says what gRPC says.
 func TestCancelWhileReceiving(t *testing.T) {
 	entered, got := make(chan struct{}), make(chan error, 1)
@@ -233,15 +154,6 @@ func TestCancelWhileReceiving(t *testing.T) {
 	if err := wait(t, got, "end of Recv"); status.Code(err) != codes.Canceled || errors.Is(err, core.ErrLeaseLost) {
 		t.Error(err)
 	}
-}
-
-func recoverStream(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handler grpc.StreamHandler) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = status.Errorf(codes.Internal, "recovered: %v", p)
-		}
-	}()
-	return handler(srv, stream)
 }
 
 // panicking is a stream whose RecvMsg panics, as a codec's or a validator's bug
@@ -281,32 +193,9 @@ func TestReceivingIntoAnotherType(t *testing.T) {
 	for _, m := range []any{&testpb.Event{}, new(string)} {
 		lock := locks(t, memory(t), lockgrpc.Serialize(watch, "group:{group_id}"))
 		c := serve(t, &server{}, locks(t, memory(t)), grpc.ChainStreamInterceptor(lock.Stream()), inner(m))
-		stream, err := c.Watch(bounded(t), &testpb.WatchRequest{GroupId: "7"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := stream.Recv(); status.Code(err) != codes.Internal || reason(t, err) != reasons.Internal {
+		if err := watchOne(bounded(t), c, "7"); status.Code(err) != codes.Internal || reason(t, err) != reasons.Internal {
 			t.Errorf("%T: %v", m, err)
 		}
-	}
-}
-
-func TestStreamsErrorAndStreamPassUnchanged(t *testing.T) {
-	own := status.Error(codes.NotFound, "no group 7")
-	stream := &fakeStream{ctx: bounded(t)}
-	i := locks(t, memory(t), lockgrpc.Serialize(chat, "chat"))
-	got := i.Stream()(nil, stream, &grpc.StreamServerInfo{FullMethod: chat}, func(any, grpc.ServerStream) error { return own })
-	if got != own {
-		t.Errorf("the handler's error came back as %v", got)
-	}
-	got = i.Stream()(nil, stream, &grpc.StreamServerInfo{FullMethod: watch}, func(_ any, s grpc.ServerStream) error {
-		if s != grpc.ServerStream(stream) {
-			t.Error("a stream without a rule is wrapped")
-		}
-		return own
-	})
-	if got != own {
-		t.Errorf("the handler's error came back as %v", got)
 	}
 }
 

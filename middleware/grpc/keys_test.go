@@ -1,0 +1,265 @@
+package lockgrpc_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/prototext"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/dynamicpb"
+
+	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/keytmpl"
+	lockgrpc "github.com/keyturn/keyturn/middleware/grpc"
+	"github.com/keyturn/keyturn/middleware/grpc/internal/testpb"
+	"github.com/keyturn/keyturn/middleware/reasons"
+)
+
+// caller is the context's key of who calls.
+type caller struct{}
+
+// asAnn is what authentication does: it puts who calls into the context, and into the metadata, so
+// that no caller can take the keys of another.
+func asAnn(ctx context.Context) (context.Context, context.CancelFunc) {
+	md, _ := metadata.FromIncomingContext(ctx)
+	md = md.Copy()
+	md.Set("x-user", "ann")
+	return context.WithValue(metadata.NewIncomingContext(ctx, md), caller{}, "ann"), func() {}
+}
+
+// The keys of all rules of a method are taken together, each in its mode, whatever order the rules
+// stand in, and a rule may skip a call.
+func TestSeveralRulesAreOneSet(t *testing.T) {
+	skip := func(_ context.Context, m proto.Message) bool { return m.(*testpb.SetStatusRequest).GetUserId() == 9 }
+	rules := []lockgrpc.Rule{
+		lockgrpc.Serialize(setStatus, "user:{user_id}", core.WithMaxWait(5*time.Second)).SkipIf(skip),
+		lockgrpc.Serialize(setStatus, "all", core.WithShared()),
+		lockgrpc.SerializeBy(setStatus, func(r *testpb.SetStatusRequest) string { return fmt.Sprintf("a/%d", r.GetUserId()) }, core.WithHierarchy()).SkipIf(skip),
+	}
+	var held string
+	guard := locks(t, memory(t), rules...)
+	c := serve(t, &server{setStatus: func(ctx context.Context, _ *testpb.SetStatusRequest) (*testpb.SetStatusResponse, error) {
+		held = claimsOf(ctx)
+		return &testpb.SetStatusResponse{}, nil
+	}}, guard)
+	for id, want := range map[int64]string{
+		1: "shared a, exclusive a/1, shared all, exclusive user:1",
+		9: "shared all",
+	} {
+		if _, err := c.SetStatus(bounded(t), online(id)); err != nil || held != want {
+			t.Errorf("user %d: held %q, want %q; %v", id, held, want, err)
+		}
+	}
+	want := setStatus + ": serialize user:{user_id} unless skipped, serialize shared all, serialize hierarchy func unless skipped"
+	if all := fmt.Sprint(guard.Coverage(imServer())); !strings.Contains(all, want) {
+		t.Errorf("Coverage() = %s, want it to have %s", all, want)
+	}
+}
+
+// Keys may come from what authentication has put into the context, and are one set.
+func TestKeysOfTheContext(t *testing.T) {
+	keys := func(ctx context.Context, r *testpb.SetStatusRequest) ([]string, error) {
+		switch r.GetUserId() {
+		case 0:
+			return nil, nil
+		case 9:
+			return nil, status.Error(codes.Unauthenticated, "who are you")
+		}
+		return []string{"user:" + ctx.Value(caller{}).(string), "group:1", "group:1"}, nil
+	}
+	var held string
+	c := serve(t, &server{setStatus: func(ctx context.Context, _ *testpb.SetStatusRequest) (*testpb.SetStatusResponse, error) {
+		held = claimsOf(ctx)
+		return &testpb.SetStatusResponse{}, nil
+	}}, locks(t, memory(t), lockgrpc.SerializeKeys(setStatus, keys)), outside(asAnn)...)
+	if _, err := c.SetStatus(bounded(t), online(1)); err != nil || held != "exclusive group:1, exclusive user:ann" {
+		t.Errorf("held %v, %v", held, err)
+	}
+	if _, err := c.SetStatus(bounded(t), online(0)); status.Code(err) != codes.InvalidArgument || reason(t, err) != reasons.KeyInvalid {
+		t.Errorf("no keys: %v", err)
+	}
+	if _, err := c.SetStatus(bounded(t), online(9)); status.Code(err) != codes.Unauthenticated {
+		t.Errorf("the function's own status: %v", err)
+	}
+}
+
+func TestOnceWithTheContext(t *testing.T) {
+	eng, ran := memory(t), 0
+	key := func(ctx context.Context, r *testpb.SetStatusRequest) (string, error) {
+		return fmt.Sprint("once:", ctx.Value(caller{}), ":", r.GetUserId()), nil
+	}
+	skip := func(_ context.Context, m proto.Message) bool { return m.(*testpb.SetStatusRequest).GetUserId() == 9 }
+	c := serve(t, &server{setStatus: func(context.Context, *testpb.SetStatusRequest) (*testpb.SetStatusResponse, error) {
+		ran++
+		return &testpb.SetStatusResponse{}, nil
+	}}, locks(t, eng, lockgrpc.OnceKey(setStatus, key).SkipIf(skip)), outside(asAnn)...)
+	for _, id := range []int64{1, 9, 1, 9} {
+		if _, err := c.SetStatus(bounded(t), online(id)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if info, err := eng.Inspect(bounded(t), "once:ann:1"); ran != 3 || err != nil || info.Record == nil {
+		t.Errorf("ran %d times, %+v, %v", ran, info, err)
+	}
+}
+
+// The answer to a request that makes no key names the placeholder, and not the
+// value.
+func TestInvalidKeys(t *testing.T) {
+	long := strings.Repeat("private", 100)
+	byFunction := func(key string) lockgrpc.Rule {
+		return lockgrpc.SerializeBy(addMembers, func(*testpb.AddMembersRequest) string { return key })
+	}
+	tests := []struct {
+		name        string
+		rule        lockgrpc.Rule
+		request     *testpb.AddMembersRequest
+		header      []string
+		field       string
+		description string
+		is          error
+	}{
+		{
+			"field not set", lockgrpc.Serialize(addMembers, "group:{group.id}"),
+			&testpb.AddMembersRequest{Group: &testpb.Group{}},
+			nil, "group.id", "value is missing or empty", keytmpl.ErrMissingValue,
+		},
+		{
+			"message not set", lockgrpc.Once(addMembers, "group:{group.tenant.name|hash}"), nil,
+			nil, "group.tenant.name", "value is missing or empty", keytmpl.ErrMissingValue,
+		},
+		{
+			"value too long", lockgrpc.Serialize(addMembers, "group:{group.id}"),
+			&testpb.AddMembersRequest{Group: &testpb.Group{Id: long}},
+			nil, "group.id", "key is longer than 512 bytes", keytmpl.ErrTooLong,
+		},
+		{
+			"metadata twice", lockgrpc.Serialize(addMembers, "group:{metadata.x-tenant}"), nil,
+			[]string{"x-tenant", "private", "x-tenant", "private"},
+			"metadata.x-tenant", "more than one value", keytmpl.ErrManyValues,
+		},
+		{"function without key", byFunction(""), nil, nil, "", "", core.ErrInvalidKey},
+		{"function with an invalid key", byFunction("private\n"), nil, nil, "", "", core.ErrInvalidKey},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			s := &server{members: func(context.Context, *testpb.AddMembersRequest) (*testpb.AddMembersResponse, error) {
+				t.Error("the handler ran")
+				return nil, nil
+			}}
+			passed := make(seen, 1)
+			c := serve(t, s, locks(t, memory(t), tt.rule), grpc.ChainUnaryInterceptor(passed.unary))
+			ctx := metadata.AppendToOutgoingContext(bounded(t), tt.header...)
+			_, err := c.AddMembers(ctx, tt.request)
+			if status.Code(err) != codes.InvalidArgument || reason(t, err) != reasons.KeyInvalid {
+				t.Errorf("got %v", err)
+			}
+			bad, _ := detail[*errdetails.BadRequest](err)
+			if v := bad.GetFieldViolations(); tt.field != "" &&
+				(len(v) != 1 || v[0].GetField() != tt.field || v[0].GetDescription() != tt.description) {
+				t.Errorf("violations: %v", v)
+			}
+			if inside := <-passed; !errors.Is(inside, tt.is) {
+				t.Errorf("outer interceptors see %v, want %v", inside, tt.is)
+			}
+			if told := prototext.Format(status.Convert(err).Proto()); strings.Contains(told, "private") {
+				t.Errorf("the caller is told the value: %s", told)
+			}
+		})
+	}
+}
+
+// An interceptor between the codec and the lock may change the type of a request, which is the
+// server's fault. A codec may make dynamic messages although there is generated code: a template
+// reads them, and a key function can't.
+func TestRequestOfAnotherType(t *testing.T) {
+	dynamic := dynamicpb.NewMessage(online(42).ProtoReflect().Descriptor())
+	proto.Merge(dynamic, online(42))
+	for name, rule := range map[string]lockgrpc.Rule{
+		"template": lockgrpc.Serialize(setStatus, "user:{user_id}"),
+		"function": lockgrpc.SerializeBy(setStatus, func(*testpb.SetStatusRequest) string { return "k" }),
+	} {
+		for _, other := range []any{&testpb.Event{}, "text", nil, dynamic} {
+			want := codes.Internal
+			if other == any(dynamic) && name == "template" {
+				want = codes.OK
+			}
+			interceptor := locks(t, memory(t), rule).Unary()
+			_, err := interceptor(bounded(t), other, &grpc.UnaryServerInfo{FullMethod: setStatus}, func(ctx context.Context, _ any) (any, error) {
+				if held := claimsOf(ctx); held != "exclusive user:42" {
+					t.Errorf("%s, %T: held %q", name, other, held)
+				}
+				return nil, nil
+			})
+			if st := status.Convert(err); st.Code() != want || err != nil && st.Message() != "internal error" {
+				t.Errorf("%s, %T: %v", name, other, err)
+			}
+		}
+	}
+}
+
+// Each interceptor has what those outside of it put into the context, for every kind of method, and
+// a panic goes on to recovery.
+func TestOrderOfInterceptors(t *testing.T) {
+	eng := memory(t)
+	const rule = "{metadata.x-user}"
+	i := locks(t, eng, lockgrpc.Serialize(setStatus, rule), lockgrpc.Once(addMembers, rule), lockgrpc.Serialize(watch, rule), lockgrpc.SerializeMessages(chat, rule))
+	look := func(ctx context.Context) {
+		if held := claimsOf(ctx); held != "exclusive ann" || ctx.Value(caller{}) != "ann" {
+			t.Errorf("held %q, called by %v", held, ctx.Value(caller{}))
+		}
+		panic("boom")
+	}
+	s := &server{
+		setStatus: func(ctx context.Context, r *testpb.SetStatusRequest) (*testpb.SetStatusResponse, error) {
+			look(ctx)
+			return nil, nil
+		},
+		members: func(ctx context.Context, _ *testpb.AddMembersRequest) (*testpb.AddMembersResponse, error) {
+			look(ctx)
+			return nil, nil
+		},
+		watch: func(_ *testpb.WatchRequest, stream grpc.ServerStreamingServer[testpb.Event]) error {
+			look(stream.Context())
+			return nil
+		},
+		chat: func(stream chatStream) error {
+			if _, err := stream.Recv(); err != nil {
+				return err
+			}
+			look(stream.Context())
+			return nil
+		},
+	}
+	c := serve(t, s, i, slices.Concat([]grpc.ServerOption{grpc.ChainUnaryInterceptor(recovery), grpc.ChainStreamInterceptor(recoverStream)}, outside(asAnn))...)
+	ctx := metadata.AppendToOutgoingContext(bounded(t), "x-user", "forged", "x-user", "too")
+	for method, call := range map[string]func() error{
+		setStatus:  func() error { _, err := c.SetStatus(ctx, online(42)); return err },
+		addMembers: func() error { _, err := c.AddMembers(ctx, &testpb.AddMembersRequest{}); return err },
+		watch:      func() error { return watchOne(ctx, c, "7") },
+		chat: func() error {
+			stream, err := c.Chat(ctx)
+			if err != nil {
+				return err
+			}
+			say(t, stream, "7")
+			_, err = stream.Recv()
+			return err
+		},
+	} {
+		if err := call(); status.Convert(err).Message() != "recovered: boom" {
+			t.Errorf("%s: %v", method, err)
+		}
+		free(t, eng, "ann")
+	}
+}
