@@ -70,8 +70,8 @@ func TestCoverageAndCheck(t *testing.T) {
 
 	// What is checked is what the router does.
 	s := ruletest.Serve(t, e, false)
-	for target, method := range map[string]string{"/users/1": "PUT", "/groups/1": "PUT", "/users/1/posts:publish/2": "POST"} {
-		if a := s.Do(method, target, ""); a.Status != 200 {
+	for target, method := range map[string]string{"/users/1": "PUT", "/users/2": "GET", "/groups/1": "PUT", "/users/1/posts:publish/2": "POST"} {
+		if a := s.Do(method, target, ""); a.Status != 200 || a.Body != "done" {
 			t.Errorf("%s: %+v", target, a)
 		}
 	}

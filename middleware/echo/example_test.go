@@ -130,41 +130,6 @@ func ExampleContext() {
 	// 400 {"type":"about:blank","title":"Bad Request","status":400,"detail":"The request makes no key: it is empty.","reason":"KEY_INVALID"}
 }
 
-// A client that got no answer sends its payment again, with the same key. One
-// line has that for every route.
-func ExampleNew_idempotency() {
-	eng, err := core.New(memstore.New())
-	if err != nil {
-		panic(err)
-	}
-	defer eng.Close(context.Background())
-
-	// The caller. In this example, a proxy authenticates callers and sets a header.
-	account := func(r *http.Request) string { return r.Header.Get("X-Account") }
-	locks, err := lockecho.New(eng, lockhttp.Idempotency("*", account, core.WithRetention(24*time.Hour)))
-	if err != nil {
-		panic(err)
-	}
-	payments := 0
-
-	e := echo.New()
-	e.Use(locks.Middleware)
-	e.POST("/payments", func(c echo.Context) error {
-		payments++
-		return c.String(http.StatusCreated, fmt.Sprintf("payment %d", payments))
-	})
-
-	server := httptest.NewServer(e)
-	defer server.Close()
-	for _, account := range []string{"ada", "ada", "eve"} {
-		fmt.Println(send(server.URL+"/payments", http.MethodPost, "10 EUR", "X-Account", account, "Idempotency-Key", `"8e03978e"`))
-	}
-	// Output:
-	// 201 payment 1
-	// 201 payment 1
-	// 201 payment 2
-}
-
 // A test can list what runs without a rule, and fail if that is not meant.
 func ExampleLocks_Coverage() {
 	eng, err := core.New(memstore.New())

@@ -3,7 +3,6 @@ package lockecho_test
 import (
 	"fmt"
 	"net/http"
-	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -61,11 +60,7 @@ func TestIdempotency(t *testing.T) {
 			t.Errorf("%s: %+v, want %q, replayed: %v", tt.name, a, tt.body, tt.replayed)
 		}
 	}
-	send("POST", "/accounts/2/pay", "ada", "k").Problem(t, 422, "FINGERPRINT_MISMATCH")
-	if p := send("POST", "/accounts/1/pay", "ada", "").Problem(t, 400, "KEY_INVALID"); !strings.Contains(p.Detail, "missing") {
-		t.Errorf("problem = %+v", p)
-	}
-	send("POST", "/accounts/1/pay", "", "k").Problem(t, 400, "KEY_INVALID")
+	send("POST", "/accounts/2/pay", "ada", "k").Problem(t, 422, "FINGERPRINT_MISMATCH") // of the same route
 	if calls.Load() != 5 {
 		t.Errorf("%d calls, want 5", calls.Load())
 	}

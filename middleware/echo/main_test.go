@@ -45,3 +45,16 @@ func (s *site) useHTTP2() {
 	s.Site.Close()
 	s.Site = ruletest.Serve(s.t, s.Echo, true)
 }
+
+// seeErrors has the errors that pass outside of the rules of s.
+func (s *site) seeErrors() <-chan error {
+	seen := make(chan error, 1)
+	s.Use(func(next echo.HandlerFunc) echo.HandlerFunc {
+		return func(c echo.Context) error {
+			err := next(c)
+			seen <- err
+			return err
+		}
+	})
+	return seen
+}

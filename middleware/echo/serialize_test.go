@@ -47,10 +47,18 @@ func TestTheHandlersContextIsTheLeases(t *testing.T) {
 	}
 }
 
+// ruleOf is a rule of this kind, whose key is user:{path.id}.
+func ruleOf(t testing.TB, eng *core.Engine, kind string) echo.MiddlewareFunc {
+	t.Helper()
+	if kind == "Once" {
+		return rule(t, eng, lockhttp.Once("*", "user:{path.id}"))
+	}
+	return rule(t, eng, lockhttp.Serialize("*", "user:{path.id}"))
+}
+
 // TestTheHandlersOwnErrorPasses: unchanged, also one that looks like a refusal.
 func TestTheHandlersOwnErrorPasses(t *testing.T) {
 	teapot := echo.NewHTTPError(http.StatusTeapot, "short and stout")
-	foreign := &core.HeldError{Key: "another lock"}
 	for _, tt := range []struct {
 		name   string
 		err    error
@@ -58,25 +66,13 @@ func TestTheHandlersOwnErrorPasses(t *testing.T) {
 	}{
 		{"an HTTPError", teapot, http.StatusTeapot},
 		{"any error", errors.New("broken"), 500},
-		{"an error of another lock", foreign, 500},
-		{"ErrLeaseLost of another lock", core.ErrLeaseLost, 500},
+		{"a refusal of another lock", &core.HeldError{Key: "another lock"}, 500},
 	} {
 		for _, kind := range []string{"Serialize", "Once"} {
 			t.Run(kind+": "+tt.name, func(t *testing.T) {
-				eng := ruletest.NewEngine(t, ruletest.NewStore())
-				guard := rule(t, eng, lockhttp.Serialize("*", "user:{path.id}"))
-				if kind == "Once" {
-					guard = rule(t, eng, lockhttp.Once("*", "user:{path.id}"))
-				}
+				guard := ruleOf(t, ruletest.NewEngine(t, ruletest.NewStore()), kind)
 				s := newSite(t)
-				seen := make(chan error, 1)
-				s.Use(func(next echo.HandlerFunc) echo.HandlerFunc {
-					return func(c echo.Context) error {
-						err := next(c)
-						seen <- err
-						return err
-					}
-				})
+				seen := s.seeErrors()
 				s.GET("/:id", func(c echo.Context) error {
 					c.Response().Header().Set("X-Handler", "was here")
 					return tt.err
@@ -99,10 +95,7 @@ func TestAPanicReleases(t *testing.T) {
 	for _, kind := range []string{"Serialize", "Once"} {
 		t.Run(kind, func(t *testing.T) {
 			eng := ruletest.NewEngine(t, ruletest.NewStore())
-			guard := rule(t, eng, lockhttp.Serialize("*", "user:{path.id}"))
-			if kind == "Once" {
-				guard = rule(t, eng, lockhttp.Once("*", "user:{path.id}"))
-			}
+			guard := ruleOf(t, eng, kind)
 			s := newSite(t)
 			s.Use(middleware.RecoverWithConfig(middleware.RecoverConfig{DisablePrintStack: true}))
 			var calls atomic.Int64
@@ -191,21 +184,5 @@ func TestABrokenResponseStaysBroken(t *testing.T) {
 	}
 	if err := ruletest.Receive(t, "the error", logged); !errors.Is(err, core.ErrLeaseLost) {
 		t.Errorf("error = %v, want ErrLeaseLost for those who log", err)
-	}
-}
-
-// TestRoutesWithoutARulePass: they do not notice that the others have one.
-func TestRoutesWithoutARulePass(t *testing.T) {
-	s := newSite(t)
-	eng := ruletest.NewEngine(t, ruletest.NewStore())
-	s.GET("/with/:id", ok, rule(t, eng, lockhttp.Serialize("*", "user:{path.id}")))
-	s.GET("/without/:id", func(c echo.Context) error {
-		if _, found := core.LeaseFrom(c.Request().Context()); found {
-			t.Error("a lease on a route without a rule")
-		}
-		return ok(c)
-	})
-	if a := s.Do("GET", "/without/1", ""); a.Status != 200 {
-		t.Errorf("answer = %+v", a)
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"strings"
 	"testing"
 	"time"
 
@@ -20,23 +19,6 @@ func requestID(next http.Handler) http.Handler {
 		w.Header().Set("X-Request-Id", "1")
 		next.ServeHTTP(w, r)
 	})
-}
-
-// TestTheServersOwnFaultIsLogged: the client is not told.
-func TestTheServersOwnFaultIsLogged(t *testing.T) {
-	log := quiet(t)
-	s := newSite(t)
-	eng := ruletest.NewEngine(t, ruletest.NewStore())
-	s.handle("GET /users/{id}", ok, ruletest.Middleware(t, eng, lockhttp.Serialize("*", "user:{path.user_id}")))
-	s.Do("GET", "/users/42", "").Problem(t, 500, "INTERNAL")
-	if said := log.String(); !strings.Contains(said, "path.user_id") || !strings.Contains(said, "/users/{id}") {
-		t.Errorf("log = %q, want the placeholder and the route", said)
-	}
-	outside := ruletest.Serve(t, ruletest.Middleware(t, eng, lockhttp.Serialize("*", "user:{path.id}"))(s.ServeMux), false)
-	outside.Do("GET", "/users/42", "").Problem(t, 500, "INTERNAL")
-	if said := log.String(); !strings.Contains(said, "behind the router") {
-		t.Errorf("log = %q, want what is wrong with the order", said)
-	}
 }
 
 // TestTheRequestsOwnEnd: a deadline and a cancel of the request itself are not
@@ -76,21 +58,54 @@ func TestTheRequestsOwnEnd(t *testing.T) {
 	}
 }
 
-func TestErrorHandlerTakesOver(t *testing.T) {
+func TestRetryAfterComesFromHowLongLocksAreHeld(t *testing.T) {
+	held := &core.HeldError{Key: "k", Holder: "secret"}
+	for _, tt := range []struct{ known, want time.Duration }{
+		{0, time.Second},
+		{-1, time.Second},
+		{time.Millisecond, time.Second},
+		{time.Second, time.Second},
+		{time.Second + 1, 2 * time.Second},
+		{3500 * time.Millisecond, 4 * time.Second},
+	} {
+		held.RetryAfter = tt.known
+		if got := lockhttp.ProblemOf(held).RetryAfter; got != tt.want {
+			t.Errorf("RetryAfter of %v = %v, want %v", tt.known, got, tt.want)
+		}
+	}
+	full := &core.TooManyWaitersError{RetryAfter: 7 * time.Second}
+	if got := lockhttp.ProblemOf(full).RetryAfter; got != 7*time.Second {
+		t.Errorf("RetryAfter = %v, want what the engine estimated", got)
+	}
+}
+
+// TestErrorHandler: it gets what the service needs for an answer of its own.
+func TestErrorHandler(t *testing.T) {
 	eng := ruletest.NewEngine(t, ruletest.NewStore())
-	lease := ruletest.MustAcquire(t, eng, "user:42")
-	defer ruletest.MustRelease(t, lease)
-	locks := ruletest.Locks(t, eng, lockhttp.Serialize("*", "user:{path.id}", core.WithFailFast())).
-		WithErrorHandler(func(w http.ResponseWriter, _ *http.Request, err *reasons.Refusal) {
-			var held *core.HeldError
-			if !errors.As(err, &held) || held.Key != "user:42" || held.Holder != lease.Owner() {
-				t.Errorf("error = %v, want core's, with the holder for those who log", err)
-			}
-			text(w, http.StatusTeapot, lockhttp.ProblemOf(err).Reason)
-		})
-	s := newSite(t)
-	s.handle("GET /users/{id}", ok, locks.Middleware)
-	if a := s.Do("GET", "/users/42", ""); a.Status != http.StatusTeapot || a.Body != "LOCK_HELD" {
-		t.Errorf("answer = %+v", a)
+	told := make(chan *reasons.Refusal, 1)
+	locks := ruletest.Locks(t, eng,
+		lockhttp.Serialize("/{id}", "k:{path.id}", core.WithFailFast()),
+		lockhttp.Serialize("/json/", "k:{body.id}"),
+	).WithErrorHandler(func(w http.ResponseWriter, _ *http.Request, refused *reasons.Refusal) {
+		told <- refused
+		w.WriteHeader(http.StatusTeapot)
+	})
+	mux := http.NewServeMux()
+	mux.Handle("/{id}", locks.Middleware(http.HandlerFunc(ruletest.Done)))
+	mux.Handle("/json/", locks.Middleware(http.HandlerFunc(ruletest.Done)))
+	s := ruletest.Serve(t, mux, false)
+	lease := ruletest.MustAcquire(t, eng, "k:1")
+	if a := s.Do("POST", "/1", ""); a.Status != http.StatusTeapot {
+		t.Errorf("%+v", a)
+	}
+	if got := <-told; got.Reason != reasons.LockHeld || got.Rule != "k:{path.id}" || got.Key != "k:1" || !got.Again || got.Ran || got.RetryAfter < time.Second || !errors.Is(got, core.ErrHeld) {
+		t.Errorf("told %+v", got)
+	}
+	ruletest.MustRelease(t, lease)
+	if a := s.Do("POST", "/json/", "<xml/>", "Content-Type", "text/xml"); a.Status != http.StatusTeapot {
+		t.Errorf("%+v", a)
+	}
+	if got := <-told; got.Reason != reasons.MediaType || got.Key != "" || got.Again {
+		t.Errorf("told %+v", got)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
@@ -43,6 +44,9 @@ func TestConstructionRefuses(t *testing.T) {
 		{name: "nobody says who calls", eng: eng, rules: []lockhttp.Rule{lockhttp.Idempotency("*", nil)}, want: []string{"identifies the caller"}},
 		{name: "what only Once has", eng: eng, rules: []lockhttp.Rule{lockhttp.Serialize("*", "a").StoredHeaders("A")}, want: []string{"Storable and StoredHeaders"}},
 		{name: "what only Idempotency has", eng: eng, rules: []lockhttp.Rule{lockhttp.Once("*", "a").Optional()}, want: []string{"Header and Optional"}},
+		{name: "one rule twice", eng: eng, rules: []lockhttp.Rule{lockhttp.Serialize("/a", "a"), lockhttp.Serialize("/a", "a")}, want: []string{`"/a"`, "already one with the key a"}},
+		{name: "two policies", eng: eng, rules: []lockhttp.Rule{lockhttp.Serialize("/a", "a"), lockhttp.Serialize("/a", "b", core.WithMaxWait(time.Second))}, want: []string{`"/a"`, "options other than the mode"}},
+		{name: "StreamBody of one", eng: eng, rules: []lockhttp.Rule{lockhttp.Serialize("/a", "a"), lockhttp.Serialize("/a", "b").StreamBody()}, want: []string{`"/a"`, "StreamBody for all"}},
 		{
 			name: "all of Idempotency at once", eng: eng,
 			rules: []lockhttp.Rule{lockhttp.Idempotency("post /a", nil, core.WithRetention(0), core.WithResultLimit(-1)).Header("a b").BodyLimit(-1)},
@@ -71,6 +75,10 @@ func TestConstructionRefuses(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestOnceIsAroundOtherRules(t *testing.T) {
+	ruletest.Locks(t, ruletest.NewEngine(t, ruletest.NewStore()), lockhttp.Once("/a", "a"), lockhttp.Serialize("/a", "b", core.WithMaxWait(time.Second)))
 }
 
 func TestSkipIfAndBodyLimit(t *testing.T) {

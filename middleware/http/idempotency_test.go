@@ -6,10 +6,8 @@ import (
 	"net/http"
 	"reflect"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/internal/httprule/ruletest"
@@ -119,100 +117,50 @@ func TestIdempotency(t *testing.T) {
 	}
 }
 
-// TestIdempotencyInFlight: a repeat is refused while the first runs, or waits
-// for it if the rule says so.
+// TestIdempotencyInFlight: a repeat is refused while the first runs.
 func TestIdempotencyInFlight(t *testing.T) {
-	for name, opts := range map[string][]core.CallOption{"refused": nil, "waits": {core.WithMaxWait(10 * time.Second)}} {
-		t.Run(name, func(t *testing.T) {
-			s, st := newSite(t), ruletest.NewStore()
-			running, goOn := make(chan struct{}, 2), make(chan struct{})
-			s.handle("POST /pay", func(w http.ResponseWriter, r *http.Request) {
-				running <- struct{}{}
-				<-goOn
-				text(w, 201, "paid")
-			}, ruletest.Middleware(t, ruletest.NewEngine(t, st), lockhttp.Idempotency("*", user, opts...)))
-			pay := func() ruletest.Answer { return s.Do("POST", "/pay", "", "User", "ada", "Idempotency-Key", "k") }
-			answers := make(chan ruletest.Answer, 2)
-			var clients sync.WaitGroup
-			defer clients.Wait()
-			clients.Go(func() { answers <- pay() })
-			ruletest.Receive(t, "the handler", running)
-			if name == "refused" {
-				a := pay()
-				a.Problem(t, 409, "LOCK_HELD")
-				a.CheckRetryAfter(t, true)
-				close(goOn)
-				ruletest.Receive(t, "the first answer", answers)
-			} else {
-				clients.Go(func() { answers <- pay() })
-				ruletest.Until(t, "the repeat to wait", func() bool { return st.Asked() == 1 })
-				close(goOn)
-				if a, b := ruletest.Receive(t, "an answer", answers), ruletest.Receive(t, "an answer", answers); a.Body != b.Body || a.Replayed() == b.Replayed() {
-					t.Errorf("answers = %+v, %+v", a, b)
-				}
-			}
-			if a := pay(); a.Body != "paid" || !a.Replayed() || len(running) != 0 {
-				t.Errorf("after it: %+v", a)
-			}
-		})
-	}
-}
-
-// TestIdempotencyFailures: what failed may be tried again, with the same key.
-func TestIdempotencyFailures(t *testing.T) {
-	for name, fail := range map[string]http.HandlerFunc{
-		"500":     func(w http.ResponseWriter, _ *http.Request) { text(w, 500, "broken") },
-		"a panic": func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			s := newSite(t)
-			var calls atomic.Int64
-			s.handle("POST /pay", func(w http.ResponseWriter, r *http.Request) {
-				if calls.Add(1) == 1 {
-					fail(w, r)
-				}
-				ok(w, r)
-			}, ruletest.Middleware(t, ruletest.NewEngine(t, ruletest.NewStore()), lockhttp.Idempotency("*", lockhttp.AnyCaller)))
-			pay := func() (ruletest.Answer, error) {
-				return s.Send(s.NewRequest("POST", "/pay", "", "Idempotency-Key", "k"))
-			}
-			if a, err := pay(); err == nil && a.Status != 500 {
-				t.Errorf("first = %+v", a)
-			}
-			if a, err := pay(); err != nil || a.Status != 200 || a.Replayed() || calls.Load() != 2 {
-				t.Errorf("second = %+v, %v after %d calls", a, err, calls.Load())
-			}
-		})
-	}
-}
-
-// TestIdempotencyInFrontOfTheRouter: the path stands for the route.
-func TestIdempotencyInFrontOfTheRouter(t *testing.T) {
-	var calls atomic.Int64
-	mux := http.NewServeMux()
-	mux.Handle("POST /accounts/{id}/pay", payments(&calls))
-	s := ruletest.Serve(t, ruletest.Middleware(t, ruletest.NewEngine(t, ruletest.NewStore()), lockhttp.Idempotency("*", user))(mux), false)
-	pay := func(account string) ruletest.Answer {
-		return s.Do("POST", "/accounts/"+account+"/pay", "ten", "User", "ada", "Idempotency-Key", "k")
-	}
-	if a, b, c := pay("1"), pay("2"), pay("1"); calls.Load() != 2 || b.Replayed() || c.Body != a.Body || !c.Replayed() {
-		t.Errorf("answers = %+v, %+v, %+v after %d calls", a, b, c, calls.Load())
-	}
-}
-
-// TestIdempotencyOfAMountedRouter: its routes are others in another place.
-func TestIdempotencyOfAMountedRouter(t *testing.T) {
-	var calls atomic.Int64
-	api := http.NewServeMux()
-	api.Handle("POST /pay", ruletest.Middleware(t, ruletest.NewEngine(t, ruletest.NewStore()), lockhttp.Idempotency("*", user))(payments(&calls)))
 	s := newSite(t)
-	s.Handle("/v1/", http.StripPrefix("/v1", api))
-	s.Handle("/v2/", http.StripPrefix("/v2", api))
-	pay := func(version string) ruletest.Answer {
-		return s.Do("POST", version+"/pay?x=1", "ten", "User", "ada", "Idempotency-Key", "k")
+	running, goOn := make(chan struct{}), make(chan struct{})
+	s.handle("POST /pay", func(w http.ResponseWriter, r *http.Request) {
+		close(running)
+		<-goOn
+		text(w, 201, "paid")
+	}, ruletest.Middleware(t, ruletest.NewEngine(t, ruletest.NewStore()), lockhttp.Idempotency("*", lockhttp.AnyCaller)))
+	pay := func() ruletest.Answer { return s.Do("POST", "/pay", "", "Idempotency-Key", "k") }
+	first := make(chan ruletest.Answer, 1)
+	go func() { first <- pay() }()
+	ruletest.Receive(t, "the handler", running)
+	a := pay()
+	a.Problem(t, 409, "LOCK_HELD")
+	a.CheckRetryAfter(t, true)
+	close(goOn)
+	ruletest.Receive(t, "the first answer", first)
+	if a := pay(); a.Body != "paid" || !a.Replayed() {
+		t.Errorf("after it: %+v", a)
 	}
-	if a, b, c := pay("/v1"), pay("/v2"), pay("/v1"); calls.Load() != 2 || b.Replayed() || c.Body != a.Body || !c.Replayed() {
-		t.Errorf("answers = %+v, %+v, %+v after %d calls", a, b, c, calls.Load())
+}
+
+// TestIdempotencyByPath: in front of a router the path stands for the route; and the routes of a router
+// that is mounted twice are others in another place.
+func TestIdempotencyByPath(t *testing.T) {
+	var calls atomic.Int64
+	guard := func(h http.Handler) http.Handler {
+		return ruletest.Middleware(t, ruletest.NewEngine(t, ruletest.NewStore()), lockhttp.Idempotency("*", user))(h)
+	}
+	front, api, mounted := http.NewServeMux(), http.NewServeMux(), http.NewServeMux()
+	front.Handle("POST /{version}/pay", payments(&calls))
+	api.Handle("POST /pay", guard(payments(&calls)))
+	mounted.Handle("/v1/", http.StripPrefix("/v1", api))
+	mounted.Handle("/v2/", http.StripPrefix("/v2", api))
+	for name, h := range map[string]http.Handler{"in front": guard(front), "mounted": mounted} {
+		calls.Store(0)
+		s := ruletest.Serve(t, h, false)
+		pay := func(version string) ruletest.Answer {
+			return s.Do("POST", version+"/pay?x=1", "ten", "User", "ada", "Idempotency-Key", "k")
+		}
+		if a, b, c := pay("/v1"), pay("/v2"), pay("/v1"); calls.Load() != 2 || b.Replayed() || c.Body != a.Body || !c.Replayed() {
+			t.Errorf("%s: answers = %+v, %+v, %+v after %d calls", name, a, b, c, calls.Load())
+		}
 	}
 }
 

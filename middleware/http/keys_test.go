@@ -1,11 +1,15 @@
 package lockhttp_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/internal/httprule/ruletest"
@@ -87,27 +91,6 @@ func TestKeyFunctions(t *testing.T) {
 	}
 }
 
-// TestAFrameworkBehindAMux is an http.Handler as a whole, which routes by
-// itself.
-func TestAFrameworkBehindAMux(t *testing.T) {
-	framework := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		lease, found := core.LeaseFrom(r.Context())
-		if !found {
-			fmt.Fprint(w, r.URL.Path, " without a lock")
-			return
-		}
-		fmt.Fprint(w, r.URL.Path, " with ", lease.Key())
-	})
-	s := newSite(t)
-	s.Handle("PUT /users/{id}/status", ruletest.Middleware(t, ruletest.NewEngine(t, ruletest.NewStore()), lockhttp.Serialize("*", "user:{path.id}"))(framework))
-	s.Handle("/", framework)
-	for target, want := range map[string]string{"/users/42/status": "/users/42/status with user:42", "/users/42": "/users/42 without a lock"} {
-		if a := s.Do("PUT", target, ""); a.Body != want {
-			t.Errorf("answer = %q, want %q", a.Body, want)
-		}
-	}
-}
-
 // TestABodyThatBreaksOff, and one that an earlier middleware limits.
 func TestABodyThatBreaksOff(t *testing.T) {
 	seen := make(chan error, 1)
@@ -134,5 +117,75 @@ func TestABodyThatBreaksOff(t *testing.T) {
 	refused := ruletest.Receive(t, "the error", seen)
 	if p := lockhttp.ProblemOf(refused); p.Status != 400 || p.Reason != reasons.KeyInvalid {
 		t.Errorf("problem = %+v of %v, want 400", p, refused)
+	}
+}
+
+const moveRoute = "PUT /groups/{group}/users/{user}"
+
+// TestSeveralRulesAreOneSet: the keys of all rules of a route are taken together, each in its mode. Each
+// rule skips, and checks, for itself.
+func TestSeveralRulesAreOneSet(t *testing.T) {
+	eng := ruletest.NewEngine(t, ruletest.NewStore())
+	locks, err := lockhttp.New(eng,
+		lockhttp.Serialize(moveRoute, "user:{path.user}", core.WithMaxWait(5*time.Second)).
+			SkipIf(func(r *http.Request) bool { return r.PathValue("user") == "bot" }).
+			Precheck(func(r *http.Request) error {
+				if r.PathValue("user") != "ann" {
+					return errors.New("not you")
+				}
+				return nil
+			}),
+		lockhttp.Serialize(moveRoute, "group:{path.group}", core.WithShared()),
+		lockhttp.SerializeBy(moveRoute, func(r *http.Request) string { return "a/" + r.FormValue("x") }, core.WithHierarchy()).
+			SkipIf(func(r *http.Request) bool { return r.FormValue("x") == "" }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newSite(t)
+	s.handle(moveRoute, func(w http.ResponseWriter, r *http.Request) {
+		lease, _ := core.LeaseFrom(r.Context())
+		for _, c := range lease.Claims() {
+			fmt.Fprintf(w, "%v %s,", c.Mode, c.Key)
+		}
+	}, locks.Middleware)
+	for path, want := range map[string]string{
+		"/groups/7/users/ann":     "shared group:7,exclusive user:ann,",
+		"/groups/7/users/bot":     "shared group:7,",
+		"/groups/7/users/ann?x=1": "shared a,exclusive a/1,shared group:7,exclusive user:ann,",
+	} {
+		if a := s.Do("PUT", path, ""); a.Status != 200 || a.Body != want {
+			t.Errorf("%s: %d %q, want %q", path, a.Status, a.Body, want)
+		}
+	}
+	s.Do("PUT", "/groups/7/users/bob", "").Problem(t, 403, "FORBIDDEN")
+
+	want := moveRoute + ": serialize user:{path.user} unless skipped, serialize shared group:{path.group}, serialize hierarchy func unless skipped"
+	if all := locks.Coverage(moveRoute); len(all) != 1 || all[0].String() != want {
+		t.Errorf("Coverage() = %v, want %s", all, want)
+	}
+	if err := locks.Check(moveRoute); err != nil {
+		t.Error(err)
+	}
+}
+
+type caller struct{}
+
+// TestSerializeKeys: all keys of a request are one set, and may come from its context.
+func TestSerializeKeys(t *testing.T) {
+	eng := ruletest.NewEngine(t, ruletest.NewStore())
+	var held []string
+	h := ruletest.Middleware(t, eng, lockhttp.SerializeKeys("*", func(r *http.Request) ([]string, error) {
+		return []string{"user:" + r.Context().Value(caller{}).(string), "group:1"}, nil
+	}))(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		lease, _ := core.LeaseFrom(r.Context())
+		for _, claim := range lease.Claims() {
+			held = append(held, claim.Key)
+		}
+	}))
+	s := ruletest.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), caller{}, "ann")))
+	}), false)
+	if a := s.Do("POST", "/", ""); a.Status != 200 || !slices.Equal(held, []string{"group:1", "user:ann"}) {
+		t.Errorf("%+v, held %v", a, held)
 	}
 }

@@ -2,6 +2,7 @@ package lockhttp_test
 
 import (
 	"fmt"
+	"log/slog"
 	"net/http"
 	"testing"
 
@@ -47,3 +48,12 @@ func text(w http.ResponseWriter, status int, body string) {
 }
 
 func ok(w http.ResponseWriter, _ *http.Request) { text(w, http.StatusOK, "done") }
+
+// quiet has the default logger write to a buffer while the test runs.
+func quiet(t *testing.T) *ruletest.Buffer {
+	t.Helper()
+	before, log := slog.Default(), new(ruletest.Buffer)
+	slog.SetDefault(slog.New(slog.NewTextHandler(log, nil)))
+	t.Cleanup(func() { slog.SetDefault(before) })
+	return log
+}
