@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -43,23 +44,6 @@ func bind(p keytmpl.Placeholder) (rule.Source[string], error) {
 		return rule.Source[string]{Each: func(r string) ([]string, error) { return []string{r + "1", r + "2"}, nil }}, nil
 	}
 	return rule.Source[string]{One: func(r string) (string, error) { return r, nil }}, nil
-}
-
-func TestInfo(t *testing.T) {
-	key := func(r string) (string, error) { return r, nil }
-	for _, tt := range []struct {
-		spec rule.Spec[string]
-		want string
-	}{
-		{rule.Spec[string]{Name: "n", Template: "user:{id}"}, "serialize user:{id}"},
-		{rule.Spec[string]{Name: "n", Template: "msg:{id}", Once: true}, "once msg:{id}"},
-		{rule.Spec[string]{Name: "n", Key: key, Once: true}, "once func"},
-	} {
-		r, err := rule.Compile(engine(t, memstore.New()), tt.spec, bind)
-		if err != nil || r.Info().String() != tt.want {
-			t.Errorf("%v, %v; want %s", r, err, tt.want)
-		}
-	}
 }
 
 // asked is a store that remembers what it was asked for, and grants nothing.
@@ -105,6 +89,8 @@ func TestModeOfTheClaims(t *testing.T) {
 		}{
 			"template": {rule.Spec[string]{Template: "k/{id}"}, tt.one, "k/{id}"},
 			"each":     {rule.Spec[string]{Template: "k/{id[*]}"}, tt.each, "k/{id[*]}"},
+			// The values with which a rule is checked at the start must get through each filter.
+			"filtered": {rule.Spec[string]{Template: "k/{id[*]|int}"}, tt.each, "k/{id[*]|int}"},
 			"function": {rule.Spec[string]{Key: function}, tt.one, "func"},
 		} {
 			rt.spec.Name, rt.spec.Options = "n", append(tt.options, core.WithFailFast())
@@ -125,7 +111,7 @@ func TestModeOfTheClaims(t *testing.T) {
 				t.Errorf("%s: %q, want %q", name, got, tt.info+rt.key)
 			}
 			_, err = rule.Compile(engine(t, unable{memstore.New()}), rt.spec, bind)
-			if refused := errors.Is(err, errors.ErrUnsupported); refused != (len(tt.options) > 0 || name == "each") {
+			if refused := errors.Is(err, errors.ErrUnsupported); refused != (len(tt.options) > 0 || len(rt.want) > 1) {
 				t.Errorf("%s, %s: %v", name, tt.info, err)
 			}
 		}
@@ -286,5 +272,25 @@ func TestTTLThatTheStoreCannotKeepIsRefusedAtTheStart(t *testing.T) {
 		if _, err := rule.Compile(engine(t, memstore.New()), spec, bind); err != nil {
 			t.Errorf("once %v: %v", once, err)
 		}
+	}
+}
+
+// How many keys a function returns may depend on the request. More than a set may have were an error of
+// the server's, with a line in the log for each.
+func TestMoreKeysThanASetMayHave(t *testing.T) {
+	r, err := rule.Compile(engine(t, memstore.New()), rule.Spec[int]{Name: "many", Keys: func(n int) (keys []string, err error) {
+		for i := range n {
+			keys = append(keys, strconv.Itoa(i))
+		}
+		return keys, nil
+	}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Keys(driver.MaxClaims); err != nil {
+		t.Errorf("%d keys: %v", driver.MaxClaims, err)
+	}
+	if _, err := r.Keys(driver.MaxClaims + 1); !errors.Is(err, core.ErrInvalidKey) {
+		t.Errorf("%d keys: %v, want ErrInvalidKey", driver.MaxClaims+1, err)
 	}
 }

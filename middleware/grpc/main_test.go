@@ -4,16 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"strings"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 
 	"github.com/keyturn/keyturn/core"
@@ -33,90 +29,6 @@ const (
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-// server is what the tests call: each method is a function. The nil ones of
-// unary methods succeed.
-type server struct {
-	testpb.UnimplementedUsersServer
-	testpb.UnimplementedGroupsServer
-	setStatus func(context.Context, *testpb.SetStatusRequest) (*testpb.SetStatusResponse, error)
-	members   func(context.Context, *testpb.AddMembersRequest) (*testpb.AddMembersResponse, error)
-	watch     func(*testpb.WatchRequest, grpc.ServerStreamingServer[testpb.Event]) error
-	importAll func(grpc.ClientStreamingServer[testpb.ImportRequest, testpb.ImportResponse]) error
-	chat      func(grpc.BidiStreamingServer[testpb.Event, testpb.Event]) error
-}
-
-func (s *server) SetStatus(ctx context.Context, r *testpb.SetStatusRequest) (*testpb.SetStatusResponse, error) {
-	if s.setStatus == nil {
-		return &testpb.SetStatusResponse{}, nil
-	}
-	return s.setStatus(ctx, r)
-}
-
-func (s *server) AddMembers(ctx context.Context, r *testpb.AddMembersRequest) (*testpb.AddMembersResponse, error) {
-	if s.members == nil {
-		return &testpb.AddMembersResponse{}, nil
-	}
-	return s.members(ctx, r)
-}
-
-func (s *server) Watch(r *testpb.WatchRequest, stream grpc.ServerStreamingServer[testpb.Event]) error {
-	return s.watch(r, stream)
-}
-
-func (s *server) Import(stream grpc.ClientStreamingServer[testpb.ImportRequest, testpb.ImportResponse]) error {
-	return s.importAll(stream)
-}
-
-func (s *server) Chat(stream grpc.BidiStreamingServer[testpb.Event, testpb.Event]) error {
-	return s.chat(stream)
-}
-
-// client is a connection to a running server.
-type client struct {
-	testpb.UsersClient
-	testpb.GroupsClient
-	annotated testpb.AnnotatedClient
-}
-
-// serve starts s on a port of its own, with locks inside of whatever opts
-// bring, and ends it with the test.
-func serve(t testing.TB, s *server, locks *lockgrpc.Interceptor, opts ...grpc.ServerOption) client {
-	t.Helper()
-	srv := grpc.NewServer(append(opts, grpc.ChainUnaryInterceptor(locks.Unary()), grpc.ChainStreamInterceptor(locks.Stream()))...)
-	testpb.RegisterUsersServer(srv, s)
-	testpb.RegisterGroupsServer(srv, s)
-	return dial(t, listen(t, srv))
-}
-
-// listen starts srv on a port of its own.
-func listen(t testing.TB, srv *grpc.Server) (addr string) {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	done := make(chan error, 1)
-	go func() { done <- srv.Serve(listener) }()
-	t.Cleanup(func() {
-		srv.Stop()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-	})
-	return listener.Addr().String()
-}
-
-// dial makes a client of the server at addr.
-func dial(t testing.TB, addr string, opts ...grpc.DialOption) client {
-	t.Helper()
-	conn, err := grpc.NewClient(addr, append(opts, grpc.WithTransportCredentials(insecure.NewCredentials()))...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { conn.Close() })
-	return client{testpb.NewUsersClient(conn), testpb.NewGroupsClient(conn), testpb.NewAnnotatedClient(conn)}
-}
 
 // engine makes an engine over store that ends with the test.
 func engine(t testing.TB, store driver.Store, opts ...core.EngineOption) *core.Engine {
@@ -268,61 +180,6 @@ func wait[T any](t testing.TB, c <-chan T, what string) (v T) {
 		t.Fatalf("no %s", what)
 	}
 	return v
-}
-
-// seen records the errors that pass interceptors outside of the lock.
-type seen chan error
-
-func (s seen) unary(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
-	resp, err := handler(ctx, req)
-	s <- err
-	return resp, err
-}
-
-func (s seen) stream(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
-	err := handler(srv, stream)
-	s <- err
-	return err
-}
-
-// outside has an interceptor of each kind outside of the lock: it gives calls another context.
-func outside(change func(context.Context) (context.Context, context.CancelFunc)) []grpc.ServerOption {
-	return []grpc.ServerOption{
-		grpc.ChainUnaryInterceptor(func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
-			ctx, cancel := change(ctx)
-			defer cancel()
-			return handler(ctx, req)
-		}),
-		grpc.ChainStreamInterceptor(func(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
-			ctx, cancel := change(stream.Context())
-			defer cancel()
-			return handler(srv, withContext{stream, ctx})
-		}),
-	}
-}
-
-type withContext struct {
-	grpc.ServerStream
-	ctx context.Context
-}
-
-func (s withContext) Context() context.Context { return s.ctx }
-
-// recovery and recoverStream are what every server has outermost.
-func recovery(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (resp any, err error) {
-	defer recovered(&err)
-	return handler(ctx, req)
-}
-
-func recoverStream(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handler grpc.StreamHandler) (err error) {
-	defer recovered(&err)
-	return handler(srv, stream)
-}
-
-func recovered(err *error) {
-	if p := recover(); p != nil {
-		*err = status.Errorf(codes.Internal, "recovered: %v", p)
-	}
 }
 
 // seeLeases puts each lease, as hooks see it, into the context of the work under it.

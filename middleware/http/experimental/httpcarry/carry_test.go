@@ -2,7 +2,6 @@ package httpcarry_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -10,7 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
+
+	"go.uber.org/goleak"
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/experimental/carry"
@@ -20,16 +20,7 @@ import (
 	"github.com/keyturn/keyturn/store/memstore"
 )
 
-// engines are of processes that share nothing but a store.
-func engines(t *testing.T, n int) []*core.Engine {
-	t.Helper()
-	store := memstore.New()
-	all := make([]*core.Engine, n)
-	for i := range all {
-		all[i] = ruletest.NewEngine(t, store.Peer(), core.WithMaxWait(200*time.Millisecond), core.WithHooks(ruletest.SeeLeases))
-	}
-	return all
-}
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // ask sends a request under ctx, through a client that carries leases or not.
 func ask(t *testing.T, ctx context.Context, carries bool, url string, header ...string) (int, string) {
@@ -64,49 +55,42 @@ func ask(t *testing.T, ctx context.Context, carries bool, url string, header ...
 	return response.StatusCode, string(body)
 }
 
-// held answers with how deep the request's lease is nested.
-func held(w http.ResponseWriter, r *http.Request) {
-	text(w, http.StatusOK, fmt.Sprint(ruletest.Seen(r.Context()).Depth()))
-}
-
+// A request gets the key that its caller holds, and no other caller's, if both sides opted in.
 func TestRequestUnderTheCallersLease(t *testing.T) {
-	two := engines(t, 2)
-	rule := ruletest.Middleware(t, two[1], lockhttp.Serialize("*", "user:{path.id}"))
-	believing, deaf := newSite(t), newSite(t)
-	believing.handle("GET /users/{id}", http.HandlerFunc(held), httpcarry.Handler, rule)
-	deaf.handle("GET /users/{id}", http.HandlerFunc(held), rule)
+	store := memstore.New()
+	caller := ruletest.NewEngine(t, store)
+	callee := ruletest.NewEngine(t, store.Peer(), core.WithHooks(ruletest.SeeLeases))
+	depth := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprint(w, ruletest.Seen(r.Context()).Depth())
+	})
+	mux := http.NewServeMux()
+	mux.Handle("GET /users/{id}", ruletest.Middleware(t, callee, lockhttp.Serialize("*", "user:{path.id}", core.WithFailFast()))(depth))
+	believing, deaf := ruletest.Serve(t, httpcarry.Handler(mux), false).URL, ruletest.Serve(t, mux, false).URL
 
-	err := two[0].Do(context.Background(), "user:42", func(ctx context.Context) error {
+	err := caller.Do(context.Background(), "user:42", func(ctx context.Context) error {
 		lease, _ := core.LeaseFrom(ctx)
+		truth := carry.Leases(ctx)
+		forged := strings.Replace(truth, fmt.Sprint(lease.Token()), "1", 1)
 		for _, tt := range []struct {
 			name    string
-			site    *site
+			url     string
 			carries bool
-			id      string
+			said    []string
 			status  int
 			body    string
 		}{
-			{"both", believing, true, "42", 200, "2"},
-			{"both, another key", believing, true, "43", 200, "1"},
-			{"only the client", deaf, true, "42", 409, ""},
-			{"only the server", believing, false, "42", 409, ""},
-			{"neither", deaf, false, "42", 409, ""},
+			{"both opted in", believing + "/users/42", true, nil, 200, "2"},
+			{"another key", believing + "/users/43", true, nil, 200, "1"},
+			{"only the client", deaf + "/users/42", true, nil, 409, ""},
+			{"only the server", believing + "/users/42", false, nil, 409, ""},
+			{"neither", deaf + "/users/42", false, nil, 409, ""},
+			{"a forged token", believing + "/users/42", false, []string{forged}, 409, ""},
+			{"a client of its own making, on two lines", believing + "/users/42", false, []string{forged, truth}, 200, "2"},
 		} {
-			status, body := ask(t, ctx, tt.carries, tt.site.URL+"/users/"+tt.id)
+			status, body := ask(t, ctx, tt.carries, tt.url, tt.said...)
 			if status != tt.status || tt.body != "" && body != tt.body {
-				t.Errorf("%s opted in: %d %s", tt.name, status, body)
+				t.Errorf("%s: %d %s", tt.name, status, body)
 			}
-		}
-		// Forged ones.
-		truth := carry.Leases(ctx)
-		id := lease.Owner()[len(lease.Owner())-32:]
-		for _, said := range []string{strings.Replace(truth, id, strings.Repeat("0", 32), 1), strings.Replace(truth, fmt.Sprint(lease.Token()), "1", 1), "x", ""} {
-			if status, body := ask(t, ctx, false, believing.URL+"/users/42", said); status != 409 {
-				t.Errorf("%q: %d %s", said, status, body)
-			}
-		}
-		if status, body := ask(t, ctx, false, believing.URL+"/users/42", truth); status != 200 {
-			t.Errorf("a client of its own making: %d %s", status, body)
 		}
 		return nil
 	})
@@ -115,50 +99,9 @@ func TestRequestUnderTheCallersLease(t *testing.T) {
 	}
 }
 
-func TestRequestEndsWithTheCallersLease(t *testing.T) {
-	two := engines(t, 2)
-	left := make(chan error, 1)
-	s := newSite(t)
-	entered := make(chan struct{}, 1)
-	s.handle("GET /users/{id}", func(w http.ResponseWriter, r *http.Request) {
-		entered <- struct{}{}
-		<-r.Context().Done()
-		left <- context.Cause(r.Context())
-		ok(w, r)
-	}, httpcarry.Handler, ruletest.Middleware(t, two[1], lockhttp.Serialize("*", "user:{path.id}")))
-	lease, err := two[0].Acquire(context.Background(), "user:42", core.WithTTL(300*time.Millisecond))
-	if err != nil {
-		t.Fatal(err)
-	}
-	answered := make(chan int, 1)
-	start := func(ctx context.Context) {
-		go func() {
-			status, _ := ask(t, ctx, true, s.URL+"/users/42")
-			answered <- status
-		}()
-		ruletest.Receive(t, "the request", entered)
-	}
-	ctx, cancel := context.WithCancel(lease.Context())
-	start(ctx)
-	cancel()
-	if err := ruletest.Receive(t, "the handler's end", left); errors.Is(err, core.ErrLeaseLost) {
-		t.Error(err)
-	}
-	ruletest.Receive(t, "the client", answered)
-
-	start(context.WithoutCancel(lease.Context())) // a caller that does not notice
-	ruletest.MustRelease(t, lease)
-	if err := ruletest.Receive(t, "the handler's end", left); !errors.Is(err, core.ErrLeaseLost) {
-		t.Error(err)
-	}
-	if status := ruletest.Receive(t, "the client", answered); status != 409 {
-		t.Errorf("answered %d", status)
-	}
-}
-
 // A carried lease is for the host that the caller named.
 func TestRedirectToAnotherHost(t *testing.T) {
-	eng := engines(t, 1)[0]
+	eng := ruletest.NewEngine(t, memstore.New())
 	said := make(chan string, 1)
 	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/there" { // it stays, and is no more to be trusted for that
@@ -168,12 +111,13 @@ func TestRedirectToAnotherHost(t *testing.T) {
 		said <- r.Header.Get(carry.Header)
 	}))
 	defer other.Close()
-	s := newSite(t)
-	s.HandleFunc("GET /there", func(w http.ResponseWriter, r *http.Request) {
+	mux := http.NewServeMux()
+	s := ruletest.Serve(t, mux, false)
+	mux.HandleFunc("GET /there", func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, strings.Replace(other.URL, "127.0.0.1", "localhost", 1)+r.URL.Query().Get("to"), http.StatusFound)
 	})
-	s.HandleFunc("GET /here", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/end", http.StatusFound) })
-	s.HandleFunc("GET /end", func(_ http.ResponseWriter, r *http.Request) { said <- r.Header.Get(carry.Header) })
+	mux.HandleFunc("GET /here", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/end", http.StatusFound) })
+	mux.HandleFunc("GET /end", func(_ http.ResponseWriter, r *http.Request) { said <- r.Header.Get(carry.Header) })
 	err := eng.Do(context.Background(), "k", func(ctx context.Context) error {
 		ask(t, ctx, true, s.URL+"/there")
 		if got := ruletest.Receive(t, "the other host", said); got != "" {
@@ -196,8 +140,7 @@ func TestRedirectToAnotherHost(t *testing.T) {
 
 func TestDefaultTransport(t *testing.T) {
 	defer http.DefaultTransport.(*http.Transport).CloseIdleConnections()
-	s := newSite(t)
-	s.HandleFunc("GET /", ok)
+	s := ruletest.Serve(t, http.HandlerFunc(ruletest.Done), false)
 	client := &http.Client{Transport: httpcarry.Transport(nil)}
 	response, err := client.Get(s.URL)
 	if err != nil {
@@ -213,7 +156,7 @@ type roundTripper struct{ http.RoundTripper }
 
 // A description that went over TLS is not sent in clear.
 func TestRedirectOutOfTLS(t *testing.T) {
-	eng := engines(t, 1)[0]
+	eng := ruletest.NewEngine(t, memstore.New())
 	var said []string
 	next := func(r *http.Request) (*http.Response, error) {
 		said = append(said, r.URL.Scheme+" "+r.Header.Get(carry.Header))
