@@ -16,14 +16,7 @@ import (
 	"github.com/keyturn/keyturn/store/memstore"
 )
 
-// able is a store that says it can do everything. Nothing is acquired here.
-type able struct{ *memstore.Store }
-
-func (able) Describe() driver.Description {
-	return driver.Description{Shared: true, Permits: true, Sets: true, Ledger: true}
-}
-
-// unable says it can do nothing but exclusive claims.
+// unable is a store that can do nothing but exclusive claims. Nothing is acquired in it.
 type unable struct{ *memstore.Store }
 
 func (unable) Describe() driver.Description { return driver.Description{Ledger: true} }
@@ -48,7 +41,7 @@ func bind(p keytmpl.Placeholder) (rule.Source[string], error) {
 
 // asked is a store that remembers what it was asked for, and grants nothing.
 type asked struct {
-	able
+	*memstore.Store
 	claims []core.Claim
 }
 
@@ -94,7 +87,7 @@ func TestModeOfTheClaims(t *testing.T) {
 			"function": {rule.Spec[string]{Key: function}, tt.one, "func"},
 		} {
 			rt.spec.Name, rt.spec.Options = "n", append(tt.options, core.WithFailFast())
-			store := &asked{able: able{memstore.New()}}
+			store := &asked{Store: memstore.New()}
 			r, err := rule.Compile(engine(t, store), rt.spec, bind)
 			if err != nil {
 				t.Fatal(name, err)
@@ -121,7 +114,7 @@ func TestModeOfTheClaims(t *testing.T) {
 // Levels that a template can't have stop the server; those that a key function
 // makes are an invalid key.
 func TestLevelsThatCannotBe(t *testing.T) {
-	eng := engine(t, able{memstore.New()})
+	eng := engine(t, memstore.New())
 	for _, template := range []string{"k//{id}", "/{id}", "{id}/", "{id}/2/3/4/5/6/7/8/9"} {
 		spec := rule.Spec[string]{Name: "n", Template: template}
 		if _, err := rule.Compile(eng, spec, bind); err != nil {
@@ -149,7 +142,7 @@ func TestLevelsThatCannotBe(t *testing.T) {
 func TestOnceRefusesModes(t *testing.T) {
 	for _, o := range []core.CallOption{core.WithShared(), core.WithPermits(2), core.WithHierarchy()} {
 		spec := rule.Spec[string]{Name: "n", Template: "k", Once: true, Options: []core.CallOption{o}}
-		if _, err := rule.Compile(engine(t, able{memstore.New()}), spec, bind); !errors.Is(err, core.ErrInvalidOption) {
+		if _, err := rule.Compile(engine(t, memstore.New()), spec, bind); !errors.Is(err, core.ErrInvalidOption) {
 			t.Error(err)
 		}
 	}

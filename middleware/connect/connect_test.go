@@ -16,7 +16,6 @@ import (
 	health "google.golang.org/grpc/health/grpc_health_v1"
 
 	"github.com/keyturn/keyturn/core"
-	"github.com/keyturn/keyturn/internal/shadowtest"
 	"github.com/keyturn/keyturn/locktest"
 	lockconnect "github.com/keyturn/keyturn/middleware/connect"
 	lockgrpc "github.com/keyturn/keyturn/middleware/grpc"
@@ -235,22 +234,6 @@ func TestStreams(t *testing.T) {
 		}
 		stream.Close()
 	}
-}
-
-func TestShadow(t *testing.T) {
-	shadowtest.Run(t, func(t testing.TB, eng *core.Engine, once bool, handler func(context.Context) error, opts ...core.CallOption) func(string) error {
-		rule := lockgrpc.Serialize
-		if once {
-			rule = lockgrpc.Once
-		}
-		c := serve(t, handlers{check: func(ctx context.Context, _ *request) (*response, error) {
-			return &response{}, handler(ctx)
-		}}, eng, []lockgrpc.Rule{rule(check, "user:{service}", opts...)})
-		return func(id string) error {
-			_, err := c.call(id)
-			return err
-		}
-	})
 }
 
 func TestWrongRules(t *testing.T) {

@@ -2,7 +2,6 @@ package lockecho_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -17,7 +16,6 @@ import (
 	"github.com/keyturn/keyturn/keytmpl"
 	lockecho "github.com/keyturn/keyturn/middleware/echo"
 	lockhttp "github.com/keyturn/keyturn/middleware/http"
-	"github.com/keyturn/keyturn/middleware/reasons"
 	"github.com/keyturn/keyturn/store/memstore"
 )
 
@@ -163,44 +161,6 @@ func ExampleLocks_Coverage() {
 	// PUT /groups/:id/name: serialize group:{path.id}
 	// PUT /users/:id/status: serialize user:status:{path.id}
 	// forgotten: [DELETE /users/:id]
-}
-
-// An ErrorHandler answers in the application's own form.
-func ExampleLocks_WithErrorHandler() {
-	eng, err := core.New(memstore.New())
-	if err != nil {
-		panic(err)
-	}
-	defer eng.Close(context.Background())
-
-	locks, err := lockecho.New(eng, lockhttp.Serialize("PUT /users/:id", "user:{path.id}", core.WithFailFast()).
-		SkipIf(func(r *http.Request) bool { return r.Header.Get("X-Dry-Run") != "" }))
-	if err != nil {
-		panic(err)
-	}
-	locks = locks.WithErrorHandler(func(_ echo.Context, err *reasons.Refusal) error {
-		if errors.Is(err, core.ErrHeld) {
-			return echo.NewHTTPError(http.StatusConflict, "somebody else is changing this user")
-		}
-		p := lockecho.ProblemOf(err)
-		return echo.NewHTTPError(p.Status, p.Detail)
-	})
-	e := echo.New()
-	e.Use(locks.Middleware)
-	e.PUT("/users/:id", func(c echo.Context) error { return c.NoContent(http.StatusNoContent) })
-
-	server := httptest.NewServer(e)
-	defer server.Close()
-	lease, err := eng.Acquire(context.Background(), "user:42") // somebody else
-	if err != nil {
-		panic(err)
-	}
-	defer lease.Release(context.Background())
-	fmt.Println(send(server.URL+"/users/42", http.MethodPut, ""))
-	fmt.Println(send(server.URL+"/users/42", http.MethodPut, "", "X-Dry-Run", "1"))
-	// Output:
-	// 409 {"message":"somebody else is changing this user"}
-	// 204
 }
 
 // send makes a request and returns the status and the body of its response.

@@ -17,40 +17,6 @@ import (
 	lockhttp "github.com/keyturn/keyturn/middleware/http"
 )
 
-// TestTheWriterIsStillANetHTTPWriter, for those who look for its abilities.
-func TestTheWriterIsStillANetHTTPWriter(t *testing.T) {
-	eng := ruletest.NewEngine(t, ruletest.NewStore())
-	for kind, guard := range map[string]echo.MiddlewareFunc{
-		"Serialize": rule(t, eng, lockhttp.Serialize("*", "s:{path.id}")),
-		"Once":      rule(t, eng, lockhttp.Once("*", "o:{path.id}")),
-	} {
-		t.Run(kind, func(t *testing.T) {
-			s := newSite(t)
-			s.GET("/:id", func(c echo.Context) error {
-				w := c.Response().Writer
-				flusher, ok := w.(http.Flusher)
-				if !ok {
-					t.Error("no http.Flusher")
-				}
-				if _, ok := w.(http.Hijacker); !ok {
-					t.Error("no http.Hijacker")
-				}
-				if err := http.NewResponseController(w).SetWriteDeadline(time.Now().Add(time.Minute)); err != nil {
-					t.Errorf("SetWriteDeadline: %v", err)
-				}
-				if err := http.NewResponseController(w).Flush(); err != nil {
-					t.Errorf("Flush: %v", err)
-				}
-				flusher.Flush()
-				return nil
-			}, guard)
-			if a := s.Do("GET", "/1", ""); a.Status != 200 {
-				t.Errorf("answer = %+v", a)
-			}
-		})
-	}
-}
-
 // TestALossAfterAHijack is told to those who log, and not to the connection,
 // which is the handler's.
 func TestALossAfterAHijack(t *testing.T) {

@@ -189,18 +189,9 @@ func TestGoOverridesAnnotations(t *testing.T) {
 	}
 }
 
-func (exclusiveOnly) Describe() driver.Description { return driver.Description{} }
-
-// everything is a store that says it can do everything.
-type everything struct{ *memstore.Store }
-
-func (everything) Describe() driver.Description {
-	return driver.Description{Shared: true, Permits: true, Sets: true, Ledger: true}
-}
-
 // modes grants nothing, and remembers what it was asked for.
 type modes struct {
-	everything
+	*memstore.Store
 	asked chan []core.Claim
 }
 
@@ -210,7 +201,7 @@ func (m modes) Acquire(_ context.Context, r driver.Request) (driver.Grant, error
 }
 
 func TestModesReachTheStore(t *testing.T) {
-	store := modes{everything{memstore.New()}, make(chan []core.Claim, 1)}
+	store := modes{memstore.New(), make(chan []core.Claim, 1)}
 	for desc, want := range map[*grpc.ServiceDesc][]core.Claim{
 		&testpb.AnnotatedShared_ServiceDesc: {core.Shared("user:42")},
 		&testpb.AnnotatedPermit_ServiceDesc: {core.Permit("user:42", 3)},

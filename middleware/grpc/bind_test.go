@@ -20,15 +20,9 @@ import (
 
 const take = testpb.Fields_Take_FullMethodName
 
-// sets is a store that says it can take several claims at once. Nothing is
-// acquired here.
-type sets struct{ *memstore.Store }
-
-func (sets) Describe() driver.Description { return driver.Description{Sets: true, Ledger: true} }
-
 func bindTo(t testing.TB, r Rule) *boundRule {
 	t.Helper()
-	eng, err := core.New(sets{memstore.New()})
+	eng, err := core.New(memstore.New())
 	if err != nil {
 		t.Fatal(err)
 	}

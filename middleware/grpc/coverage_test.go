@@ -1,11 +1,9 @@
 package lockgrpc_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"reflect"
 	"strings"
 	"testing"
@@ -47,11 +45,6 @@ func TestCoverage(t *testing.T) {
 	}
 	if left := coverage.Uncovered(got, watch); !reflect.DeepEqual(left, []string{importAll}) {
 		t.Errorf("uncovered: %v", left)
-	}
-	var log bytes.Buffer
-	coverage.Log(bounded(t), slog.New(slog.NewTextHandler(&log, nil)), got)
-	if !strings.Contains(log.String(), importAll) || strings.Count(log.String(), "\n") != len(want) {
-		t.Errorf("logged %s", &log)
 	}
 	if err := i.Check(srv); err != nil {
 		t.Error(err)

@@ -16,17 +16,9 @@ import (
 	"google.golang.org/protobuf/types/dynamicpb"
 
 	"github.com/keyturn/keyturn/core"
-	"github.com/keyturn/keyturn/core/driver"
 	lockgrpc "github.com/keyturn/keyturn/middleware/grpc"
 	"github.com/keyturn/keyturn/middleware/grpc/internal/testpb"
-	"github.com/keyturn/keyturn/store/memstore"
 )
-
-// several is a store that says it can take several claims at once. Nothing is
-// acquired here.
-type several struct{ *memstore.Store }
-
-func (several) Describe() driver.Description { return driver.Description{Sets: true, Ledger: true} }
 
 func TestNewRefuses(t *testing.T) {
 	const take = testpb.Fields_Take_FullMethodName
@@ -88,7 +80,7 @@ func TestNewRefuses(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			i, err := lockgrpc.New(engine(t, several{memstore.New()}), tt.rules...)
+			i, err := lockgrpc.New(memory(t), tt.rules...)
 			if i != nil || err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Fatalf("got %v, %v; want an error with %q", i, err, tt.want)
 			}

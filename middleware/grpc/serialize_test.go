@@ -201,25 +201,3 @@ func TestLossOfAStreamThatSucceeded(t *testing.T) {
 		t.Error(err)
 	}
 }
-
-func TestPanicFreesTheKeyAndGoesOn(t *testing.T) {
-	for name, rule := range unaryRules(core.WithFailFast()) {
-		t.Run(name, func(t *testing.T) {
-			calls := 0
-			s := &server{setStatus: func(context.Context, *testpb.SetStatusRequest) (*testpb.SetStatusResponse, error) {
-				if calls++; calls == 1 {
-					panic("boom")
-				}
-				return &testpb.SetStatusResponse{Text: "ran"}, nil
-			}}
-			c := serve(t, s, locks(t, memory(t), rule), grpc.ChainUnaryInterceptor(recovery))
-			_, err := c.SetStatus(bounded(t), online(42))
-			if st := status.Convert(err); st.Code() != codes.Internal || st.Message() != "recovered: boom" {
-				t.Errorf("recovery saw %v", err)
-			}
-			if resp, err := c.SetStatus(bounded(t), online(42)); err != nil || resp.GetText() != "ran" {
-				t.Errorf("after the panic: %v, %v", resp, err)
-			}
-		})
-	}
-}

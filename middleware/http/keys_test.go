@@ -17,11 +17,6 @@ import (
 	"github.com/keyturn/keyturn/middleware/reasons"
 )
 
-const (
-	asJSON = "application/json"
-	asForm = "application/x-www-form-urlencoded"
-)
-
 // keysOf are the keys that a request runs under, joined by |.
 func keysOf(t testing.TB, r *http.Request) string {
 	lease, found := core.LeaseFrom(r.Context())
@@ -70,24 +65,6 @@ func TestOtherRouters(t *testing.T) {
 				t.Errorf("answer = %d %s, want %d", a.Status, a.Body, tt.status)
 			}
 		})
-	}
-}
-
-// TestKeyFunctions may read the body, which the handler reads again.
-func TestKeyFunctions(t *testing.T) {
-	s := newSite(t)
-	eng := ruletest.NewEngine(t, ruletest.NewStore())
-	byForm := func(r *http.Request) string { return "form:" + r.FormValue("id") }
-	all := func(w http.ResponseWriter, r *http.Request) {
-		data, err := io.ReadAll(r.Body)
-		fmt.Fprint(w, keysOf(t, r), " ", string(data), " ", r.FormValue("id"), " ", err)
-	}
-	s.handle("POST /serialize", all, ruletest.Middleware(t, eng, lockhttp.SerializeBy("*", byForm)))
-	s.handle("POST /once", all, ruletest.Middleware(t, eng, lockhttp.OnceBy("*", byForm)))
-	for _, path := range []string{"/serialize", "/once"} {
-		if a := s.Do("POST", path, "id=7", "Content-Type", asForm); a.Body != "form:7 id=7 7 <nil>" {
-			t.Errorf("%s: %+v", path, a)
-		}
 	}
 }
 
