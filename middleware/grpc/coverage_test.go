@@ -25,32 +25,6 @@ func imServer(opts ...grpc.ServerOption) *grpc.Server {
 	return srv
 }
 
-func TestCoverage(t *testing.T) {
-	i := locks(t, memory(t),
-		lockgrpc.Once(setStatus, "once:{message_id}"),
-		lockgrpc.SerializeBy(addMembers, func(*testpb.AddMembersRequest) string { return "k" }),
-		lockgrpc.Serialize(chat, "chat:{metadata.x-group}"),
-	)
-	srv := imServer(grpc.ChainUnaryInterceptor(i.Unary()), grpc.ChainStreamInterceptor(i.Stream()))
-	want := []coverage.Target{
-		{Name: addMembers, Rules: []coverage.Rule{{Key: "func"}}},
-		{Name: chat, Rules: []coverage.Rule{{Key: "chat:{metadata.x-group}"}}},
-		{Name: importAll},
-		{Name: watch},
-		{Name: setStatus, Rules: []coverage.Rule{{Once: true, Key: "once:{message_id}", ResultLimit: 64 << 10}}},
-	}
-	got := i.Coverage(srv)
-	if !reflect.DeepEqual(got, want) {
-		t.Errorf("got %v, want %v", got, want)
-	}
-	if left := coverage.Uncovered(got, watch); !reflect.DeepEqual(left, []string{importAll}) {
-		t.Errorf("uncovered: %v", left)
-	}
-	if err := i.Check(srv); err != nil {
-		t.Error(err)
-	}
-}
-
 // A rule without its interceptor guards nothing, and does not say it does.
 func TestCoverageWithoutTheInterceptor(t *testing.T) {
 	rules := []lockgrpc.Rule{lockgrpc.Serialize(setStatus, "user:{user_id}"), lockgrpc.Serialize(watch, "group:{group_id}")}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -57,6 +58,28 @@ func TestPrecheck(t *testing.T) {
 	deny(errors.New("no member any more"))
 	if _, err := c.SetStatus(bounded(t), message("a", 1)); status.Code(err) != codes.PermissionDenied {
 		t.Errorf("the stored response: %v", err)
+	}
+}
+
+// TestPrecheckOfEveryRule: whatever a rule guards, and whichever rule of a method says no.
+func TestPrecheckOfEveryRule(t *testing.T) {
+	deny := func(context.Context, proto.Message) error { return errors.New("no member") }
+	allow := func(context.Context, proto.Message) error { return nil }
+	plain := func(key string) lockgrpc.Rule { return lockgrpc.Serialize(setStatus, key) }
+	sets := map[string][]lockgrpc.Rule{
+		"call, the first of two":  {plain("a").Precheck(deny), plain("b").Precheck(allow)},
+		"call, the second of two": {plain("a").Precheck(allow), plain("b").Precheck(deny)},
+		"call, one of two":        {plain("a"), plain("b").Precheck(deny), plain("c")},
+	}
+	for kind, g := range guarded {
+		sets[kind] = []lockgrpc.Rule{g.rule().Precheck(deny)}
+	}
+	for name, rules := range sets {
+		kind, _, _ := strings.Cut(name, ",")
+		err := guarded[kind].send(bounded(t), serve(t, refusedServer(t), locks(t, memory(t), rules...)), "42")
+		if status.Code(err) != codes.PermissionDenied || reason(t, err) != reasons.Forbidden {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 

@@ -213,17 +213,6 @@ func Streams(t *testing.T, face Face) {
 	}
 }
 
-// Retention: after it the request counts as a new one.
-func Retention(t *testing.T, face Face) {
-	var calls atomic.Int64
-	s := face(t, Route{Once: true, Options: []core.CallOption{core.WithRetention(20 * time.Millisecond)}, Handler: counted(&calls, Done)})
-	s.Do("POST", "/1", "")
-	Until(t, "the record to expire", func() bool {
-		s.Do("POST", "/1", "")
-		return calls.Load() > 1
-	})
-}
-
 // Twins: the second request waits for the first and gets its response.
 func Twins(t *testing.T, face Face) {
 	st := NewStore()

@@ -7,8 +7,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"runtime"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -127,21 +125,6 @@ func Panics(t *testing.T, face Face) {
 	}
 }
 
-// RunUnlocked: in an outage the handler runs unlocked only if the rule says so.
-func RunUnlocked(t *testing.T, face Face) {
-	st := NewStore()
-	st.BreakDown(ErrDown, nil)
-	r := Route{Engine: NewEngine(t, st), Options: []core.CallOption{core.WithRunUnlocked()}}
-	for _, r.Once = range []bool{false, true} {
-		s := face(t, r)
-		for range 2 {
-			if a := s.Do("GET", "/1", ""); a.Status != 200 || a.Body != "done" || a.Replayed() {
-				t.Errorf("once %v: %+v, want the handler's answer", r.Once, a)
-			}
-		}
-	}
-}
-
 // LossBreaksWhatWasSent: after a loss, over HTTP/1.1 and HTTP/2, no client takes a part of a
 // response for the whole.
 func LossBreaksWhatWasSent(t *testing.T, face Face) {
@@ -256,43 +239,4 @@ func Levels(t *testing.T, face Face) {
 		}
 		return claims
 	})
-}
-
-// ManyRequests sends 10 000 requests on 100 keys, 100 at a time. None overlaps with another one
-// of its key, and none is lost.
-func ManyRequests(t *testing.T, face Face) {
-	const requests, keys, clients = 10_000, 100, 100
-	var inside [keys]atomic.Int32
-	var served [keys]int // the lock protects this; the race detector checks it, too
-	s := face(t, Route{Handler: func(_ http.ResponseWriter, r *http.Request) {
-		id, err := strconv.Atoi(strings.TrimPrefix(r.URL.Path, "/"))
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		if n := inside[id].Add(1); n > 1 {
-			t.Errorf("%d requests for %d at a time", n, id)
-		}
-		runtime.Gosched() // another one could enter here if the lock failed
-		served[id]++
-		inside[id].Add(-1)
-	}})
-	s.Client().Transport.(*http.Transport).MaxIdleConnsPerHost = clients
-	var next atomic.Int64
-	var all sync.WaitGroup
-	for range clients {
-		all.Go(func() {
-			for i := next.Add(1) - 1; i < requests; i = next.Add(1) - 1 {
-				if a := s.Do("PUT", fmt.Sprintf("/%d", i%keys), ""); a.Status != 200 {
-					t.Errorf("answer = %+v", a)
-				}
-			}
-		})
-	}
-	all.Wait()
-	for id, n := range served {
-		if n != requests/keys {
-			t.Errorf("%d requests for %d were served, want %d", n, id, requests/keys)
-		}
-	}
 }
