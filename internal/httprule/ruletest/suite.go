@@ -93,19 +93,19 @@ func Run(t *testing.T, face Face) {
 	}
 	face = face.WithDefaults()
 	for name, test := range map[string]func(*testing.T, Face){
-		"Answers": Answers, "Keys": Keys, "BodiesThatAreGone": BodiesThatAreGone,
-		"OneAtATime": OneAtATime, "HeldUntilTheHandlerReturns": HeldUntilTheHandlerReturns, "Panics": Panics,
+		"Answers": Answers, "Keys": Keys, "BodiesThatAreGone": BodiesThatAreGone, "OneAtATime": OneAtATime,
+		"HeldUntilTheHandlerReturns": HeldUntilTheHandlerReturns, "Panics": Panics,
 		"LossBreaksWhatWasSent":         LossBreaksWhatWasSent,
 		"NothingIsSentBeforeTheRelease": NothingIsSentBeforeTheRelease, "ImpossibleStatus": ImpossibleStatus,
-		"Levels":      Levels,
-		"LateHeaders": LateHeaders, "StoredHeaders": StoredHeaders,
-		"StoredResponses": StoredResponses, "WhatIsStored": WhatIsStored, "ResultLimits": ResultLimits, "Streams": Streams,
-		"Prechecks": Prechecks, "EarlyRelease": EarlyRelease, "ErrorsAs200": ErrorsAs200, "WholeAnswers": WholeAnswers, "CutStreams": CutStreams, "Twins": Twins, "Fingerprints": Fingerprints,
-		"LossStoresNothing": LossStoresNothing,
-		"SlowBodies":        SlowBodies, "SlowReaders": SlowReaders, "BrokenBodies": BrokenBodies,
-		"PanickingHandlers": PanickingHandlers, "Bodies": Bodies, "ExpectContinue": ExpectContinue,
-		"StreamedBodies": StreamedBodies, "NoTemporaryFiles": NoTemporaryFiles, "AReaderLeftBehind": AReaderLeftBehind,
-		"HugeAnswers": HugeAnswers, "TwoRules": TwoRules, "Shadows": Shadows, "ShadowsOfBodies": ShadowsOfBodies,
+		"Levels": Levels, "LateHeaders": LateHeaders, "StoredHeaders": StoredHeaders,
+		"StoredResponses": StoredResponses, "WhatIsStored": WhatIsStored, "ResultLimits": ResultLimits,
+		"Streams": Streams, "Prechecks": Prechecks, "EarlyRelease": EarlyRelease, "ErrorsAs200": ErrorsAs200,
+		"WholeAnswers": WholeAnswers, "CutStreams": CutStreams, "Twins": Twins, "Fingerprints": Fingerprints,
+		"LossStoresNothing": LossStoresNothing, "SlowBodies": SlowBodies, "SlowReaders": SlowReaders,
+		"BrokenBodies": BrokenBodies, "PanickingHandlers": PanickingHandlers, "Bodies": Bodies,
+		"ExpectContinue": ExpectContinue, "StreamedBodies": StreamedBodies, "NoTemporaryFiles": NoTemporaryFiles,
+		"AReaderLeftBehind": AReaderLeftBehind, "HugeAnswers": HugeAnswers, "TwoRules": TwoRules,
+		"Shadows": Shadows, "ShadowsOfBodies": ShadowsOfBodies,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, face) })
 	}
