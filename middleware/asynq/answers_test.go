@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -12,290 +13,133 @@ import (
 	"github.com/hibiken/asynq"
 
 	"github.com/keyturn/keyturn/core"
-	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/locktest"
 	lockasynq "github.com/keyturn/keyturn/middleware/asynq"
-	"github.com/keyturn/keyturn/store/memstore"
 )
 
-// faultyStore is a store whose parts can be switched off.
-type faultyStore struct {
-	*memstore.Store
-	down       atomic.Bool // answers no acquisition
-	renewFails atomic.Bool // says that leases are lost
-	mute       atomic.Bool // answers no Complete, and carries it out or not
-	records    bool        // a mute Complete does carry it out
-}
-
-func newFaultyStore() *faultyStore { return &faultyStore{Store: memstore.New()} }
-
-func outage() error { return &core.UnavailableError{Op: "acquire", Err: errors.New("for this test")} }
-
-func (s *faultyStore) Acquire(ctx context.Context, req driver.Request) (driver.Grant, error) {
-	if s.down.Load() {
-		return driver.Grant{}, outage()
-	}
-	return s.Store.Acquire(ctx, req)
-}
-
-func (s *faultyStore) Begin(ctx context.Context, req driver.Request) (driver.Grant, *driver.Record, error) {
-	if s.down.Load() {
-		return driver.Grant{}, nil, outage()
-	}
-	return s.Store.Begin(ctx, req)
-}
-
-func (s *faultyStore) Renew(ctx context.Context, grants []driver.Grant) []error {
-	if !s.renewFails.Load() {
-		return s.Store.Renew(ctx, grants)
-	}
-	errs := make([]error, len(grants))
-	for i, g := range grants {
-		errs[i] = &core.LeaseLostError{Key: g.Claims[0].Key, Reason: driver.LossTaken}
-	}
-	return errs
-}
-
-func (s *faultyStore) Complete(ctx context.Context, g driver.Grant, rec driver.Record, retention time.Duration) error {
-	if !s.mute.Load() {
-		return s.Store.Complete(ctx, g, rec, retention)
-	}
-	if s.records {
-		_ = s.Store.Complete(ctx, g, rec, retention)
-	}
-	return errors.New("no answer") // which is all that is known
-}
-
-// Section 8 of the design, row by row, in the state and the retries in which a
-// task is left behind.
+// TestAnswers: in what state, and with how many retries used up, a task is left behind on a server,
+// for each reason not to process it and each policy.
 func TestAnswers(t *testing.T) {
 	t.Parallel()
 	const key = "k"
-	type setting struct {
-		store *faultyStore
-		eng   *core.Engine
-		q     *queue
+	held := func(t *testing.T, kit *locktest.Kit) { hold(t, kit.Engine, key) }
+	down := func(_ *testing.T, kit *locktest.Kit) { kit.Store.Refuse() }
+	// executed: somebody has done it, and said what of.
+	executed := func(result error, opts ...core.CallOption) func(*testing.T, *locktest.Kit) {
+		return func(t *testing.T, kit *locktest.Kit) {
+			_, err := kit.Engine.Once(context.Background(), key, func(context.Context) ([]byte, error) { return nil, result }, opts...)
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
 	}
-	tests := []struct {
-		name    string
-		rule    lockasynq.Rule
-		engine  []core.EngineOption
-		prepare func(*testing.T, setting)
-		handle  func(context.Context, setting) error
-		enqueue []asynq.Option
+	returns := func(err error) func(context.Context, *locktest.Kit) error {
+		return func(context.Context, *locktest.Kit) error { return err }
+	}
+	cutOff := func(with error) func(context.Context, *locktest.Kit) error {
+		return func(ctx context.Context, kit *locktest.Kit) error {
+			<-ctx.Done()
+			return with
+		}
+	}
+	loses := func(ctx context.Context, kit *locktest.Kit) error {
+		kit.Store.Lose(key)
+		<-ctx.Done()
+		if !errors.Is(context.Cause(ctx), core.ErrLeaseLost) {
+			return fmt.Errorf("the context ended with %w", context.Cause(ctx))
+		}
+		return nil // as if it had not noticed
+	}
+	serialize := func(opts ...core.CallOption) lockasynq.Rule { return lockasynq.Serialize("t", key, opts...) }
+	once := func(opts ...core.CallOption) lockasynq.Rule { return lockasynq.Once("t", key, opts...) }
+	const (
+		retry, archived, completed = asynq.TaskStateRetry, asynq.TaskStateArchived, asynq.TaskStateCompleted
+
+		maxHold  = `lease on "k" lost: max hold; the handler returned: `
+		deadline = "context deadline exceeded"
+	)
+	soon, short, second := core.WithMaxWait(10*time.Millisecond), core.WithMaxHold(50*time.Millisecond), core.WithTTL(time.Second)
+	last, ends := asynq.MaxRetry(0), asynq.Timeout(time.Second)
+	type answer struct {
 		state   asynq.TaskState
 		retried int
 		runs    int
 		says    string
-	}{
-		{
-			name:    "waited too long",
-			rule:    lockasynq.Serialize("t", key, core.WithMaxWait(10*time.Millisecond)),
-			prepare: func(t *testing.T, s setting) { hold(t, s.eng, key) },
-			state:   asynq.TaskStateRetry, says: `"k" still held after a wait of`,
-		},
-		{
-			name:    "fail fast",
-			rule:    lockasynq.Serialize("t", key, core.WithFailFast()),
-			prepare: func(t *testing.T, s setting) { hold(t, s.eng, key) },
-			state:   asynq.TaskStateRetry, says: `"k" is held by another`,
-		},
-		{
-			name:    "first execution still running",
-			rule:    lockasynq.Once("t", key, core.WithMaxWait(10*time.Millisecond)),
-			prepare: func(t *testing.T, s setting) { hold(t, s.eng, key) },
-			state:   asynq.TaskStateRetry, says: `"k" still held`,
-		},
-		{
-			name:   "too many waiters",
-			rule:   lockasynq.Serialize("t", key),
-			engine: []core.EngineOption{core.WithMaxWaiters(1)},
-			prepare: func(t *testing.T, s setting) {
-				hold(t, s.eng, key)
-				ctx, cancel := context.WithCancel(context.Background())
-				inLine := make(chan struct{})
-				go func() {
-					defer close(inLine)
-					for err := core.ErrTooManyWaiters; errors.Is(err, core.ErrTooManyWaiters); { // because of the look below
-						_, err = s.eng.Acquire(ctx, key)
-					}
-				}()
-				t.Cleanup(func() { cancel(); <-inLine })
-				await(t, "the line to be full", func() bool {
-					short, cancel := context.WithTimeout(ctx, time.Millisecond)
-					defer cancel()
-					_, err := s.eng.Acquire(short, key)
-					return errors.Is(err, core.ErrTooManyWaiters)
-				})
-			},
-			state: asynq.TaskStateRetry, says: `already wait for "k"`,
-		},
-		{
-			name: "already executed",
-			rule: lockasynq.Once("t", key),
-			prepare: func(t *testing.T, s setting) {
-				_, err := s.eng.Once(context.Background(), key, func(context.Context) ([]byte, error) { return nil, nil })
-				if err != nil {
-					t.Fatal(err)
-				}
-			},
-			state: asynq.TaskStateCompleted,
-		},
-		{
-			name: "same id, other content",
-			rule: lockasynq.Once("t", key),
-			prepare: func(t *testing.T, s setting) {
-				_, err := s.eng.Once(context.Background(), key, func(context.Context) ([]byte, error) { return nil, nil },
-					core.WithFingerprint([]byte("another")))
-				if err != nil {
-					t.Fatal(err)
-				}
-			},
-			state: asynq.TaskStateArchived, says: "other content",
-		},
-		{
-			name:  "key missing",
-			rule:  lockasynq.Serialize("t", "{payload.id}"),
-			state: asynq.TaskStateArchived, says: "{payload.id}",
-		},
-		{
-			name:  "key invalid",
-			rule:  lockasynq.SerializeBy("t", func(map[string]any) string { return "{}" }),
-			state: asynq.TaskStateArchived, says: "contains a brace",
-		},
-		{
-			name:  "payload of another type",
-			rule:  lockasynq.SerializeBy("t", func([]string) string { return "k" }),
-			state: asynq.TaskStateArchived, says: "not JSON of a []string",
-		},
-		{
-			name: "no answer to a key function",
-			rule: lockasynq.SerializeKeys("t", func(context.Context, map[string]any) ([]string, error) {
-				return nil, errors.New("no database")
-			}),
-			state: asynq.TaskStateRetry, retried: 1, says: "no database",
-		},
-		{
-			name:    "store down",
-			rule:    lockasynq.Serialize("t", key),
-			prepare: func(_ *testing.T, s setting) { s.store.down.Store(true) },
-			state:   asynq.TaskStateRetry, says: "store unavailable",
-		},
-		{
-			name:    "store down, Once",
-			rule:    lockasynq.Once("t", key),
-			prepare: func(_ *testing.T, s setting) { s.store.down.Store(true) },
-			state:   asynq.TaskStateRetry, says: "store unavailable",
-		},
-		{
-			name:    "store down, and the rule says to run unlocked",
-			rule:    lockasynq.Serialize("t", key, core.WithRunUnlocked()),
-			prepare: func(_ *testing.T, s setting) { s.store.down.Store(true) },
-			state:   asynq.TaskStateCompleted, runs: 1,
-		},
-		{
-			name:    "held, and the rule says to run unlocked when the store is down",
-			rule:    lockasynq.Serialize("t", key, core.WithRunUnlocked(), core.WithFailFast()),
-			prepare: func(t *testing.T, s setting) { hold(t, s.eng, key) },
-			state:   asynq.TaskStateRetry, says: "held",
-		},
-		{
-			name:   "store down when the record is due",
-			rule:   lockasynq.Once("t", key, core.WithTTL(time.Second)),
-			handle: func(_ context.Context, s setting) error { s.store.mute.Store(true); return nil },
-			state:  asynq.TaskStateRetry, runs: 1, says: "outcome unknown",
-		},
-		{
-			name: "lease lost while running",
-			rule: lockasynq.Serialize("t", key, core.WithTTL(time.Second)),
-			handle: func(ctx context.Context, s setting) error {
-				s.store.renewFails.Store(true)
-				<-ctx.Done()
-				if !errors.Is(context.Cause(ctx), core.ErrLeaseLost) {
-					return fmt.Errorf("the context ended with %w", context.Cause(ctx))
-				}
-				return nil // as if it had not noticed
-			},
-			state: asynq.TaskStateRetry, retried: 1, runs: 1, says: `lease on "k" lost`,
-		},
-		{
-			name: "lease lost while running, Once",
-			rule: lockasynq.Once("t", key, core.WithTTL(time.Second)),
-			handle: func(ctx context.Context, s setting) error {
-				s.store.renewFails.Store(true)
-				<-ctx.Done()
-				return nil
-			},
-			state: asynq.TaskStateRetry, retried: 1, runs: 1, says: `lease on "k" lost`,
-		},
-		{
-			name: "lease lost and handler failed",
-			rule: lockasynq.Once("t", key, core.WithMaxHold(50*time.Millisecond)),
-			handle: func(ctx context.Context, _ setting) error {
-				<-ctx.Done()
-				return errors.New("cut off")
-			},
-			state: asynq.TaskStateRetry, retried: 1, runs: 1, says: `lease on "k" lost: max hold; the handler returned: cut off`,
-		},
-		{
-			name: "lease lost and handler says not to retry",
-			rule: lockasynq.Serialize("t", key, core.WithMaxHold(50*time.Millisecond)),
-			handle: func(ctx context.Context, _ setting) error {
-				<-ctx.Done()
-				return fmt.Errorf("no such user: %w", asynq.SkipRetry)
-			},
-			state: asynq.TaskStateArchived, runs: 1, says: `lease on "k" lost: max hold; the handler returned: no such user`,
-		},
-		{
-			name:    "the task's own deadline while it waits",
-			rule:    lockasynq.Serialize("t", key),
-			prepare: func(t *testing.T, s setting) { hold(t, s.eng, key) },
-			enqueue: []asynq.Option{asynq.MaxRetry(0), asynq.Timeout(time.Second)},
-			state:   asynq.TaskStateArchived, says: "context deadline exceeded",
-		},
-		{
-			name:   "the handler's own error",
-			rule:   lockasynq.Serialize("t", key),
-			handle: func(context.Context, setting) error { return errors.New("of its own") },
-			state:  asynq.TaskStateRetry, retried: 1, runs: 1, says: "of its own",
-		},
-		{
-			name:   "the handler's own error about another lock",
-			rule:   lockasynq.Once("t", key),
-			handle: func(context.Context, setting) error { return &core.HeldError{Key: "another"} },
-			state:  asynq.TaskStateRetry, retried: 1, runs: 1, says: `keyturn: "another" is held by another`,
-		},
-		{
-			name:   "the handler says not to retry",
-			rule:   lockasynq.Serialize("t", key),
-			handle: func(context.Context, setting) error { return asynq.SkipRetry },
-			state:  asynq.TaskStateArchived, runs: 1, says: asynq.SkipRetry.Error(),
-		},
 	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
+	q, mux := newQueue(t), asynq.NewServeMux()
+	q.serve(mux, noForwarding)
+	for name, tt := range map[string]struct {
+		rule    lockasynq.Rule
+		prepare func(*testing.T, *locktest.Kit)
+		handle  func(context.Context, *locktest.Kit) error
+		want    answer
+		enqueue []asynq.Option
+	}{
+		"waited too long":               {serialize(soon), held, nil, answer{retry, 0, 0, `"k" still held after a wait of`}, nil},
+		"fail fast":                     {serialize(core.WithFailFast()), held, nil, answer{retry, 0, 0, `"k" is held by another`}, nil},
+		"first execution still running": {once(soon), held, nil, answer{retry, 0, 0, `"k" still held`}, nil},
+		"waits for longer than it has":  {serialize(), held, nil, answer{archived, 0, 0, deadline}, []asynq.Option{last, ends}},
+
+		"waits on its worker":              {serialize(soon).OnConflict(lockasynq.Wait), held, nil, answer{retry, 1, 0, deadline}, []asynq.Option{ends}},
+		"skips":                            {serialize().OnConflict(lockasynq.Skip), held, nil, answer{completed, 0, 0, ""}, nil},
+		"skips on its last":                {once(soon).OnConflict(lockasynq.Skip), held, nil, answer{completed, 0, 0, ""}, []asynq.Option{last}},
+		"fails":                            {once(soon).OnConflict(lockasynq.Fail), held, nil, answer{retry, 1, 0, "attempt failed"}, nil},
+		"fails on its last":                {serialize(soon).OnConflict(lockasynq.Fail), held, nil, answer{archived, 0, 0, "attempt failed"}, []asynq.Option{last}},
+		"held, though it may run unlocked": {serialize(core.WithRunUnlocked(), core.WithFailFast()), held, nil, answer{retry, 0, 0, "held"}, nil},
+
+		"already executed":            {once(), executed(nil), nil, answer{completed, 0, 0, ""}, nil},
+		"already executed, no result": {once(), executed(core.ErrSkipResult), nil, answer{completed, 0, 0, ""}, nil},
+		"same id, other content":      {once(), executed(nil, core.WithFingerprint([]byte("another"))), nil, answer{archived, 0, 0, "other content"}, nil},
+		"key missing":                 {lockasynq.Serialize("t", "{payload.id}"), nil, nil, answer{archived, 0, 0, "{payload.id}"}, nil},
+		"key invalid":                 {lockasynq.SerializeBy("t", func(map[string]any) string { return "{}" }), nil, nil, answer{archived, 0, 0, "contains a brace"}, nil},
+		"payload of another type":     {lockasynq.SerializeBy("t", func([]string) string { return "k" }), nil, nil, answer{archived, 0, 0, "not JSON of a []string"}, nil},
+		"no answer to a key function": {lockasynq.SerializeKeys("t", func(context.Context, map[string]any) ([]string, error) {
+			return nil, errors.New("no database")
+		}), nil, nil, answer{retry, 1, 0, "no database"}, nil},
+
+		// Whatever the policy, which is about a held key: in an outage nobody knows whether it is.
+		"store down":                {serialize(), down, nil, answer{retry, 0, 0, "store unavailable"}, nil},
+		"store down, Once":          {once(), down, nil, answer{retry, 0, 0, "store unavailable"}, nil},
+		"store down, Wait":          {serialize().OnConflict(lockasynq.Wait), down, nil, answer{retry, 0, 0, "store unavailable"}, nil},
+		"store down, Skip":          {serialize().OnConflict(lockasynq.Skip), down, nil, answer{retry, 0, 0, "store unavailable"}, nil},
+		"store down, Fail":          {serialize().OnConflict(lockasynq.Fail), down, nil, answer{retry, 0, 0, "store unavailable"}, nil},
+		"store down, runs unlocked": {serialize(core.WithRunUnlocked()), down, nil, answer{completed, 0, 1, ""}, nil},
+		"store down for the record": {once(second), nil, func(_ context.Context, kit *locktest.Kit) error {
+			kit.Store.LoseAnswers()
+			return nil
+		}, answer{retry, 0, 1, "outcome unknown"}, nil},
+
+		"lost while running":              {serialize(second), nil, loses, answer{retry, 1, 1, `lease on "k" lost`}, nil},
+		"lost while running, Once":        {once(second), nil, loses, answer{retry, 1, 1, `lease on "k" lost`}, nil},
+		"lost, and failed":                {once(short), nil, cutOff(errors.New("cut off")), answer{retry, 1, 1, maxHold + "cut off"}, nil},
+		"lost, and says not to retry":     {serialize(short), nil, cutOff(fmt.Errorf("no such user: %w", asynq.SkipRetry)), answer{archived, 0, 1, maxHold + "no such user"}, nil},
+		"its own error":                   {serialize(), nil, returns(errors.New("of its own")), answer{retry, 1, 1, "of its own"}, nil},
+		"its own error about another key": {once(), nil, returns(&core.HeldError{Key: "another"}), answer{retry, 1, 1, `keyturn: "another" is held by another`}, nil},
+		"says not to retry":               {serialize(), nil, returns(asynq.SkipRetry), answer{archived, 0, 1, asynq.SkipRetry.Error()}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			store := newFaultyStore()
-			s := setting{store: store, eng: engine(t, store, tt.engine...), q: newQueue(t)}
+			kit, q := locktest.New(t), q.in(t)
 			if tt.prepare != nil {
-				tt.prepare(t, s)
+				tt.prepare(t, kit)
 			}
 			var runs atomic.Int32
-			s.q.serve(locks(t, s.eng, tt.rule).Middleware(handler(func(ctx context.Context, _ *asynq.Task) error {
+			mux.Handle("t "+name, locks(t, kit.Engine, tt.rule).Middleware(handler(func(ctx context.Context, _ *asynq.Task) error {
 				runs.Add(1)
 				if tt.handle == nil {
 					return nil
 				}
-				return tt.handle(ctx, s)
-			})), noForwarding)
-			info := s.q.left(s.q.enqueue("t", "{}", tt.enqueue...))
-			if info.State != tt.state || info.Retried != tt.retried {
-				t.Errorf("task is %v with %d retries used up, want %v with %d", info.State, info.Retried, tt.state, tt.retried)
+				return tt.handle(ctx, kit)
+			})))
+			info := q.left(q.enqueue("t "+name, "{}", tt.enqueue...))
+			if got := (answer{info.State, info.Retried, int(runs.Load()), tt.want.says}); got != tt.want {
+				t.Errorf("left in %+v, want %+v", got, tt.want)
 			}
-			if !strings.Contains(info.LastErr, tt.says) || tt.says == "" && info.LastErr != "" {
-				t.Errorf("last error = %q, want one with %q", info.LastErr, tt.says)
+			if !strings.Contains(info.LastErr, tt.want.says) || tt.want.says == "" && info.LastErr != "" {
+				t.Errorf("last error = %q, want one with %q", info.LastErr, tt.want.says)
 			}
-			if int(runs.Load()) != tt.runs {
-				t.Errorf("the handler ran %d times, want %d", runs.Load(), tt.runs)
+			if host, _ := os.Hostname(); strings.Contains(info.LastErr, host) {
+				t.Errorf("last error = %q tells who holds the key", info.LastErr)
 			}
 		})
 	}

@@ -1,11 +1,9 @@
 package lockasynq_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -14,6 +12,7 @@ import (
 	"github.com/hibiken/asynq"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/locktest"
 	lockasynq "github.com/keyturn/keyturn/middleware/asynq"
 )
 
@@ -22,48 +21,58 @@ func TestIsFailure(t *testing.T) {
 	again := &lockasynq.RescheduleError{Err: core.ErrHeld}
 	errMild := errors.New("mild")
 	users := func(err error) bool { return !errors.Is(err, errMild) }
-	tests := []struct {
-		name string
+	for name, tt := range map[string]struct {
 		next func(error) bool
 		err  error
 		want bool
 	}{
-		{"rescheduling", nil, again, false},
-		{"rescheduling, wrapped by a middleware outside", nil, fmt.Errorf("logged: %w", again), false},
-		{"rescheduling, and the user would fail it", users, again, false},
-		{"a handler's error about a lock", nil, &core.HeldError{Key: "k"}, true},
-		{"a lost lease", nil, &core.LeaseLostError{}, true},
-		{"any error, asynq's default", nil, errMild, true},
-		{"no error, asynq's default", nil, nil, false},
-		{"the user's no failure", users, errMild, false},
-		{"the user's failure", users, core.ErrHeld, true},
-	}
-	for _, tt := range tests {
+		"rescheduling":                             {nil, again, false},
+		"rescheduling, wrapped by a middleware":    {nil, fmt.Errorf("logged: %w", again), false},
+		"rescheduling, and the user would fail it": {users, again, false},
+		"a handler's error about a lock":           {nil, &core.HeldError{Key: "k"}, true},
+		"any error, asynq's default":               {nil, errMild, true},
+		"no error, asynq's default":                {nil, nil, false},
+		"the user's no failure":                    {users, errMild, false},
+		"the user's failure":                       {users, core.ErrHeld, true},
+	} {
 		if got := lockasynq.IsFailure(tt.next)(tt.err); got != tt.want {
-			t.Errorf("%s: IsFailure = %v, want %v", tt.name, got, tt.want)
+			t.Errorf("%s: IsFailure = %v, want %v", name, got, tt.want)
 		}
 	}
 }
 
+// TestRetryDelay grows each time that the same task comes again, with up to half more at random.
 func TestRetryDelay(t *testing.T) {
 	t.Parallel()
 	delay := lockasynq.RetryDelay(nil)
-	for _, tt := range []struct{ after, least, most time.Duration }{
-		{0, time.Second, 1500 * time.Millisecond}, // nothing known
-		{-time.Second, time.Second, 1500 * time.Millisecond},
-		{4 * time.Second, 4 * time.Second, 6 * time.Second},
-		{24 * time.Hour, 10 * time.Second, 15 * time.Second},
+	for _, tt := range []struct {
+		after time.Duration
+		times int
+		least time.Duration
+	}{
+		{0, 0, time.Second}, // nothing known
+		{-time.Second, 0, time.Second},
+		{0, 1, time.Second},
+		{0, 2, 2 * time.Second},
+		{0, 5, 16 * time.Second},
+		{0, 7, time.Minute},
+		{0, 1 << 40, time.Minute},
+		{4 * time.Second, 0, 4 * time.Second},
+		{3 * time.Second, 2, 6 * time.Second},
+		{24 * time.Hour, 1, 10 * time.Second},
+		{24 * time.Hour, 3, 40 * time.Second},
+		{24 * time.Hour, 4, time.Minute},
 	} {
 		seen := make(map[time.Duration]bool)
 		for range 50 {
-			d := delay(7, fmt.Errorf("wrapped: %w", &lockasynq.RescheduleError{RetryAfter: tt.after, Err: core.ErrHeld}), nil)
-			if d < tt.least || d > tt.most {
-				t.Fatalf("RetryAfter %v: delay %v, want %v to %v", tt.after, d, tt.least, tt.most)
+			d := delay(7, fmt.Errorf("wrapped: %w", &lockasynq.RescheduleError{RetryAfter: tt.after, Times: tt.times, Err: core.ErrHeld}), nil)
+			if d < tt.least || d > tt.least*3/2 {
+				t.Fatalf("after %v, for the %d. time: delay %v, want %v and up to half more", tt.after, tt.times, d, tt.least)
 			}
 			seen[d] = true
 		}
 		if len(seen) < 2 {
-			t.Errorf("RetryAfter %v: every delay is the same", tt.after)
+			t.Errorf("after %v, for the %d. time: every delay is the same", tt.after, tt.times)
 		}
 	}
 
@@ -83,119 +92,92 @@ func TestRetryDelay(t *testing.T) {
 	}
 }
 
-// On a server, our functions and the user's each judge their own errors.
-func TestUsersFunctionsKeepTheirSay(t *testing.T) {
+// TestRescheduleEveryIsNotForOutages: an outage is no held key, so the delay grows as without the option.
+func TestRescheduleEveryIsNotForOutages(t *testing.T) {
 	t.Parallel()
-	q := newQueue(t)
-	eng := engine(t, nil)
-	errMild := errors.New("mild")
-	l := locks(t, eng, lockasynq.Serialize("held", "k", core.WithFailFast()), lockasynq.Serialize("free", "{id}"))
-	hold(t, eng, "k")
-	q.serve(l.Middleware(handler(func(_ context.Context, task *asynq.Task) error {
-		if string(task.Payload()) == "mild" {
-			return errMild
-		}
-		return errors.New("severe")
-	})), noForwarding, func(cfg *asynq.Config) {
-		cfg.IsFailure = lockasynq.IsFailure(func(err error) bool { return !errors.Is(err, errMild) })
-		cfg.RetryDelayFunc = lockasynq.RetryDelay(func(int, error, *asynq.Task) time.Duration { return time.Hour })
-	})
-	for _, tt := range []struct {
-		typename, payload string
-		retried           int
-		hours             bool
-	}{
-		{"free", "severe", 1, true},
-		{"free", "mild", 0, true},
-		{"held", "", 0, false},
-	} {
-		info := q.become(q.enqueue(tt.typename, tt.payload), asynq.TaskStateRetry)
-		late := time.Until(info.NextProcessAt) > 30*time.Minute
-		if info.Retried != tt.retried || late != tt.hours {
-			t.Errorf("%s %s: %d retries used up, next at %v; want %d, and in an hour: %v",
-				tt.typename, tt.payload, info.Retried, info.NextProcessAt, tt.retried, tt.hours)
-		}
+	kit := locktest.New(t)
+	kit.Store.Refuse()
+	err := process(context.Background(), nothingRuns(t, locks(t, kit.Engine, lockasynq.Serialize("t", "k").RescheduleEvery(time.Second))), "t", "")
+	var again *lockasynq.RescheduleError
+	if !errors.As(err, &again) || again.Fixed || again.RetryAfter <= time.Second {
+		t.Fatalf("error = %#v, want a delay of its own", again)
+	}
+	again.Times = 10
+	if d := lockasynq.RetryDelay(nil)(0, err, nil); d < time.Minute {
+		t.Errorf("delay %v in a long outage", d)
 	}
 }
 
-// A server that was not told about reschedulings counts them. What it must not
-// do is archive the task: its last attempt waits.
-func TestServerWithoutOurFunctions(t *testing.T) {
-	t.Parallel()
-	q, seen := newQueue(t), newWatcher()
-	eng := engine(t, nil, core.WithHooks(seen.hooks()))
-	l := locks(t, eng, lockasynq.Serialize("t", "k", core.WithFailFast()))
-	lease := hold(t, eng, "k")
-	q.serve(l.Middleware(handler(succeed)), func(cfg *asynq.Config) {
-		cfg.IsFailure, cfg.RetryDelayFunc = nil, atOnce
-	})
-	id := q.enqueue("t", "", asynq.MaxRetry(2))
-	for range 2 {
-		if err := receive(t, "a refusal", seen.ends); !errors.Is(err, core.ErrHeld) {
-			t.Fatalf("acquisition ended with %v, want ErrHeld", err)
+// TestReschedulingsInARow: each task has its own count, which starts over when it had its turn.
+func TestReschedulingsInARow(t *testing.T) {
+	contexts := []context.Context{metadata(t, asynq.TaskID("a")), metadata(t, asynq.TaskID("b")), context.Background()}
+	eng := engine(t, nil)
+	failure := errors.New("the handler's")
+	h := locks(t, eng, lockasynq.Serialize("t", "k", core.WithFailFast())).
+		Middleware(handler(func(context.Context, *asynq.Task) error { return failure }))
+	expect := func(task int, want string) {
+		t.Helper()
+		err := process(contexts[task], h, "t", "")
+		got := fmt.Sprint(err)
+		var again *lockasynq.RescheduleError
+		if errors.As(err, &again) {
+			got = fmt.Sprint("again ", again.Times)
+		}
+		if got != want {
+			t.Errorf("task %d: %s, want %s", task, got, want)
 		}
 	}
-	for range 3 {
-		receive(t, "the last attempt to ask", seen.asks)
+	lease := hold(t, eng, "k")
+	expect(0, "again 1")
+	expect(0, "again 2")
+	expect(1, "again 1")
+	expect(2, "again 0") // nobody knows which task it is
+	expect(2, "again 0")
+	expect(0, "again 3")
+	_ = lease.Release(context.Background())
+	expect(0, failure.Error())
+	hold(t, eng, "k")
+	expect(0, "again 1")
+	expect(1, "again 2")
+	for range 300 {
+		_ = process(contexts[1], h, "t", "")
 	}
-	if err := lease.Release(context.Background()); err != nil {
-		t.Fatal(err)
-	}
-	if info := q.become(id, asynq.TaskStateCompleted); info.Retried != 2 {
-		t.Errorf("%d retries were used up, want 2", info.Retried)
-	}
+	expect(1, "again 255") // as far as it counts
 }
 
 // Not parallel: it looks at the default log.
 func TestWarningAboutAServerWithoutOurFunctions(t *testing.T) {
 	ctx := metadata(t)
 	isFailure, retryDelay := lockasynq.IsFailure(nil), lockasynq.RetryDelay(atOnce)
-	both := func(err error) { isFailure(err); retryDelay(0, err, nil) }
-	tests := []struct {
-		name   string
+	for name, tt := range map[string]struct {
 		ctx    context.Context
 		server func(error)
 		want   string // a part of the warning; "": none
 	}{
-		{"both are installed", ctx, both, ""},
-		{"neither", ctx, func(error) {}, "asks_IsFailure=false asks_RetryDelay=false"},
-		{"IsFailure alone", ctx, func(err error) { isFailure(err) }, "asks_IsFailure=true asks_RetryDelay=false"},
-		{"RetryDelay alone", ctx, func(err error) { retryDelay(0, err, nil) }, "asks_IsFailure=false asks_RetryDelay=true"},
-		{"there is no server", context.Background(), func(error) {}, ""},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				log := captureLog(t)
-				eng := engine(t, nil)
-				hold(t, eng, "k")
-				inner := locks(t, eng, lockasynq.Serialize("t", "k", core.WithFailFast()))
-				// Rules inside of rules: the outer ones are not told about.
-				outer := locks(t, eng, lockasynq.Serialize("t", "another"))
-				h := outer.Middleware(nothingRuns(t, inner))
-				for i := range 5 {
-					err := h.ProcessTask(tt.ctx, asynq.NewTask("t", nil))
-					if i < 2 && log.Len() > 0 {
-						t.Errorf("warned when asynq may not have had the time to ask: %s", log)
-					}
-					tt.server(err)
-					time.Sleep(6 * time.Second)
+		"both are installed": {ctx, func(err error) { isFailure(err); retryDelay(0, err, nil) }, ""},
+		"neither":            {ctx, func(error) {}, "asks_IsFailure=false asks_RetryDelay=false"},
+		"IsFailure alone":    {ctx, func(err error) { isFailure(err) }, "asks_IsFailure=true asks_RetryDelay=false"},
+		"RetryDelay alone":   {ctx, func(err error) { retryDelay(0, err, nil) }, "asks_IsFailure=false asks_RetryDelay=true"},
+		"there is no server": {context.Background(), func(error) {}, ""},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			log := captureLog(t)
+			eng := engine(t, nil)
+			hold(t, eng, "k")
+			inner := locks(t, eng, lockasynq.Serialize("t", "k", core.WithFailFast()))
+			// Rules inside of rules: the outer ones are not told about.
+			h := locks(t, eng, lockasynq.Serialize("t", "another")).Middleware(nothingRuns(t, inner))
+			for i := range 5 {
+				err := process(tt.ctx, h, "t", "")
+				if i < 2 && log.Len() > 0 {
+					t.Errorf("%s: warned when asynq may not have had the time to ask: %s", name, log)
 				}
-				switch n := strings.Count(log.String(), "lockasynq:"); {
-				case tt.want == "" && n != 0:
-					t.Errorf("log = %s, want nothing", log)
-				case tt.want != "" && (n != 1 || !strings.Contains(log.String(), tt.want)):
-					t.Errorf("log = %s, want one warning with %q", log, tt.want)
-				}
-			})
+				tt.server(err)
+				time.Sleep(6 * time.Second)
+			}
+			if n := strings.Count(log.String(), "lockasynq:"); (n == 1) != (tt.want != "") || n > 1 || !strings.Contains(log.String(), tt.want) {
+				t.Errorf("%s: log = %s, want one warning with %q, or none", name, log, tt.want)
+			}
 		})
 	}
-}
-
-func captureLog(t *testing.T) *bytes.Buffer {
-	before := slog.Default()
-	t.Cleanup(func() { slog.SetDefault(before) })
-	var log bytes.Buffer
-	slog.SetDefault(slog.New(slog.NewTextHandler(&log, nil)))
-	return &log
 }

@@ -1,15 +1,11 @@
 package lockasynq_test
 
 import (
-	"bytes"
 	"context"
 	"fmt"
-	"log/slog"
 	"reflect"
 	"strings"
 	"testing"
-
-	"github.com/hibiken/asynq"
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/coverage"
@@ -27,83 +23,13 @@ func TestCoverage(t *testing.T) {
 	once := []coverage.Rule{{Once: true, Key: "msg:{id}", ResultLimit: 64 << 10}}
 	byFunc := []coverage.Rule{{Once: true, Key: "func", ResultLimit: 64 << 10}}
 	serialize := []coverage.Rule{{Key: "user:{payload.user_id}"}}
-	for _, tt := range []struct {
-		name  string
-		types []string
-		want  []coverage.Target
-	}{
-		{
-			"types, in their order",
-			[]string{"mail:welcome", "mail:other", "im:status:set", "im:message"},
-			[]coverage.Target{
-				{Name: "mail:welcome", Rules: byFunc},
-				{Name: "mail:other"},
-				{Name: "im:status:set", Rules: serialize},
-				{Name: "im:message", Rules: once},
-			},
-		},
-		{
-			"the rules, sorted", nil,
-			[]coverage.Target{
-				{Name: "im:", Rules: once},
-				{Name: "im:status", Rules: serialize},
-				{Name: "mail:welcome", Rules: byFunc},
-			},
-		},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			if got := l.Coverage(tt.types...); !reflect.DeepEqual(got, tt.want) {
-				t.Errorf("Coverage() = %v, want %v", got, tt.want)
-			}
-		})
+	want := []coverage.Target{{Name: "mail:welcome", Rules: byFunc}, {Name: "mail:other"}, {Name: "im:status:set", Rules: serialize}, {Name: "im:message", Rules: once}}
+	if got := l.Coverage("mail:welcome", "mail:other", "im:status:set", "im:message"); !reflect.DeepEqual(got, want) {
+		t.Errorf("of the types, in their order: %v, want %v", got, want)
 	}
-}
-
-// The report must say what happens on a server.
-func TestCoverageTellsWhatHappens(t *testing.T) {
-	t.Parallel()
-	q := newQueue(t)
-	l := locks(t, engine(t, nil), lockasynq.Serialize("im:", "a"), lockasynq.Serialize("im:status", "b"))
-	types := []string{"im:status", "im:message", "mail:welcome"}
-	keys := make(chan string, 1)
-	mux := asynq.NewServeMux()
-	mux.Use(l.Middleware)
-	for _, typename := range types {
-		mux.HandleFunc(typename, func(ctx context.Context, _ *asynq.Task) error {
-			if lease, ok := core.LeaseFrom(ctx); ok {
-				keys <- lease.Key()
-			} else {
-				keys <- "none"
-			}
-			return nil
-		})
-	}
-	q.serve(mux)
-	for _, c := range l.Coverage(types...) {
-		q.enqueue(c.Name, "")
-		ran := receive(t, "the handler to run", keys)
-		if ran != "none" {
-			ran = "serialize " + ran
-		}
-		if want := c.Name + ": " + ran; c.String() != want {
-			t.Errorf("the report says %q, and it ran under %q", c, want)
-		}
-	}
-}
-
-func TestCoverageInTheLog(t *testing.T) {
-	t.Parallel()
-	l := locks(t, engine(t, nil), lockasynq.Serialize("im:status", "k"))
-	var log bytes.Buffer
-	all := l.Coverage("im:status", "im:message")
-	coverage.Log(context.Background(), slog.New(slog.NewTextHandler(&log, nil)), all)
-	for _, want := range []string{"level=INFO", "target=im:status", "level=WARN", "target=im:message"} {
-		if !strings.Contains(log.String(), want) {
-			t.Errorf("log = %s, want %s", &log, want)
-		}
-	}
-	if left := coverage.Uncovered(all); !reflect.DeepEqual(left, []string{"im:message"}) {
-		t.Errorf("uncovered: %v, want im:message", left)
+	want = []coverage.Target{{Name: "im:", Rules: once}, {Name: "im:status", Rules: serialize}, {Name: "mail:welcome", Rules: byFunc}}
+	if got := l.Coverage(); !reflect.DeepEqual(got, want) {
+		t.Errorf("of the rules, sorted: %v, want %v", got, want)
 	}
 }
 

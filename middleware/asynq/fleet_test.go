@@ -80,7 +80,6 @@ func fleetConfig() asynq.Config {
 // reading a number, taking its time, and writing it back.
 func fleetHandler(eng *core.Engine, client *redis.Client, dies string) (asynq.Handler, error) {
 	locks, err := lockasynq.New(eng,
-		lockasynq.Serialize("count", "counter:{payload.counter}"),
 		lockasynq.Once("message", "msg:{payload.counter}"),
 		newestDocument, uniqueDocument)
 	if err != nil {
@@ -106,7 +105,6 @@ func fleetHandler(eng *core.Engine, client *redis.Client, dies string) (asynq.Ha
 			return err
 		})
 	}, locks.Middleware)
-	mux.Handle("count", counting)
 	mux.Handle("message", counting)
 	mux.Handle("index", indexing(client))
 	mux.Handle("sync", syncing(client))
@@ -188,26 +186,6 @@ func serveHere(t *testing.T, q *queue) *redis.Client {
 	}
 	q.serve(h)
 	return client
-}
-
-func TestFleetTakesTurns(t *testing.T) {
-	t.Parallel()
-	q := newQueue(t)
-	startWorker(t, q, "")
-	startWorker(t, q, "")
-	client := serveHere(t, q)
-	var ids []string
-	for range 40 {
-		ids = append(ids, q.enqueue("count", `{"counter":1}`))
-	}
-	for _, id := range ids {
-		if info := q.become(id, asynq.TaskStateCompleted); info.Retried != 0 {
-			t.Errorf("a task used up %d retries: %s", info.Retried, info.LastErr)
-		}
-	}
-	if n, err := client.Get(context.Background(), "effects").Int(); err != nil || n != 40 {
-		t.Errorf("%d of 40 updates were kept (%v)", n, err)
-	}
 }
 
 // A worker process is killed; asynq's recoverer gives its task to another.

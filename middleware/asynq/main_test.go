@@ -1,8 +1,14 @@
 package lockasynq_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -43,6 +49,13 @@ func newQueue(t *testing.T) *queue {
 		_ = q.inspector.Close()
 	})
 	return q
+}
+
+// in is the queue for a test within q's.
+func (q *queue) in(t *testing.T) *queue {
+	c := *q
+	c.t = t
+	return &c
 }
 
 // enqueue adds a task. It stays visible when it is done.
@@ -120,10 +133,21 @@ func (q *queue) serve(h asynq.Handler, change ...func(*asynq.Config)) (shutdown 
 	return srv.Shutdown
 }
 
+// contexts are those of metadata, by their options: a Redis and a server for each kind are enough.
+var contexts struct {
+	sync.Mutex
+	of map[string]context.Context
+}
+
 // metadata returns a context with what asynq knows of a task enqueued with
 // opts, and without an end, for tests in which time does not pass by itself.
 func metadata(t *testing.T, opts ...asynq.Option) context.Context {
 	t.Helper()
+	contexts.Lock()
+	defer contexts.Unlock()
+	if ctx := contexts.of[fmt.Sprint(opts)]; ctx != nil {
+		return ctx
+	}
 	q, got := newQueue(t), make(chan context.Context, 1)
 	shutdown := q.serve(handler(func(ctx context.Context, _ *asynq.Task) error {
 		got <- context.WithoutCancel(ctx)
@@ -131,7 +155,11 @@ func metadata(t *testing.T, opts ...asynq.Option) context.Context {
 	}))
 	defer shutdown()
 	q.enqueue("t", "", opts...)
-	return receive(t, "a task's context", got)
+	if contexts.of == nil {
+		contexts.of = make(map[string]context.Context)
+	}
+	contexts.of[fmt.Sprint(opts)] = receive(t, "a task's context", got)
+	return contexts.of[fmt.Sprint(opts)]
 }
 
 func atOnce(int, error, *asynq.Task) time.Duration { return 0 }
@@ -202,37 +230,29 @@ func hold(t testing.TB, eng *core.Engine, key string) *core.Lease {
 	return lease
 }
 
-// watcher says when a task begins to ask for its key, how that ended, and how
-// the lease did.
+// watcher says when a task begins to ask for its key, and how that ended.
 type watcher struct {
-	asks        chan string
-	ends, holds chan error
+	asks chan string
+	ends chan error
 }
 
 func newWatcher() *watcher {
-	return &watcher{asks: make(chan string, 1000), ends: make(chan error, 1000), holds: make(chan error, 1000)}
+	return &watcher{asks: make(chan string, 1000), ends: make(chan error, 1000)}
 }
 
 func (w *watcher) hooks() observe.Hooks {
-	return observe.Hooks{AcquireStart: w.AcquireStart, AcquireEnd: w.AcquireEnd, HoldEnd: w.HoldEnd}
-}
-
-func (w *watcher) AcquireStart(ctx context.Context, a observe.Acquisition) context.Context {
-	if a.Rule != "" { // not hold's
-		w.asks <- a.Claims[0].Key
-	}
-	return ctx
-}
-
-func (w *watcher) AcquireEnd(_ context.Context, a observe.Acquisition, _ observe.Lease, err error) {
-	if a.Rule != "" {
-		w.ends <- err
-	}
-}
-
-func (w *watcher) HoldEnd(_ context.Context, l observe.Lease, err error) {
-	if l.Rule() != "" {
-		w.holds <- err
+	return observe.Hooks{
+		AcquireStart: func(ctx context.Context, a observe.Acquisition) context.Context {
+			if a.Rule != "" { // not hold's
+				w.asks <- a.Claims[0].Key
+			}
+			return ctx
+		},
+		AcquireEnd: func(_ context.Context, a observe.Acquisition, _ observe.Lease, err error) {
+			if a.Rule != "" {
+				w.ends <- err
+			}
+		},
 	}
 }
 
@@ -241,12 +261,54 @@ func decode(task *asynq.Task, into any) error { return json.Unmarshal(task.Paylo
 
 func handler(fn func(context.Context, *asynq.Task) error) asynq.Handler { return asynq.HandlerFunc(fn) }
 
-// seeLeases puts each lease, as hooks see it, into the context of the work under it.
-var seeLeases = observe.Hooks{HoldStart: func(ctx context.Context, l observe.Lease) context.Context {
-	return context.WithValue(ctx, seenLease{}, l)
-}}
+func succeed(context.Context, *asynq.Task) error { return nil }
 
-type seenLease struct{}
+// process has a worker take a task.
+func process(ctx context.Context, h asynq.Handler, typename, payload string) error {
+	return h.ProcessTask(ctx, asynq.NewTask(typename, []byte(payload)))
+}
 
-// leaseSeen is the innermost lease that seeLeases has put into ctx.
-func leaseSeen(ctx context.Context) observe.Lease { return ctx.Value(seenLease{}).(observe.Lease) }
+// nothingRuns is a handler under l that must not be called.
+func nothingRuns(t *testing.T, l *lockasynq.Locks) asynq.Handler {
+	return l.Middleware(handler(func(_ context.Context, task *asynq.Task) error {
+		t.Errorf("the handler of %q ran", task.Type())
+		return nil
+	}))
+}
+
+// claimsUnder returns the claims under which l runs a task.
+func claimsUnder(ctx context.Context, l *lockasynq.Locks, typename, payload string) (claims []string, err error) {
+	err = process(ctx, l.Middleware(handler(func(ctx context.Context, _ *asynq.Task) error {
+		if lease, ok := core.LeaseFrom(ctx); ok {
+			for _, c := range lease.Claims() {
+				claims = append(claims, fmt.Sprint(c.Mode, " ", c.Key))
+			}
+		}
+		return nil
+	})), typename, payload)
+	return claims, err
+}
+
+// isAgain reports whether asynq is told that the task has to come again.
+func isAgain(err error) bool {
+	var again *lockasynq.RescheduleError
+	return errors.As(err, &again)
+}
+
+// wantText fails unless text has each of want.
+func wantText(t testing.TB, text string, want ...string) {
+	t.Helper()
+	for _, w := range want {
+		if !strings.Contains(text, w) {
+			t.Errorf("%q is not in %s", w, text)
+		}
+	}
+}
+
+func captureLog(t *testing.T) *bytes.Buffer {
+	before := slog.Default()
+	t.Cleanup(func() { slog.SetDefault(before) })
+	var log bytes.Buffer
+	slog.SetDefault(slog.New(slog.NewTextHandler(&log, nil)))
+	return &log
+}

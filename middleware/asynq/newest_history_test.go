@@ -16,7 +16,7 @@ import (
 	lockasynq "github.com/keyturn/keyturn/middleware/asynq"
 )
 
-// newestDocument is the rule of the histories: workers in processes of their own.
+// newestDocument is the rule of the history: workers in processes of their own.
 var newestDocument = lockasynq.Serialize("index", "index:{payload.doc}").KeepLatestBy("{payload.version}")
 
 // indexing notes which version of a document it works on, in the order in which
@@ -64,44 +64,13 @@ func (q *queue) drained() bool {
 	return info.Pending+info.Active+info.Scheduled+info.Retry == 0
 }
 
-// TestNewestRunsLast: twelve versions of a document are enqueued in order, without
-// a gap, for three processes.
-func TestNewestRunsLast(t *testing.T) {
-	t.Parallel()
-	const rounds, last = 20, 12
-	q := newQueue(t)
-	for range 3 {
-		startWorker(t, q, "")
-	}
-	client := q.redis.Client()
-	older, lost, ran := 0, 0, 0
-	for round := range rounds {
-		doc := fmt.Sprint("d", round)
-		for version := 1; version <= last; version++ {
-			q.enqueue("index", fmt.Sprintf(`{"doc":%q,"version":%d}`, doc, version))
-		}
-		await(t, "the queue to be empty", q.drained)
-		began, done := versionsOf(t, client, "began", doc), versionsOf(t, client, "done", doc)
-		ran += len(began)
-		if !slices.IsSorted(began) {
-			older++
-			t.Logf("%s: an older version after a newer: %v", doc, began)
-		}
-		if len(done) == 0 || done[len(done)-1] != last {
-			lost++
-			t.Logf("%s: the last to be done was not the newest: %v", doc, done)
-		}
-	}
-	t.Logf("%d rounds: %d versions ran", rounds, ran)
-	if older > 0 || lost > 0 {
-		t.Errorf("in %d of %d rounds an older version ran after a newer one, in %d the last was not the newest", older, rounds, lost)
-	}
-}
-
 // TestNewestRunsLastWhenWorkersAreKilled: versions of five documents arrive, some
 // in another order than their own, while one worker after the other is killed. What
 // the dead had in hand comes back late, among newer ones.
 func TestNewestRunsLastWhenWorkersAreKilled(t *testing.T) {
+	if testing.Short() {
+		t.Skip("workers in processes of their own; TestKeepLatestDropsWhatWaits and its neighbours have one process")
+	}
 	t.Parallel()
 	const docs, versions, kills = 5, 60, 6
 	q := newQueue(t)

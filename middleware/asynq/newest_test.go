@@ -18,7 +18,6 @@ import (
 	"github.com/keyturn/keyturn/keytmpl"
 	"github.com/keyturn/keyturn/locktest"
 	lockasynq "github.com/keyturn/keyturn/middleware/asynq"
-	"github.com/keyturn/keyturn/store/memstore"
 )
 
 // versioned is a rule over eng that keeps the latest, with a handler that notes
@@ -28,32 +27,27 @@ type versioned struct {
 	locks   *lockasynq.Locks
 	handler asynq.Handler
 	ran     []string
-	inside  func() // while it runs
+	inside  func() error // while it runs
 }
 
 func keepLatest(t *testing.T, eng *core.Engine, opts ...core.CallOption) *versioned {
 	t.Helper()
-	v := &versioned{t: t, inside: func() {}}
+	v := &versioned{t: t, inside: func() error { return nil }}
 	v.locks = locks(t, eng, lockasynq.Serialize("index", "k", opts...).KeepLatestBy("{payload.version}"))
 	v.handler = v.locks.Middleware(handler(func(ctx context.Context, task *asynq.Task) error {
 		if err := core.AssertHeld(ctx, core.Exclusive("k")); err != nil {
 			t.Error(err)
 		}
 		v.ran = append(v.ran, string(task.Payload()))
-		v.inside()
-		return nil
+		return v.inside()
 	}))
 	return v
-}
-
-func indexTask(version any) *asynq.Task {
-	return asynq.NewTask("index", fmt.Appendf(nil, `{"version":%v}`, version))
 }
 
 // process has a worker take a task; want nil: asynq takes it for done.
 func (v *versioned) process(version any, want error) {
 	v.t.Helper()
-	if err := v.handler.ProcessTask(context.Background(), indexTask(version)); !errors.Is(err, want) {
+	if err := process(context.Background(), v.handler, "index", fmt.Sprintf(`{"version":%v}`, version)); !errors.Is(err, want) {
 		v.t.Errorf("version %v: %v, want %v", version, err, want)
 	}
 }
@@ -73,21 +67,25 @@ func (v *versioned) expect(skipped uint64, versions ...any) {
 	}
 }
 
+// A task that failed comes again, and nothing older in between.
 func TestKeepLatestDropsWhatIsOlder(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		v := keepLatest(t, engine(t, nil))
-		for _, version := range []int{5, 3, 5, 7, 6, 0} {
-			v.process(version, nil)
-		}
-		v.expect(3, 5, 5, 7)
-	})
+	t.Parallel()
+	v, failed := keepLatest(t, engine(t, nil)), errors.New("failed")
+	v.inside = func() error { return failed }
+	v.process(5, failed)
+	v.process(3, nil)
+	v.inside = func() error { return nil }
+	for _, version := range []int{5, 7, 6, 0} {
+		v.process(version, nil)
+	}
+	v.expect(3, 5, 5, 7)
 }
 
 // One that comes while a newer one runs, or waits, gives its worker back at once.
 func TestKeepLatestWaitsForNothingThatIsNewer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v := keepLatest(t, engine(t, nil), core.WithMaxWait(time.Hour))
-		v.inside = func() { time.Sleep(time.Minute) }
+		v.inside = func() error { time.Sleep(time.Minute); return nil }
 		go v.process(5, nil)
 		synctest.Wait()
 		go v.process(9, nil)
@@ -119,30 +117,6 @@ func TestKeepLatestDropsWhatWaits(t *testing.T) {
 		synctest.Wait()
 		v.expect(3, 4)
 	})
-}
-
-// With a handler that fails the newest comes again, and nothing older in between.
-func TestKeepLatestRetriesTheNewest(t *testing.T) {
-	t.Parallel()
-	q := newQueue(t)
-	l := locks(t, engine(t, nil), lockasynq.Serialize("index", "k").KeepLatestBy("{payload.version}"))
-	ran := make(chan string, 10)
-	failed := errors.New("failed")
-	q.serve(l.Middleware(handler(func(_ context.Context, task *asynq.Task) error {
-		ran <- string(task.Payload())
-		if len(ran) == 1 {
-			q.become(q.enqueue("index", `{"version":4}`), asynq.TaskStateCompleted) // dropped
-			return failed
-		}
-		return nil
-	})))
-	q.become(q.enqueue("index", `{"version":5}`), asynq.TaskStateCompleted)
-	close(ran)
-	for payload := range ran {
-		if payload != `{"version":5}` {
-			t.Errorf("%s ran", payload)
-		}
-	}
 }
 
 func TestKeepLatestReadsVersions(t *testing.T) {
@@ -178,29 +152,27 @@ func TestKeepLatestReadsVersions(t *testing.T) {
 	}
 	v := keepLatest(t, engine(t, nil))
 	v.process("-1", lockasynq.ErrInvalidVersion)
-	if err := v.handler.ProcessTask(context.Background(), asynq.NewTask("index", []byte(`{}`))); !errors.Is(err, keytmpl.ErrMissingValue) || !errors.Is(err, asynq.SkipRetry) {
+	if err := process(context.Background(), v.handler, "index", `{}`); !errors.Is(err, keytmpl.ErrMissingValue) || !errors.Is(err, asynq.SkipRetry) {
 		t.Errorf("no version: %v", err)
 	}
 }
 
 func TestKeepLatestFunc(t *testing.T) {
 	t.Parallel()
-	bad := errors.New("bad")
-	ran := 0
-	h := locks(t, engine(t, nil), lockasynq.Serialize("index", "k").KeepLatestFunc(func(task *asynq.Task) (uint64, error) {
+	l := locks(t, engine(t, nil), lockasynq.Serialize("index", "k").KeepLatestFunc(func(task *asynq.Task) (uint64, error) {
 		if len(task.Payload()) == 0 {
-			return 0, bad
+			return 0, errors.New("bad")
 		}
 		return uint64(len(task.Payload())), nil
-	})).Middleware(handler(func(context.Context, *asynq.Task) error { ran++; return nil }))
-	for payload, want := range map[string]error{"12345": nil, "": asynq.SkipRetry} {
-		if err := h.ProcessTask(context.Background(), asynq.NewTask("index", []byte(payload))); !errors.Is(err, want) {
-			t.Errorf("%q: %v", payload, err)
-		}
+	}))
+	h := l.Middleware(handler(succeed))
+	if err := process(context.Background(), h, "index", ""); !errors.Is(err, asynq.SkipRetry) {
+		t.Errorf("without a version: %v", err)
 	}
-	_ = h.ProcessTask(context.Background(), asynq.NewTask("index", []byte("123")))
-	if ran != 1 {
-		t.Errorf("%d ran, want one", ran)
+	for skipped, payload := range []string{"12345", "123"} {
+		if err := process(context.Background(), h, "index", payload); err != nil || l.Skipped()["index"] != uint64(skipped) {
+			t.Errorf("%q: %v, %v skipped", payload, err, l.Skipped())
+		}
 	}
 }
 
@@ -217,7 +189,7 @@ func TestKeepLatestVersionsAreTheRules(t *testing.T) {
 		lockasynq.Serialize("long"+strings.Repeat(":", 250), strings.Repeat("k", driver.MaxKeyBytes)).KeepLatestBy("{payload.version}"),
 	).Middleware(handler(func(context.Context, *asynq.Task) error { ran++; return nil }))
 	for i, typename := range []string{"index", "thumbnail", "a", "a:b", "long" + strings.Repeat(":", 250)} {
-		if err := h.ProcessTask(context.Background(), asynq.NewTask(typename, fmt.Appendf(nil, `{"version":%d}`, 9-i))); err != nil {
+		if err := process(context.Background(), h, typename, fmt.Sprintf(`{"version":%d}`, 9-i)); err != nil {
 			t.Errorf("%s: %v", typename, err)
 		}
 	}
@@ -229,18 +201,14 @@ func TestKeepLatestVersionsAreTheRules(t *testing.T) {
 // While nobody knows whether there is a newer one nothing runs.
 func TestKeepLatestInAnOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := locktest.NewStore(memstore.New())
-		v := keepLatest(t, engine(t, store))
-		store.Refuse()
+		kit := locktest.New(t)
+		v := keepLatest(t, kit.Engine)
+		kit.Store.Refuse()
 		v.process(5, core.ErrUnavailable)
-		var again *lockasynq.RescheduleError
-		if err := v.handler.ProcessTask(context.Background(), indexTask(5)); !errors.As(err, &again) {
-			t.Errorf("error = %v, want it rescheduled", err)
-		}
-		store.Heal()
-		v.inside = store.Refuse // it has begun
+		kit.Store.Heal()
+		v.inside = func() error { kit.Store.Refuse(); return nil } // it has begun
 		v.process(5, nil)
-		store.Heal()
+		kit.Store.Heal()
 		v.expect(0, 5)
 	})
 }
@@ -272,65 +240,4 @@ func TestKeepLatestVersionCanBeForgotten(t *testing.T) {
 	}
 	v.process(5, nil)
 	v.expect(1, uint64(math.MaxUint64), 5)
-}
-
-// Not parallel: it looks at the default log.
-func TestKeepLatestLogsWhatItDrops(t *testing.T) {
-	log := captureLog(t)
-	v := keepLatest(t, engine(t, nil))
-	v.process(5, nil)
-	v.process(4, nil)
-	for _, want := range []string{"level=INFO", "rule=index", "version 4 is older than 5"} {
-		if !strings.Contains(log.String(), want) {
-			t.Errorf("log = %s, want %s", log, want)
-		}
-	}
-}
-
-func TestKeepLatestIsCheckedAtStart(t *testing.T) {
-	t.Parallel()
-	type payload struct {
-		Version int
-		Items   []int
-	}
-	eng := engine(t, nil)
-	const by = "{payload.version}"
-	for name, tt := range map[string]struct {
-		rule lockasynq.Rule
-		says string
-	}{
-		"once":             {lockasynq.Once("t", "k").KeepLatestBy(by), "Serialize"},
-		"several keys":     {lockasynq.Serialize("t", "k:{payload.ids[*]}").KeepLatestBy(by), "one key"},
-		"shared":           {lockasynq.Serialize("t", "k", core.WithShared()).KeepLatestBy(by), "exclusively"},
-		"permits":          {lockasynq.Serialize("t", "k", core.WithPermits(2)).KeepLatestBy(by), "exclusively"},
-		"unlocked":         {lockasynq.Serialize("t", "k", core.WithRunUnlocked()).KeepLatestBy(by), "WithRunUnlocked"},
-		"skip":             {lockasynq.Serialize("t", "k").KeepLatestBy(by).OnConflict(lockasynq.Skip), "Skip"},
-		"no version":       {lockasynq.Serialize("t", "k").KeepLatestBy(""), "one placeholder"},
-		"text":             {lockasynq.Serialize("t", "k").KeepLatestBy("v{payload.version}"), "one placeholder"},
-		"two":              {lockasynq.Serialize("t", "k").KeepLatestBy("{payload.a}.{payload.b}"), "one placeholder"},
-		"a list":           {lockasynq.Serialize("t", "k").KeepLatestBy("{payload.v[*]}"), "one placeholder"},
-		"a digest":         {lockasynq.Serialize("t", "k").KeepLatestBy("{payload.v|hash}"), "one placeholder"},
-		"no such source":   {lockasynq.Serialize("t", "k").KeepLatestBy("{body.version}"), "no such source"},
-		"does not parse":   {lockasynq.Serialize("t", "k").KeepLatestBy("{payload"), "template"},
-		"no such field":    {lockasynq.SerializeFor[payload]("t", "k").KeepLatestBy("{payload.revision}"), "revision"},
-		"not of one value": {lockasynq.SerializeFor[payload]("t", "k").KeepLatestBy("{payload.Items}"), "Items"},
-		"no function":      {lockasynq.Serialize("t", "k").KeepLatestFunc(nil), "function"},
-	} {
-		if _, err := lockasynq.New(eng, tt.rule); err == nil || !strings.Contains(err.Error(), tt.says) || !strings.Contains(err.Error(), `rule for "t"`) {
-			t.Errorf("%s: %v, want an error that has %q", name, err, tt.says)
-		}
-	}
-	_, err := lockasynq.New(engine(t, leasesOnly{memstore.New()}), lockasynq.Serialize("t", "k").KeepLatestBy(by))
-	if !errors.Is(err, errors.ErrUnsupported) {
-		t.Errorf("a store that remembers nothing: %v", err)
-	}
-	for _, r := range []lockasynq.Rule{
-		lockasynq.SerializeFor[payload]("t", "k").KeepLatestBy("{payload.Version}"),
-		lockasynq.Serialize("t", "k").KeepLatestBy("{header.version}").OnConflict(lockasynq.Wait),
-		lockasynq.Serialize("t", "k/l", core.WithHierarchy()).KeepLatestBy(by),
-	} {
-		if _, err := lockasynq.New(eng, r); err != nil {
-			t.Error(err)
-		}
-	}
 }

@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/hibiken/asynq"
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/shadowtest"
 	lockasynq "github.com/keyturn/keyturn/middleware/asynq"
 	"github.com/keyturn/keyturn/store/memstore"
 )
@@ -20,54 +22,140 @@ type leasesOnly struct{ driver.Store }
 
 func (leasesOnly) Describe() driver.Description { return driver.Description{} }
 
+// group is the payload of tasks.
+type group struct {
+	Op struct {
+		ID int `json:"id"`
+	} `json:"op"`
+	Members []string `json:"members,omitempty"`
+	Version int      `json:"version"`
+}
+
+// TestNewRefuses what nobody could obey, and says of which rule.
 func TestNewRefuses(t *testing.T) {
 	t.Parallel()
-	type payload struct{ ID string }
+	const by = "{payload.version}"
 	full, plain := engine(t, nil), engine(t, leasesOnly{memstore.New()})
-	tests := []struct {
-		name  string
-		eng   *core.Engine
-		rules []lockasynq.Rule
+	serialize := func(template string, opts ...core.CallOption) lockasynq.Rule {
+		return lockasynq.Serialize("a", template, opts...)
+	}
+	key := serialize("k")
+	type rules = []lockasynq.Rule
+	for name, tt := range map[string]struct {
+		rules rules
 		is    error
 		says  string
 	}{
-		{name: "no engine", rules: []lockasynq.Rule{lockasynq.Serialize("a", "k")}, is: core.ErrInvalidOption, says: "an engine"},
-		{name: "no engine and no rules", is: core.ErrInvalidOption, says: "an engine"},
-		{name: "the zero rule", eng: full, rules: []lockasynq.Rule{{}}, says: "want a task type"},
-		{name: "a blank pattern", eng: full, rules: []lockasynq.Rule{lockasynq.Serialize(" ", "k")}, says: "want a task type"},
-		{name: "one pattern twice", eng: full, rules: []lockasynq.Rule{lockasynq.Serialize("a", "k"), lockasynq.Once("a", "k")}, says: `rule for "a": a rule of Once has its key alone`},
-		{name: "no template", eng: full, rules: []lockasynq.Rule{lockasynq.Serialize("a", "")}, says: "keytmpl"},
-		{name: "a template that does not parse", eng: full, rules: []lockasynq.Rule{lockasynq.Serialize("a", "{payload")}, says: "at byte 8"},
-		{name: "no key function", eng: full, rules: []lockasynq.Rule{lockasynq.SerializeBy[payload]("a", nil)}, says: "key function is nil"},
-		{name: "no key function for Once", eng: full, rules: []lockasynq.Rule{lockasynq.OnceBy[payload]("a", nil)}, says: "key function is nil"},
-		{name: "an option out of range", eng: full, rules: []lockasynq.Rule{lockasynq.Serialize("a", "k", core.WithTTL(-1))}, is: core.ErrInvalidOption, says: "WithTTL"},
-		{name: "a nil option", eng: full, rules: []lockasynq.Rule{lockasynq.Serialize("a", "k", nil)}, is: core.ErrInvalidOption},
-		{name: "Once without records", eng: plain, rules: []lockasynq.Rule{lockasynq.Once("a", "k")}, is: errors.ErrUnsupported},
-		{name: "several keys at a store that takes one", eng: plain, rules: []lockasynq.Rule{lockasynq.Serialize("a", "{payload.m[*]}")}, is: errors.ErrUnsupported},
-		{name: "several keys for Once", eng: full, rules: []lockasynq.Rule{lockasynq.Once("a", "{payload.m[*]}")}, says: "Once needs exactly one"},
+		"the zero rule":                  {rules{{}}, nil, "want a task type"},
+		"a blank pattern":                {rules{lockasynq.Serialize(" ", "k")}, nil, "want a task type"},
+		"no template":                    {rules{serialize("")}, nil, "keytmpl"},
+		"a template that does not parse": {rules{serialize("{payload")}, nil, "at byte 8"},
+		"no key function":                {rules{lockasynq.SerializeBy[group]("a", nil)}, nil, "key function is nil"},
+		"no key function for Once":       {rules{lockasynq.OnceBy[group]("a", nil)}, nil, "key function is nil"},
+		"none of the context's":          {rules{lockasynq.OnceKey[group]("a", nil)}, nil, "key function is nil"},
+		"an option out of range":         {rules{serialize("k", core.WithTTL(-1))}, core.ErrInvalidOption, "WithTTL"},
+		"a nil option":                   {rules{serialize("k", nil)}, core.ErrInvalidOption, ""},
+		"several keys for Once":          {rules{lockasynq.Once("a", "{payload.m[*]}")}, nil, "Once needs exactly one"},
+		"a policy below the first":       {rules{key.OnConflict(-1)}, core.ErrInvalidOption, "Conflict(-1)"},
+		"a policy beyond the last":       {rules{key.OnConflict(lockasynq.Fail + 1)}, core.ErrInvalidOption, "OnConflict"},
 
-		{name: "an unknown source", eng: full, rules: []lockasynq.Rule{lockasynq.Serialize("a", "{body.id}")}, says: "no such source"},
-		{name: "a field without a source", eng: full, rules: []lockasynq.Rule{lockasynq.Serialize("a", "{user_id}")}, says: "no such source"},
-		{name: "a header without a name", eng: full, rules: []lockasynq.Rule{lockasynq.Serialize("a", "{header}")}, says: "no such source"},
-		{name: "a part of the id", eng: full, rules: []lockasynq.Rule{lockasynq.Serialize("a", "{id.x}")}, says: "no such source"},
-		{name: "a part of the type", eng: full, rules: []lockasynq.Rule{lockasynq.Serialize("a", "{type.x}")}, says: "no such source"},
-		{name: "a part of the queue", eng: full, rules: []lockasynq.Rule{lockasynq.Serialize("a", "{queue.x}")}, says: "no such source"},
-		{name: "elements of a header", eng: full, rules: []lockasynq.Rule{lockasynq.Serialize("a", "{header.x[*]}")}, says: "has a single value"},
-		{name: "elements of the type", eng: full, rules: []lockasynq.Rule{lockasynq.Serialize("a", "{type[*]}")}, says: "has a single value"},
+		"an unknown source":        {rules{serialize("{body.id}")}, nil, "no such source"},
+		"a header without a name":  {rules{serialize("{header}")}, nil, "no such source"},
+		"a part of the id":         {rules{serialize("{id.x}")}, nil, "no such source"},
+		"a part of the type":       {rules{serialize("{type.x}")}, nil, "no such source"},
+		"a part of the queue":      {rules{serialize("{queue.x}")}, nil, "no such source"},
+		"elements of a header":     {rules{serialize("{header.x[*]}")}, nil, "has a single value"},
+		"elements of the type":     {rules{serialize("{type[*]}")}, nil, "has a single value"},
+		"a field of no such name":  {rules{lockasynq.SerializeFor[group]("a", "{payload.op.nope}")}, nil, "has no field nope"},
+		"the same of a pointer":    {rules{lockasynq.OnceFor[*group]("a", "{payload.op.nope}")}, nil, "has no field nope"},
+		"elements of no list":      {rules{lockasynq.SerializeFor[group]("a", "{payload[*]}")}, nil, "not a list"},
+		"a list of a typed object": {rules{lockasynq.SerializeFor[group]("a", "{payload.members}")}, nil, "want members[*]"},
+
+		"a fixed delay below a second": {rules{key.RescheduleEvery(time.Second - 1)}, core.ErrInvalidOption, "RescheduleEvery"},
+		"a fixed delay of none":        {rules{key.RescheduleEvery(0)}, core.ErrInvalidOption, "RescheduleEvery"},
+		"a fixed delay of a part":      {rules{key.RescheduleEvery(1500 * time.Millisecond)}, core.ErrInvalidOption, "RescheduleEvery"},
+		"a fixed delay above a day":    {rules{key.RescheduleEvery(24*time.Hour + time.Second)}, core.ErrInvalidOption, "RescheduleEvery"},
+		"a fixed delay with Wait":      {rules{key.RescheduleEvery(time.Second).OnConflict(lockasynq.Wait)}, core.ErrInvalidOption, "RescheduleEvery"},
+		"a fixed delay with Skip":      {rules{key.RescheduleEvery(time.Second).OnConflict(lockasynq.Skip)}, core.ErrInvalidOption, "RescheduleEvery"},
+		"a fixed delay with Fail":      {rules{key.RescheduleEvery(time.Second).OnConflict(lockasynq.Fail)}, core.ErrInvalidOption, "RescheduleEvery"},
+
+		"a set with Once":         {rules{lockasynq.Once("a", "k"), serialize("b")}, nil, "Once has its key alone"},
+		"a set with two options":  {rules{key, serialize("b", core.WithMaxWait(time.Second))}, nil, "options other than the mode"},
+		"a set with two policies": {rules{key, serialize("b").OnConflict(lockasynq.Skip)}, nil, "OnConflict"},
+		"a set with two delays":   {rules{key, serialize("b").RescheduleEvery(time.Minute)}, nil, "RescheduleEvery"},
+		"a set with versions":     {rules{key.KeepLatestBy(by), serialize("b")}, nil, "KeepLatestBy"},
+		"a set that is unique":    {rules{key, serialize("b").UniqueUntilStarted()}, nil, "UniqueUntilStarted"},
+
+		"no version":               {rules{key.KeepLatestBy("")}, nil, "one placeholder"},
+		"text in a version":        {rules{key.KeepLatestBy("v{payload.version}")}, nil, "one placeholder"},
+		"two in a version":         {rules{key.KeepLatestBy("{payload.a}.{payload.b}")}, nil, "one placeholder"},
+		"a list of versions":       {rules{key.KeepLatestBy("{payload.v[*]}")}, nil, "one placeholder"},
+		"a digest of a version":    {rules{key.KeepLatestBy("{payload.v|hash}")}, nil, "one placeholder"},
+		"a version of no source":   {rules{key.KeepLatestBy("{body.version}")}, nil, "no such source"},
+		"a version of no template": {rules{key.KeepLatestBy("{payload")}, nil, "template"},
+		"a version of no field":    {rules{lockasynq.SerializeFor[group]("a", "k").KeepLatestBy("{payload.revision}")}, nil, "revision"},
+		"a version of several":     {rules{lockasynq.SerializeFor[group]("a", "k").KeepLatestBy("{payload.members}")}, nil, "members"},
+		"no function of a version": {rules{key.KeepLatestFunc(nil)}, nil, "function"},
+		"versions, unique":         {rules{key.KeepLatestBy(by).UniqueUntilStarted()}, core.ErrInvalidOption, "without KeepLatestBy"},
+	} {
+		l, err := lockasynq.New(full, tt.rules...)
+		if err == nil || l != nil || tt.is != nil && !errors.Is(err, tt.is) {
+			t.Errorf("%s: New() = %v, %v, want an error alone that matches %v", name, l, err, tt.is)
+			continue
+		}
+		wantText(t, err.Error(), "rule for", tt.says)
 	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			l, err := lockasynq.New(tt.eng, tt.rules...)
-			if err == nil || l != nil {
-				t.Fatalf("New() = %v, %v, want an error and nothing else", l, err)
+	for _, r := range []lockasynq.Rule{lockasynq.Once("a", "k"), serialize("{payload.m[*]}"), key.KeepLatestBy(by), key.UniqueUntilStarted()} {
+		if _, err := lockasynq.New(plain, r); !errors.Is(err, errors.ErrUnsupported) {
+			t.Errorf("a store that can only lock: %v", err)
+		}
+	}
+	for _, all := range []rules{nil, {key}} {
+		if _, err := lockasynq.New(nil, all...); !errors.Is(err, core.ErrInvalidOption) {
+			t.Errorf("no engine, rules %v: %v", all, err)
+		}
+	}
+}
+
+// TestRulesThatRemember: a number at the store drops or refuses tasks, so such a rule must keep its promise.
+func TestRulesThatRemember(t *testing.T) {
+	t.Parallel()
+	skip := func(context.Context, *asynq.Task) bool { return true }
+	for says, rule := range map[string]lockasynq.Rule{
+		"Serialize":       lockasynq.Once("t", "k"),
+		"one key":         lockasynq.Serialize("t", "k:{payload.ids[*]}"),
+		"SkipIf":          lockasynq.Serialize("t", "k").SkipIf(skip),
+		"exclusively":     lockasynq.Serialize("t", "k", core.WithShared()),
+		"key exclusively": lockasynq.Serialize("t", "k", core.WithPermits(2)),
+		"WithRunUnlocked": lockasynq.Serialize("t", "k", core.WithRunUnlocked()),
+		"WithShadow":      lockasynq.Serialize("t", "k", core.WithShadow()),
+		"Skip":            lockasynq.Serialize("t", "k").OnConflict(lockasynq.Skip),
+	} {
+		for option, r := range map[string]lockasynq.Rule{
+			"KeepLatestBy": rule.KeepLatestBy("{payload.version}"), "UniqueUntilStarted": rule.UniqueUntilStarted(),
+		} {
+			_, err := lockasynq.New(engine(t, nil), r)
+			if !errors.Is(err, core.ErrInvalidOption) {
+				t.Fatalf("%s, %s: %v", says, option, err)
 			}
-			if tt.is != nil && !errors.Is(err, tt.is) {
-				t.Errorf("New() error = %v, want one that matches %v", err, tt.is)
-			}
-			if !strings.Contains(err.Error(), tt.says) {
-				t.Errorf("New() error = %v, want one with %q", err, tt.says)
-			}
-		})
+			wantText(t, err.Error(), `rule for "t"`, option, says)
+		}
+	}
+}
+
+// TestNewTakes what the pages promise.
+func TestNewTakes(t *testing.T) {
+	t.Parallel()
+	for _, r := range []lockasynq.Rule{
+		lockasynq.SerializeFor[group]("t", "g:{payload.op.id}"),
+		lockasynq.SerializeFor[group]("t", "g:{payload|hash}:{type}:{header.x}"), // the bytes, whatever they are
+		lockasynq.SerializeFor[group]("t", "k").KeepLatestBy("{payload.version}"),
+		lockasynq.Serialize("t", "k").KeepLatestBy("{header.version}").OnConflict(lockasynq.Wait),
+		lockasynq.Serialize("t", "k/l", core.WithHierarchy()).KeepLatestBy("{payload.version}"),
+		lockasynq.Serialize("t", "k").RescheduleEvery(time.Second),
+		lockasynq.Once("t", "k").RescheduleEvery(24 * time.Hour),
+	} {
+		locks(t, engine(t, nil), r)
 	}
 }
 
@@ -79,114 +167,78 @@ func TestNewTellsAllThatIsWrong(t *testing.T) {
 		lockasynq.Serialize("third", "fine"),
 		lockasynq.Serialize("third", "{payload"),
 	)
-	for _, want := range []string{"{nope}", "WithMaxWait", `"second"`, "keytmpl"} {
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("New() error = %v, want one with %q", err, want)
-		}
+	wantText(t, fmt.Sprint(err), "{nope}", "WithMaxWait", `"second"`, "keytmpl")
+}
+
+func TestNoHandler(t *testing.T) {
+	t.Parallel()
+	for name, middleware := range map[string]asynq.MiddlewareFunc{"Middleware": locks(t, engine(t, nil)).Middleware, "Trace": lockasynq.Trace} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("%s(nil) did not panic", name)
+				}
+			}()
+			middleware(nil)
+		}()
 	}
 }
 
-func TestMiddlewareRefusesNoHandler(t *testing.T) {
-	t.Parallel()
-	defer func() {
-		if recover() == nil {
-			t.Error("Middleware(nil) did not panic")
-		}
-	}()
-	locks(t, engine(t, nil)).Middleware(nil)
-}
-
-// A task goes under the rule with the pattern under which the mux would find
-// its handler.
-func TestPatternsAreTheMuxes(t *testing.T) {
-	t.Parallel()
-	eng := engine(t, nil)
-	patterns := []string{"im", "im:status", "im:status:set", "mail:"}
-	for typename, want := range map[string]string{
-		"im:status":         "im:status", // exactly
-		"im:status:set":     "im:status:set",
-		"im:status:get":     "im:status",
-		"im:statusreport":   "im:status", // a prefix is no more than that
-		"im:message":        "im",
-		"im":                "im",
-		"mail:welcome":      "mail:",
-		"mail":              "",
-		"i":                 "",
-		"other":             "",
-		"":                  "",
-		"IM:status":         "",
-		" im:status":        "",
-		"im:status:set:now": "im:status:set",
-	} {
-		if got := patternChosen(t, eng, patterns, typename); got != want {
-			t.Errorf("type %q is under the rule for %q, want %q", typename, got, want)
-		}
-	}
-}
-
-// FuzzPatterns takes asynq's own mux for the measure.
+// FuzzPatterns: a task goes under the rule with the pattern under which asynq's own mux would find its handler.
 func FuzzPatterns(f *testing.F) {
 	f.Add("a", "a:b", "ab", "a:bc")
 	f.Add("x", "xyz", "xy", "xyzz")
+	for _, typename := range []string{"im:status", "im:status:set:now", "im:statusreport", "im:message", "im", "i", "", "IM:status", " im"} {
+		f.Add("im", "im:status", "im:status:set", typename)
+	}
 	eng := engine(f, nil)
 	f.Fuzz(func(t *testing.T, a, b, c, typename string) {
-		var patterns []string
-		mux := asynq.NewServeMux()
-		for _, p := range []string{a, b, c} {
-			if strings.TrimSpace(p) != "" && !strings.Contains(strings.Join(patterns, "\x00")+"\x00", p+"\x00") {
-				patterns = append(patterns, p)
-				mux.Handle(p, handler(succeed))
+		var rules []lockasynq.Rule
+		mux, patterns := asynq.NewServeMux(), map[string]string{"": ""} // by key
+		for i, p := range []string{a, b, c} {
+			if strings.TrimSpace(p) == "" || i > 0 && p == a || i > 1 && p == b {
+				continue
 			}
+			key := fmt.Sprint("exclusive k", i)
+			patterns[key] = p
+			rules = append(rules, lockasynq.Serialize(p, key[len("exclusive "):]))
+			mux.Handle(p, handler(succeed))
 		}
 		_, want := mux.Handler(asynq.NewTask(typename, nil))
-		if got := patternChosen(t, eng, patterns, typename); got != want {
-			t.Errorf("of %q type %q is under the rule for %q, want %q", patterns, typename, got, want)
+		claims, err := claimsUnder(context.Background(), locks(t, eng, rules...), typename, "")
+		if got := patterns[strings.Join(claims, " ")]; got != want || err != nil {
+			t.Errorf("of %q type %q is under the rule for %q, want %q; %v", patterns, typename, got, want, err)
 		}
 	})
 }
 
-// patternChosen runs a task through rules for patterns and returns the one it
-// came under, "" for none.
-func patternChosen(t *testing.T, eng *core.Engine, patterns []string, typename string) string {
-	t.Helper()
-	var rules []lockasynq.Rule
-	of := make(map[string]string) // by key
-	for i, p := range patterns {
-		key := fmt.Sprint("k", i)
-		of[key] = p
-		rules = append(rules, lockasynq.Serialize(p, key))
-	}
-	var chosen string
-	err := locks(t, eng, rules...).Middleware(handler(func(ctx context.Context, _ *asynq.Task) error {
-		if lease, ok := core.LeaseFrom(ctx); ok {
-			chosen = of[lease.Key()]
-		}
-		return nil
-	})).ProcessTask(context.Background(), asynq.NewTask(typename, nil))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return chosen
-}
-
-// A task without a rule is none of our business.
+// TestTasksWithoutARulePassThrough: such a task is none of our business.
 func TestTasksWithoutARulePassThrough(t *testing.T) {
 	t.Parallel()
 	eng := engine(t, nil)
 	hold(t, eng, "k")
 	l := locks(t, eng, lockasynq.Serialize("im:status", "k"))
 	failure := errors.New("the handler's")
-	type mark struct{}
-	given := context.WithValue(context.Background(), mark{}, 1)
-	err := l.Middleware(handler(func(ctx context.Context, _ *asynq.Task) error {
+	given := context.WithValue(context.Background(), caller{}, 1)
+	err := process(given, l.Middleware(handler(func(ctx context.Context, _ *asynq.Task) error {
 		if ctx != given {
 			t.Error("the handler got another context")
 		}
 		return failure
-	})).ProcessTask(given, asynq.NewTask("other", nil))
+	})), "other", "")
 	if err != failure {
 		t.Errorf("error = %v, want the handler's own", err)
 	}
 }
 
-var _ asynq.MiddlewareFunc = (*lockasynq.Locks)(nil).Middleware
+func TestShadow(t *testing.T) {
+	shadowtest.Run(t, func(t testing.TB, eng *core.Engine, once bool, run func(context.Context) error, opts ...core.CallOption) func(string) error {
+		rule := lockasynq.Serialize
+		if once {
+			rule = lockasynq.Once
+		}
+		h := locks(t, eng, rule("t", "user:{payload.id}", opts...)).
+			Middleware(handler(func(ctx context.Context, _ *asynq.Task) error { return run(ctx) }))
+		return func(id string) error { return process(context.Background(), h, "t", `{"id":"`+id+`"}`) }
+	})
+}

@@ -14,7 +14,6 @@ import (
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/locktest"
 	lockasynq "github.com/keyturn/keyturn/middleware/asynq"
-	"github.com/keyturn/keyturn/store/memstore"
 )
 
 // uniqueDocument is the rule of the history below: workers in processes of their own.
@@ -55,6 +54,9 @@ func (q *queue) offer(l *lockasynq.Locks, task *asynq.Task, opts ...asynq.Option
 // each change offers a task, while one worker after the other is killed. In the end
 // every copy has the last change.
 func TestNoChangeIsLostWhenWorkersAreKilled(t *testing.T) {
+	if testing.Short() {
+		t.Skip("workers in processes of their own; TestUniqueUntilStarted has one process")
+	}
 	t.Parallel()
 	const docs, changes, kills = 5, 90, 3
 	q := newQueue(t)
@@ -184,14 +186,13 @@ func TestUniqueUntilStartedWhileTheKeyIsHeld(t *testing.T) {
 // producers are told.
 func TestUniqueUntilStartedInAnOutage(t *testing.T) {
 	t.Parallel()
-	store := locktest.NewStore(memstore.New())
-	l := locks(t, engine(t, store), lockasynq.Serialize("t", "k").UniqueUntilStarted())
-	store.Refuse()
+	kit := locktest.New(t)
+	l := locks(t, kit.Engine, lockasynq.Serialize("t", "k").UniqueUntilStarted())
+	kit.Store.Refuse()
 	if _, err := l.TaskID(context.Background(), asynq.NewTask("t", nil)); !errors.Is(err, core.ErrUnavailable) {
 		t.Errorf("TaskID: %v", err)
 	}
-	var again *lockasynq.RescheduleError
-	if err := nothingRuns(t, l).ProcessTask(metadata(t, asynq.TaskID("t/k/5")), asynq.NewTask("t", nil)); !errors.As(err, &again) {
+	if err := process(metadata(t, asynq.TaskID("t/k/5")), nothingRuns(t, l), "t", ""); !isAgain(err) {
 		t.Errorf("error = %v, want it rescheduled", err)
 	}
 }
@@ -202,19 +203,18 @@ func TestUniqueUntilStartedWithOtherIDs(t *testing.T) {
 	log := captureLog(t)
 	eng := engine(t, nil)
 	l := locks(t, eng, lockasynq.Serialize("t", "k").UniqueUntilStarted())
-	ran := 0
+	q, ran := newQueue(t), 0
 	h := l.Middleware(handler(func(context.Context, *asynq.Task) error { ran++; return nil }))
 	first, err := l.TaskID(context.Background(), asynq.NewTask("t", nil))
 	if err != nil {
 		t.Fatal(err)
 	}
+	q.serve(h)
 	ids := []string{"other", "t/k/", "t/k/x", "t/k/5/7", "t/other/99999999999999999"}
 	for _, id := range ids {
-		if err := h.ProcessTask(metadata(t, asynq.TaskID(id)), asynq.NewTask("t", nil)); err != nil {
-			t.Errorf("%s: %v", id, err)
-		}
+		q.become(q.enqueue("t", "", asynq.TaskID(id)), asynq.TaskStateCompleted)
 	}
-	if err := h.ProcessTask(context.Background(), asynq.NewTask("t", nil)); err != nil {
+	if err := process(context.Background(), h, "t", ""); err != nil {
 		t.Error(err)
 	}
 	if again, err := l.TaskID(context.Background(), asynq.NewTask("t", nil)); err != nil || again.String() != first.String() || ran != len(ids)+1 {
@@ -222,27 +222,5 @@ func TestUniqueUntilStartedWithOtherIDs(t *testing.T) {
 	}
 	if strings.Count(log.String(), "without Locks.TaskID") != 1 {
 		t.Errorf("log = %s, want one warning", log)
-	}
-}
-
-func TestUniqueUntilStartedIsCheckedAtStart(t *testing.T) {
-	t.Parallel()
-	eng := engine(t, nil)
-	for name, r := range map[string]lockasynq.Rule{
-		"Serialize":       lockasynq.Once("t", "k"),
-		"one key":         lockasynq.Serialize("t", "k:{payload.ids[*]}"),
-		"exclusively":     lockasynq.Serialize("t", "k", core.WithShared()),
-		"WithRunUnlocked": lockasynq.Serialize("t", "k", core.WithRunUnlocked()),
-		"Skip":            lockasynq.Serialize("t", "k").OnConflict(lockasynq.Skip),
-		"KeepLatestBy":    lockasynq.Serialize("t", "k").KeepLatestBy("{payload.version}"),
-	} {
-		_, err := lockasynq.New(eng, r.UniqueUntilStarted())
-		if !errors.Is(err, core.ErrInvalidOption) || !strings.Contains(err.Error(), name) || !strings.Contains(err.Error(), "UniqueUntilStarted") {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-	_, err := lockasynq.New(engine(t, leasesOnly{memstore.New()}), lockasynq.Serialize("t", "k").UniqueUntilStarted())
-	if !errors.Is(err, errors.ErrUnsupported) {
-		t.Errorf("a store that remembers nothing: %v", err)
 	}
 }

@@ -80,45 +80,6 @@ func TestUniqueWhileQueuedAndOnceWhenProcessed(t *testing.T) {
 	}
 }
 
-// A task that waits for its next attempt, or in the archive, is still queued.
-func TestTaskIDIsTakenUntilTheTaskIsGone(t *testing.T) {
-	t.Parallel()
-	for _, tt := range []struct {
-		state asynq.TaskState
-		err   error
-	}{
-		{asynq.TaskStateRetry, errors.New("again")},
-		{asynq.TaskStateArchived, asynq.SkipRetry},
-		{asynq.TaskStateCompleted, nil}, // kept, as it has a retention
-	} {
-		t.Run(tt.state.String(), func(t *testing.T) {
-			t.Parallel()
-			q := newQueue(t)
-			l := locks(t, engine(t, nil), lockasynq.Once("im:", "msg:{payload.id}"))
-			q.serve(l.Middleware(handler(func(context.Context, *asynq.Task) error { return tt.err })), noForwarding)
-			task := message("8f2c", 1)
-			option, err := l.TaskID(context.Background(), task)
-			if err != nil {
-				t.Fatal(err)
-			}
-			id := q.enqueueTask(task, option)
-			if id != "im:/msg:8f2c" {
-				t.Errorf("task id = %q, want it from the pattern and the key", id)
-			}
-			q.become(id, tt.state)
-			if _, err := q.client.Enqueue(task, option); !lockasynq.IsDuplicate(err) {
-				t.Errorf("enqueued again: %v, want a duplicate", err)
-			}
-			if err := q.inspector.DeleteTask("default", id); err != nil {
-				t.Fatal(err)
-			}
-			if _, err := q.client.Enqueue(task, option); err != nil {
-				t.Errorf("enqueued when it was gone: %v", err)
-			}
-		})
-	}
-}
-
 func TestTaskIDRefuses(t *testing.T) {
 	t.Parallel()
 	l := locks(t, engine(t, nil),

@@ -1,0 +1,146 @@
+package lockasynq_test
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/hibiken/asynq"
+
+	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/locktest"
+	lockasynq "github.com/keyturn/keyturn/middleware/asynq"
+)
+
+// TestOnceComparesContent: type and payload, which are told apart.
+func TestOnceComparesContent(t *testing.T) {
+	t.Parallel()
+	runs := 0
+	h := locks(t, engine(t, nil),
+		lockasynq.Once("im:message", "msg:{payload.id}"),
+		lockasynq.Once("im:receipt", "msg:{payload.id}"),
+		lockasynq.Once("im:typing", "typing:{payload.id}", core.WithoutFingerprint()),
+		lockasynq.Once("a", "k"),
+	).Middleware(handler(func(context.Context, *asynq.Task) error { runs++; return nil }))
+	for _, tt := range []struct {
+		name, typename, payload string
+		mismatch                bool
+		runs                    int
+	}{
+		{"first", "im:message", `{"id":1,"text":"a"}`, false, 1},
+		{"the same again", "im:message", `{"id":1,"text":"a"}`, false, 1},
+		{"other payload", "im:message", `{"id":1,"text":"b"}`, true, 1},
+		{"other type", "im:receipt", `{"id":1,"text":"a"}`, true, 1},
+		{"first, not compared", "im:typing", `{"id":1,"at":1}`, false, 2},
+		{"other payload, not compared", "im:typing", `{"id":1,"at":2}`, false, 2},
+		{"one text", "ab", "c", false, 3},
+		{"the same text, another border", "a", "bc", true, 3},
+	} {
+		err := process(context.Background(), h, tt.typename, tt.payload)
+		if errors.Is(err, core.ErrFingerprintMismatch) != tt.mismatch || errors.Is(err, asynq.SkipRetry) != tt.mismatch || err != nil && !tt.mismatch {
+			t.Errorf("%s: %v, want a mismatch: %t", tt.name, err, tt.mismatch)
+		}
+		if runs != tt.runs {
+			t.Errorf("%s: %d handlers ran so far, want %d", tt.name, runs, tt.runs)
+		}
+	}
+}
+
+// TestLeaseIsRenewedUntilAnAbandonedHandlerReturns: asynq gives a task up at its timeout while the handler's goroutine
+// goes on. The key is that goroutine's until it returns, and not only for as long as the task's context lasts.
+func TestLeaseIsRenewedUntilAnAbandonedHandlerReturns(t *testing.T) {
+	ctx := metadata(t)
+	synctest.Test(t, func(t *testing.T) {
+		l := locks(t, engine(t, nil), lockasynq.Serialize("t", "k", core.WithMaxWait(core.Forever)))
+		began := time.Now()
+		abandoned, cancel := context.WithTimeout(ctx, time.Second)
+		defer cancel()
+		go func() {
+			_ = process(abandoned, l.Middleware(handler(func(context.Context, *asynq.Task) error {
+				time.Sleep(5 * time.Minute) // ten times the TTL
+				return nil
+			})), "t", "")
+		}()
+		synctest.Wait()
+		if err := process(ctx, l.Middleware(handler(succeed)), "t", ""); err != nil || time.Since(began) != 5*time.Minute {
+			t.Errorf("the next handler ran after %v (%v), want 5m", time.Since(began), err)
+		}
+	})
+}
+
+// TestRetryWaitsForItsOwnAbandonedHandler: a task that asynq retries after a timeout meets its own former handler. It
+// waits for it like any other, and under Once finds its work done.
+func TestRetryWaitsForItsOwnAbandonedHandler(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits for a timeout of asynq's, 2 s; the test above is without asynq")
+	}
+	t.Parallel()
+	q, seen := newQueue(t), newWatcher()
+	l := locks(t, engine(t, nil, core.WithHooks(seen.hooks())), lockasynq.Once("im:message", "msg:{payload.id}"))
+	var runs atomic.Int32
+	proceed := make(chan struct{})
+	q.serve(l.Middleware(handler(func(context.Context, *asynq.Task) error {
+		runs.Add(1)
+		<-proceed
+		return nil
+	})))
+	id := q.enqueue("im:message", `{"id":1}`, asynq.Timeout(2*time.Second), asynq.MaxRetry(1))
+	receive(t, "the task to ask", seen.asks)
+	receive(t, "its retry to ask", seen.asks)
+	close(proceed)
+	if info := q.become(id, asynq.TaskStateCompleted); info.Retried != 1 || runs.Load() != 1 {
+		t.Errorf("task completed with %d retries and %d runs of its handler, want 1 and 1", info.Retried, runs.Load())
+	}
+}
+
+// TestShutdownWhileWaitingRequeues the task, also on its last attempt, and without a retry used up.
+func TestShutdownWhileWaitingRequeues(t *testing.T) {
+	t.Parallel()
+	q, seen := newQueue(t), newWatcher()
+	eng := engine(t, nil, core.WithHooks(seen.hooks()))
+	lease := hold(t, eng, "k")
+	h := locks(t, eng, lockasynq.Serialize("im:status", "k", core.WithMaxWait(time.Hour))).Middleware(handler(succeed))
+	shutdown := q.serve(h)
+	ids := []string{q.enqueue("im:status", ""), q.enqueue("im:status", "", asynq.MaxRetry(0))}
+	for range ids {
+		receive(t, "the task to ask for its key", seen.asks)
+	}
+	shutdown()
+	for _, id := range ids {
+		if info := q.info(id); info.State != asynq.TaskStatePending || info.Retried != 0 {
+			t.Fatalf("after the shutdown the task is %v with %d retries used up, want pending with 0", info.State, info.Retried)
+		}
+		if err := receive(t, "the wait to end", seen.ends); err == nil {
+			t.Fatal("the abandoned wait ended with a lease")
+		}
+	}
+	if err := lease.Release(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	q.serve(h)
+	for _, id := range ids {
+		q.become(id, asynq.TaskStateCompleted)
+	}
+}
+
+// TestPanicFreesTheKey, and is left to asynq.
+func TestPanicFreesTheKey(t *testing.T) {
+	t.Parallel()
+	for _, rule := range []lockasynq.Rule{lockasynq.Serialize("t", "k"), lockasynq.Once("t", "k")} {
+		eng := locktest.New(t).Engine
+		func() {
+			defer func() {
+				if got := recover(); got != "for this test" {
+					t.Errorf("asynq sees the panic %v", got)
+				}
+			}()
+			_ = process(context.Background(), locks(t, eng, rule).Middleware(handler(func(context.Context, *asynq.Task) error {
+				panic("for this test")
+			})), "t", "")
+		}()
+		hold(t, eng, "k")
+	}
+}
