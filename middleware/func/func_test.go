@@ -5,62 +5,53 @@ import (
 	"errors"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/core/observe"
+	"github.com/keyturn/keyturn/internal/shadowtest"
+	"github.com/keyturn/keyturn/keytmpl"
 	"github.com/keyturn/keyturn/locktest"
 	lockfunc "github.com/keyturn/keyturn/middleware/func"
+	"github.com/keyturn/keyturn/middleware/reasons"
 	"github.com/keyturn/keyturn/store/memstore"
 )
 
-type job struct{ ID, User string }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+type (
+	job    struct{ ID, User string }
+	caller struct{}
+)
 
 func byUser(j job) string { return "user:" + j.User }
 
-func TestSerializedFunctionRunsOneAtATimePerKey(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var inside, overlaps atomic.Int32
-		work := func(ctx context.Context, j job) (string, error) {
-			if err := core.AssertHeld(ctx, core.Exclusive(byUser(j))); err != nil {
-				t.Error(err)
-			}
-			if inside.Add(1) > 1 {
-				overlaps.Add(1)
-			}
-			defer inside.Add(-1)
-			time.Sleep(10 * time.Millisecond)
-			return "done " + j.ID, nil
+func itself(key string) string { return key }
+
+// wantOnly fails unless err matches all of want, and no other sentinel of core.
+func wantOnly(t testing.TB, err error, want ...error) {
+	t.Helper()
+	for _, w := range want {
+		if !errors.Is(err, w) {
+			t.Errorf("error %v, want one that matches %v", err, w)
 		}
-		var all sync.WaitGroup
-		first := locktest.New(t)
-		for _, process := range []*locktest.Kit{first, first.Peer(t)} {
-			run, err := lockfunc.Serialize(lockfunc.New(process.Engine), "work", byUser, work)
-			if err != nil {
-				t.Fatal(err)
-			}
-			for range 10 {
-				all.Go(func() {
-					if got, err := run(context.Background(), job{"1", "ann"}); got != "done 1" || err != nil {
-						t.Errorf("%q, %v", got, err)
-					}
-				})
-			}
+	}
+	if len(want) == 0 && err != nil {
+		t.Errorf("error %v, want none", err)
+	}
+	for _, s := range []error{core.ErrHeld, core.ErrUnavailable, core.ErrInvalidKey, core.ErrInvalidOption, core.ErrLeaseLost, core.ErrResultNotKept} {
+		if !slices.Contains(want, s) && errors.Is(err, s) {
+			t.Errorf("error %v also matches %v", err, s)
 		}
-		began := time.Now()
-		all.Wait()
-		if overlaps.Load() > 0 || time.Since(began) != 200*time.Millisecond {
-			t.Errorf("%d overlaps in %v", overlaps.Load(), time.Since(began))
-		}
-	})
+	}
 }
 
-func TestSerializedFunctionsErrors(t *testing.T) {
+func TestSerializedFunction(t *testing.T) {
 	own := errors.New("mine")
 	for name, tc := range map[string]struct {
 		user  string
@@ -83,8 +74,11 @@ func TestSerializedFunctionsErrors(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				kit := locktest.New(t)
 				ran := false
-				run, err := lockfunc.Serialize(lockfunc.New(kit.Engine), "work", byUser, func(context.Context, job) (int, error) {
+				run, err := lockfunc.Serialize(lockfunc.New(kit.Engine), "work", byUser, func(ctx context.Context, j job) (int, error) {
 					ran = true
+					if err := core.AssertHeld(ctx, core.Exclusive(byUser(j))); err != nil {
+						t.Error(err)
+					}
 					if tc.loses {
 						kit.Store.Lose("user:ann")
 						time.Sleep(time.Minute) // until a renewal tells
@@ -108,11 +102,8 @@ func TestSerializedFunctionsErrors(t *testing.T) {
 				if (got == 7) != tc.ran || ran != tc.ran {
 					t.Errorf("ran %v, result %d", ran, got)
 				}
-				if tc.fn == own && !tc.loses {
-					if err != own {
-						t.Errorf("error %v, want it as it is", err)
-					}
-					return
+				if tc.fn == own && !tc.loses && err != own {
+					t.Errorf("error %v, want it as it is", err)
 				}
 				wantOnly(t, err, tc.want...)
 			})
@@ -120,134 +111,76 @@ func TestSerializedFunctionsErrors(t *testing.T) {
 	}
 }
 
-func TestOnceRunsOnceAndReplaysTheValue(t *testing.T) {
-	type receipt struct {
-		Number int
-		Notes  []string
-		fresh  bool // is not stored
-	}
-	locks := lockfunc.New(locktest.New(t).Engine)
-	runs := 0
-	failing := errors.New("not this time")
-	run, err := lockfunc.Once(locks, "work", func(j job) string { return "job:" + j.ID }, func(_ context.Context, j job) (*receipt, error) {
-		if runs++; runs == 1 {
-			return nil, failing
+func TestSerializeKeys(t *testing.T) {
+	keys := func(ctx context.Context, groups []string) ([]string, error) {
+		if len(groups) == 0 {
+			return nil, nil
 		}
-		return &receipt{runs, []string{j.User}, true}, nil
+		return append([]string{"user:" + ctx.Value(caller{}).(string)}, groups...), nil
+	}
+	work, err := lockfunc.SerializeKeys(lockfunc.New(locktest.New(t).Engine), "work", keys, func(ctx context.Context, _ []string) ([]string, error) {
+		lease, _ := core.LeaseFrom(ctx)
+		return driver.Keys(lease.Claims()), nil
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, err := run(context.Background(), job{"1", "ann"}); got != nil || err != failing {
-		t.Errorf("%v, %v", got, err)
+	ctx := context.WithValue(t.Context(), caller{}, "ann")
+	if held, err := work(ctx, []string{"group:2", "group:1", "group:2"}); err != nil || !slices.Equal(held, []string{"group:1", "group:2", "user:ann"}) {
+		t.Errorf("%v, %v", held, err)
 	}
-	for i := range 3 {
-		got, err := run(context.Background(), job{"1", "ann"})
-		if err != nil || got == nil || got.Number != 2 || got.fresh != (i == 0) || !slices.Equal(got.Notes, []string{"ann"}) {
-			t.Errorf("%+v, %v", got, err)
-		}
-	}
-	if got, err := run(context.Background(), job{"2", "bob"}); err != nil || got.Number != 3 {
-		t.Errorf("another key: %+v, %v", got, err)
+	if _, err := work(ctx, nil); !errors.Is(err, keytmpl.ErrMissingValue) {
+		t.Errorf("no keys: %v", err)
 	}
 }
 
-// Bytes are recorded as they are, and core.Once reads what Once has recorded.
-func TestResultsAreRecordedAsByTheEngine(t *testing.T) {
-	eng := locktest.New(t).Engine
-	key := func(k string) string { return k }
-	raw, err := lockfunc.Once(lockfunc.New(eng), "raw", key, func(context.Context, string) ([]byte, error) { return []byte{0xff, '"'}, nil })
-	if err != nil {
-		t.Fatal(err)
-	}
-	for range 2 {
-		if got, err := raw(context.Background(), "bytes"); string(got) != "\xff\"" || err != nil {
-			t.Errorf("%q, %v", got, err)
-		}
-	}
-	numbers, err := lockfunc.Once(lockfunc.New(eng), "numbers", key, func(context.Context, string) (int, error) { return 7, nil })
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = numbers(context.Background(), "number")
-	got, again := core.Once(context.Background(), eng, "number", func(context.Context) (int, error) { return 8, nil })
-	if got != 7 || err != nil || again != nil {
-		t.Errorf("%d, %v, %v", got, err, again)
-	}
-}
-
-func TestOnceWhatCannotBeStored(t *testing.T) {
-	eng := locktest.New(t).Engine
-	locks := lockfunc.New(eng)
-	key := func(k string) string { return k }
-	runs := 0
-	channels, err := lockfunc.Once(locks, "channels", key, func(context.Context, string) (chan int, error) {
-		runs++
-		return make(chan int), nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for range 2 {
-		got, err := channels(context.Background(), "k")
-		wantOnly(t, err, core.ErrEncoding)
-		if got == nil {
-			t.Error("fn ran: its result is the caller's all the same")
-		}
-	}
-	if runs != 2 {
-		t.Errorf("%d runs", runs)
-	}
-	// An older program stored something that this one does not expect.
-	if _, err := eng.Once(context.Background(), "old", func(context.Context) ([]byte, error) { return []byte("text"), nil }); err != nil {
-		t.Fatal(err)
-	}
-	numbers, err := lockfunc.Once(locks, "numbers", key, func(context.Context, string) (int, error) {
-		t.Error("ran again")
-		return 0, nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = numbers(context.Background(), "old")
-	wantOnly(t, err, core.ErrEncoding)
-	if !strings.Contains(err.Error(), `"old"`) {
-		t.Errorf("%q does not name the key", err)
-	}
-}
-
-func TestOnceOfAResultOverTheLimit(t *testing.T) {
-	runs := 0
-	run, err := lockfunc.Once(lockfunc.New(locktest.New(t).Engine), "work", byUser, func(context.Context, job) (string, error) {
-		runs++
-		return "large", nil
-	}, core.WithResultLimit(3))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got, err := run(context.Background(), job{}); got != "large" || err != nil {
-		t.Errorf("%q, %v", got, err)
-	}
-	got, err := run(context.Background(), job{})
-	if got != "" {
-		t.Errorf("a repeat got %q", got)
-	}
-	wantOnly(t, err, core.ErrResultNotKept)
-	if runs != 1 {
-		t.Errorf("%d runs", runs)
-	}
-}
-
-func TestOnceRunsUnlockedWhereItsRuleSaysSo(t *testing.T) {
+func TestErrorHandler(t *testing.T) {
+	busy, own := errors.New("busy"), errors.New("own")
+	var told *reasons.Refusal
 	kit := locktest.New(t)
-	kit.Store.Refuse()
-	run, err := lockfunc.Once(lockfunc.New(kit.Engine), "work", byUser, func(context.Context, job) (string, error) { return "ran", nil }, core.WithRunUnlocked())
+	locks := lockfunc.New(kit.Engine).WithErrorHandler(func(_ context.Context, refused *reasons.Refusal) error {
+		told = refused
+		if refused.Reason == reasons.KeyInvalid {
+			return nil
+		}
+		return busy
+	})
+	work, err := lockfunc.Serialize(locks, "work", itself, func(context.Context, string) (int, error) { return 0, own }, core.WithFailFast())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, err := run(context.Background(), job{}); got != "ran" || err != nil {
-		t.Errorf("%q, %v", got, err)
+	if _, err := work(context.Background(), "k"); err != own || told != nil {
+		t.Errorf("the function's own error: %v, %+v", err, told)
 	}
+	lease, err := kit.Engine.Acquire(context.Background(), "k")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lease.Release(context.Background())
+	if _, err := work(context.Background(), "k"); err != busy || told == nil || told.Reason != reasons.LockHeld || told.Rule != "work" || told.Key != "k" || !errors.Is(told.Answer, core.ErrHeld) {
+		t.Errorf("refused: %v, %+v", err, told)
+	}
+	if _, err := work(context.Background(), ""); !errors.Is(err, core.ErrInvalidKey) {
+		t.Errorf("the default: %v", err)
+	}
+}
+
+func TestShadow(t *testing.T) {
+	shadowtest.Run(t, func(t testing.TB, eng *core.Engine, once bool, handler func(context.Context) error, opts ...core.CallOption) func(string) error {
+		decorate := lockfunc.Serialize[string, func()]
+		if once {
+			decorate = lockfunc.Once[string, func()]
+		}
+		run, err := decorate(lockfunc.New(eng), "work", itself,
+			func(ctx context.Context, _ string) (func(), error) { return nil, handler(ctx) }, opts...) // func() can't be stored
+		if err != nil {
+			t.Fatal(err)
+		}
+		return func(id string) error {
+			_, err := run(context.Background(), id)
+			return err
+		}
+	})
 }
 
 func TestFunctionsAreCheckedAtTheStart(t *testing.T) {
@@ -256,26 +189,23 @@ func TestFunctionsAreCheckedAtTheStart(t *testing.T) {
 	if _, err := lockfunc.Serialize(locks, "taken", byUser, fn); err != nil {
 		t.Fatal(err)
 	}
-	type args struct {
+	for name, tc := range map[string]struct {
 		locks *lockfunc.Locks
 		name  string
 		key   func(job) string
 		fn    func(context.Context, job) (int, error)
 		opts  []core.CallOption
-	}
-	for name, tc := range map[string]struct {
-		args
-		says []string
+		says  []string
 	}{
-		"everything":   {args{}, []string{"an engine", "a name", "a key function", "a function"}},
-		"no engine":    {args{lockfunc.New(nil), "new", byUser, fn, nil}, []string{"an engine"}},
-		"options":      {args{locks, "new", byUser, fn, []core.CallOption{core.WithTTL(0), nil}}, []string{"WithTTL", "not nil"}},
-		"a taken name": {args{locks, "taken", byUser, fn, nil}, []string{"taken", "of its own"}},
+		"everything":   {says: []string{"an engine", "a name", "a key function", "a function"}},
+		"no engine":    {lockfunc.New(nil), "new", byUser, fn, nil, []string{"an engine"}},
+		"options":      {locks, "new", byUser, fn, []core.CallOption{core.WithTTL(0), nil}, []string{"WithTTL", "not nil"}},
+		"a taken name": {locks, "taken", byUser, fn, nil, []string{"taken", "of its own"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := lockfunc.Once(tc.locks, tc.name, tc.key, tc.fn, tc.opts...)
-			_, err2 := lockfunc.Serialize(tc.locks, tc.name, tc.key, tc.fn, tc.opts...)
-			for _, err := range []error{err, err2} {
+			_, once := lockfunc.Once(tc.locks, tc.name, tc.key, tc.fn, tc.opts...)
+			_, serialize := lockfunc.Serialize(tc.locks, tc.name, tc.key, tc.fn, tc.opts...)
+			for _, err := range []error{once, serialize} {
 				wantOnly(t, err, core.ErrInvalidOption)
 				for _, want := range tc.says {
 					if err != nil && !strings.Contains(err.Error(), want) {
@@ -284,10 +214,6 @@ func TestFunctionsAreCheckedAtTheStart(t *testing.T) {
 				}
 			}
 		})
-	}
-	for name, o := range map[string]core.CallOption{"WithShared": core.WithShared(), "WithPermits": core.WithPermits(2), "WithHierarchy": core.WithHierarchy()} {
-		_, err := lockfunc.Once(locks, name, byUser, fn, o)
-		wantOnly(t, err, core.ErrInvalidOption)
 	}
 	eng, err := core.New(exclusiveOnly{memstore.New()})
 	if err != nil {

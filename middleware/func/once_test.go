@@ -1,0 +1,156 @@
+package lockfunc_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/locktest"
+	lockfunc "github.com/keyturn/keyturn/middleware/func"
+)
+
+// once is a function that is carried out once per key.
+func once[T, R any](t *testing.T, eng *core.Engine, key func(T) string, fn func(context.Context, T) (R, error), opts ...core.CallOption) func(context.Context, T) (R, error) {
+	t.Helper()
+	run, err := lockfunc.Once(lockfunc.New(eng), "work", key, fn, opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return run
+}
+
+func TestOnceRunsOnceAndReplaysTheValue(t *testing.T) {
+	type receipt struct {
+		Number int
+		Notes  []string
+		fresh  bool // is not stored
+	}
+	runs, failing := 0, errors.New("not this time")
+	run := once(t, locktest.New(t).Engine, func(j job) string { return "job:" + j.ID }, func(_ context.Context, j job) (*receipt, error) {
+		if runs++; runs == 1 {
+			return nil, failing
+		}
+		return &receipt{runs, []string{j.User}, true}, nil
+	})
+	if got, err := run(context.Background(), job{"1", "ann"}); got != nil || err != failing {
+		t.Errorf("%v, %v", got, err)
+	}
+	for i := range 3 {
+		got, err := run(context.Background(), job{"1", "ann"})
+		if err != nil || got == nil || got.Number != 2 || got.fresh != (i == 0) || !slices.Equal(got.Notes, []string{"ann"}) {
+			t.Errorf("%+v, %v", got, err)
+		}
+	}
+	if got, err := run(context.Background(), job{"2", "bob"}); err != nil || got.Number != 3 {
+		t.Errorf("another key: %+v, %v", got, err)
+	}
+}
+
+// TestResultsAreRecordedAsByTheEngine: bytes as they are, and core.Once reads what Once has recorded.
+func TestResultsAreRecordedAsByTheEngine(t *testing.T) {
+	eng := locktest.New(t).Engine
+	raw := once(t, eng, itself, func(context.Context, string) ([]byte, error) { return []byte{0xff, '"'}, nil })
+	for range 2 {
+		if got, err := raw(context.Background(), "bytes"); string(got) != "\xff\"" || err != nil {
+			t.Errorf("%q, %v", got, err)
+		}
+	}
+	_, err := once(t, eng, itself, func(context.Context, string) (int, error) { return 7, nil })(context.Background(), "number")
+	got, again := core.Once(context.Background(), eng, "number", func(context.Context) (int, error) { return 8, nil })
+	if got != 7 || err != nil || again != nil {
+		t.Errorf("%d, %v, %v", got, err, again)
+	}
+}
+
+func TestOnceWhatCannotBeStored(t *testing.T) {
+	eng := locktest.New(t).Engine
+	runs := 0
+	channels := once(t, eng, itself, func(context.Context, string) (chan int, error) {
+		runs++
+		return make(chan int), nil
+	})
+	for want := 1; want <= 2; want++ {
+		got, err := channels(context.Background(), "k")
+		wantOnly(t, err, core.ErrEncoding)
+		if got == nil || runs != want { // its result is the caller's all the same
+			t.Errorf("%v after %d runs, want %d", got, runs, want)
+		}
+	}
+	// An older program stored something that this one does not expect.
+	if _, err := eng.Once(context.Background(), "old", func(context.Context) ([]byte, error) { return []byte("text"), nil }); err != nil {
+		t.Fatal(err)
+	}
+	_, err := once(t, eng, itself, func(context.Context, string) (int, error) {
+		t.Error("ran again")
+		return 0, nil
+	})(context.Background(), "old")
+	wantOnly(t, err, core.ErrEncoding)
+	if !strings.Contains(err.Error(), `"old"`) {
+		t.Errorf("%q does not name the key", err)
+	}
+}
+
+// TestResultsThatAreNotKept: over the limit, or after the context's end, as it may be a part. The caller that ran
+// the function has it and knows; a repeat gets none.
+func TestResultsThatAreNotKept(t *testing.T) {
+	for name, opts := range map[string][]core.CallOption{"over the limit": {core.WithResultLimit(3)}, "after the end": nil} {
+		ctx, cancel := context.WithCancel(context.Background())
+		runs := 0
+		run := once(t, locktest.New(t).Engine, byUser, func(ctx context.Context, _ job) (string, error) {
+			runs++
+			if opts == nil {
+				cancel()
+				<-ctx.Done()
+			}
+			return "large", nil
+		}, opts...)
+		if got, err := run(ctx, job{}); got != "large" || err != nil {
+			t.Errorf("%s: %q, %v", name, got, err)
+		}
+		cancel()
+		got, err := run(context.Background(), job{})
+		wantOnly(t, err, core.ErrResultNotKept)
+		if got != "" || runs != 1 {
+			t.Errorf("%s: a repeat got %q, %d runs", name, got, runs)
+		}
+	}
+}
+
+func TestOnceRunsUnlockedWhereItsRuleSaysSo(t *testing.T) {
+	kit := locktest.New(t)
+	kit.Store.Refuse()
+	run := once(t, kit.Engine, byUser, func(context.Context, job) (string, error) { return "ran", nil }, core.WithRunUnlocked())
+	if got, err := run(context.Background(), job{}); got != "ran" || err != nil {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
+// TestOnceKey: the key of Once may have something of the context, and its error is the call's.
+func TestOnceKey(t *testing.T) {
+	unknown, ran := errors.New("who?"), 0
+	key := func(ctx context.Context, id string) (string, error) {
+		who, ok := ctx.Value(caller{}).(string)
+		if !ok {
+			return "", unknown
+		}
+		return "once:" + who + ":" + id, nil
+	}
+	work, err := lockfunc.OnceKey(lockfunc.New(locktest.New(t).Engine), "work", key, func(context.Context, string) (int, error) {
+		ran++
+		return ran, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, who := range []string{"ann", "bob", "ann"} {
+		if n, err := work(context.WithValue(t.Context(), caller{}, who), "1"); err != nil || n != []int{1, 2, 1}[i] {
+			t.Errorf("%s: %d, %v", who, n, err)
+		}
+	}
+	if _, err := work(t.Context(), "1"); !errors.Is(err, unknown) {
+		t.Error(err)
+	}
+}
