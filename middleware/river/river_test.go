@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -15,9 +14,6 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/keyturn/keyturn/core"
-	"github.com/keyturn/keyturn/core/coverage"
-	"github.com/keyturn/keyturn/core/driver"
-	"github.com/keyturn/keyturn/internal/shadowtest"
 	"github.com/keyturn/keyturn/locktest"
 	"github.com/keyturn/keyturn/middleware/reasons"
 	lockriver "github.com/keyturn/keyturn/middleware/river"
@@ -39,34 +35,6 @@ func job(kind, args string) *rivertype.JobRow {
 }
 
 func nothing(context.Context) error { return nil }
-
-func TestKeys(t *testing.T) {
-	for template, want := range map[string][]string{
-		"user:{args.user.id}":         {"user:42"},
-		"member:{args.members[*].id}": {"member:1", "member:2"},
-		"{kind}:{queue}:{id}":         {"k:default:7"},
-		"args:{args|hash}":            nil,
-	} {
-		kit := locktest.New(t)
-		l := locks(t, kit.Engine, lockriver.Serialize("k", template))
-		err := l.Work(context.Background(), job("k", `{"user":{"id":42},"members":[{"id":1},{"id":2}]}`), func(ctx context.Context) error {
-			if lease, ok := core.LeaseFrom(ctx); !ok {
-				t.Error("no lease")
-			} else if want != nil {
-				if keys := driver.Keys(lease.Claims()); !slices.Equal(keys, want) {
-					t.Errorf("%s: keys %q", template, keys)
-				}
-			}
-			return nil
-		})
-		if err != nil {
-			t.Errorf("%s: %v", template, err)
-		}
-		if err := l.Work(context.Background(), job("other", ""), nothing); err != nil {
-			t.Error(err)
-		}
-	}
-}
 
 // TestAnswers to River: what is snoozed, cancelled, completed and retried.
 func TestAnswers(t *testing.T) {
@@ -135,6 +103,33 @@ func TestAnswers(t *testing.T) {
 	})
 }
 
+func TestErrorHandler(t *testing.T) {
+	busy, own := errors.New("busy"), errors.New("own")
+	var told *reasons.Refusal
+	kit := locktest.New(t)
+	l := locks(t, kit.Engine, lockriver.Serialize("t", "k:{args.id}", core.WithFailFast())).WithErrorHandler(func(_ context.Context, _ *rivertype.JobRow, refused *reasons.Refusal) error {
+		told = refused
+		return busy
+	})
+	run := func() error {
+		return l.Work(context.Background(), job("t", `{"id":1}`), func(context.Context) error { return own })
+	}
+	if err := run(); err != own || told != nil {
+		t.Errorf("the worker's own error: %v, %+v", err, told)
+	}
+	lease, err := kit.Engine.Acquire(context.Background(), "k:1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var snooze *rivertype.JobSnoozeError
+	if err := run(); err != busy || told.Reason != reasons.LockHeld || told.Rule != "t" || told.Key != "k:1" || !errors.As(told.Answer, &snooze) {
+		t.Errorf("refused: %v, %+v", err, told)
+	}
+	if err := lease.Release(context.Background()); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestAnswersToKeyFunctions: what a repeat can't mend cancels the job, and a database that is away does not.
 func TestAnswersToKeyFunctions(t *testing.T) {
 	away := errors.New("no database")
@@ -168,69 +163,12 @@ func TestAnswersToKeyFunctions(t *testing.T) {
 	}
 }
 
-func TestShadow(t *testing.T) {
-	shadowtest.Run(t, func(t testing.TB, eng *core.Engine, once bool, handler func(context.Context) error, opts ...core.CallOption) func(string) error {
-		rule := lockriver.Serialize
-		if once {
-			rule = lockriver.Once
-		}
-		l := locks(t, eng, rule("k", "user:{args.id}", opts...))
-		return func(id string) error {
-			return l.Work(context.Background(), job("k", `{"id":"`+id+`"}`), handler)
-		}
-	})
-}
-
-// TestKeyFunctions take the arguments as the worker gets them.
-func TestKeyFunctions(t *testing.T) {
-	type args struct {
-		From, To int
-	}
-	pair := func(a args) string {
-		if a.From == 0 {
-			return ""
-		}
-		return fmt.Sprintf("transfer:%d:%d", min(a.From, a.To), max(a.From, a.To))
-	}
-	kit := locktest.New(t)
-	l := locks(t, kit.Engine, lockriver.SerializeBy("move", pair), lockriver.OnceBy("book", pair))
-	for _, kind := range []string{"move", "book"} {
-		held := ""
-		err := l.Work(context.Background(), job(kind, `{"from":9,"to":7}`), func(ctx context.Context) error {
-			if lease, ok := core.LeaseFrom(ctx); ok {
-				held = lease.Key()
-			}
-			return nil
-		})
-		if err != nil || held != "transfer:7:9" {
-			t.Errorf("%s ran under %q, %v", kind, held, err)
-		}
-		for _, bad := range []string{`{"from":"nine"}`, `{}`} {
-			var cancelled *rivertype.JobCancelError
-			if err := l.Work(context.Background(), job(kind, bad), nothing); !errors.As(err, &cancelled) {
-				t.Errorf("%s of %s: %v", kind, bad, err)
-			}
-		}
-	}
-}
-
 func TestCoverage(t *testing.T) {
 	l := locks(t, locktest.New(t).Engine, lockriver.Serialize("b", "user:{args.id}"), lockriver.Once("a", "msg:{id}"))
-	text := func(all []coverage.Target) string {
-		var lines []string
-		for _, target := range all {
-			line := target.Name
-			for _, r := range target.Rules {
-				line += " " + r.Key
-			}
-			lines = append(lines, line)
-		}
-		return strings.Join(lines, ", ")
-	}
-	if got := text(l.Coverage("c", "b")); got != "c, b user:{args.id}" {
+	if got := fmt.Sprint(l.Coverage("c", "b")); got != "[c: none b: serialize user:{args.id}]" {
 		t.Errorf("of the kinds: %s", got)
 	}
-	if got := text(l.Coverage()); got != "a msg:{id}, b user:{args.id}" {
+	if got := fmt.Sprint(l.Coverage()); got != "[a: once msg:{id} b: serialize user:{args.id}]" {
 		t.Errorf("of the rules: %s", got)
 	}
 	if err := l.Check("a", "b", "c"); err != nil {
