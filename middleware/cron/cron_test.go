@@ -113,21 +113,34 @@ func TestClockThatIsBehind(t *testing.T) {
 	}
 }
 
-func TestLostLeaseEndsTheContextOfAFunc(t *testing.T) {
+// TestFunc has the program's context, which ends with the lease, and its error is logged by the engine's logger.
+func TestFunc(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		log := logs(t)
-		kit := locktest.New(t)
-		wrapper(t, kit.Engine)(lockcron.Func(func(ctx context.Context) error {
+		type key struct{}
+		ctx, cancel := context.WithCancel(context.WithValue(t.Context(), key{}, "value"))
+		kit, log := logging(t)
+		wrap, err := lockcron.Serialize(ctx, kit.Engine, "cron:job", core.WithMinHold(0))
+		if err != nil {
+			t.Fatal(err)
+		}
+		runs := 0
+		job := cron.NewChain(wrap).Then(lockcron.Func(func(ctx context.Context) error {
+			runs++
 			time.Sleep(time.Hour) // longer than the engine's maximum hold
-			if ctx.Err() != nil {
-				t.Error("lost:", context.Cause(ctx))
+			if ctx.Err() != nil || ctx.Value(key{}) != "value" {
+				t.Error("lost, or another context:", context.Cause(ctx))
 			}
 			kit.Store.Lose("cron:job")
 			<-ctx.Done()
 			return context.Cause(ctx)
-		})).Run()
+		}))
+		job.Run()
 		if got := log(); len(got) != 1 || !strings.Contains(got[0], "job failed") || !strings.Contains(got[0], "cron:job") {
 			t.Errorf("logged %q", got)
+		}
+		cancel()
+		if job.Run(); runs != 1 {
+			t.Errorf("%d runs, one of them after the program's end", runs)
 		}
 	})
 }
@@ -135,8 +148,7 @@ func TestLostLeaseEndsTheContextOfAFunc(t *testing.T) {
 // TestOutage leaves the tick out, or runs it unlocked if the rule says so. A panic goes on to the
 // wrappers outside, and frees the key.
 func TestOutage(t *testing.T) {
-	log := logs(t)
-	kit := locktest.New(t)
+	kit, log := logging(t)
 	n := 0
 	job := cron.FuncJob(func() { n++ })
 	kit.Store.Refuse()
@@ -190,13 +202,11 @@ type exclusive struct{ driver.Store }
 
 func (exclusive) Describe() driver.Description { return driver.Description{} }
 
-// logs returns the lines that slog.Default gets from now on.
-func logs(t *testing.T) func() []string {
-	before := slog.Default()
+// logging is a kit, and the lines that this package gives to its engine's logger.
+func logging(t *testing.T) (*locktest.Kit, func() []string) {
 	var text strings.Builder
-	slog.SetDefault(slog.New(slog.NewTextHandler(&text, nil)))
-	t.Cleanup(func() { slog.SetDefault(before) })
-	return func() []string {
+	kit := locktest.New(t, core.WithLogger(slog.New(slog.NewTextHandler(&text, nil))))
+	return kit, func() []string {
 		return slices.DeleteFunc(strings.Split(text.String(), "\n"), func(l string) bool { return !strings.Contains(l, "lockcron:") }) // not the engine's own
 	}
 }

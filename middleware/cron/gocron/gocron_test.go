@@ -177,21 +177,26 @@ func TestWrongArguments(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	locker := func(eng *core.Engine, template string, opts ...core.CallOption) error {
+		_, err := lockgocron.NewLocker(eng, template, opts...)
+		return err
+	}
+	elector := func(eng *core.Engine, key string, opts ...core.CallOption) error {
+		_, err := lockgocron.NewElector(eng, key, opts...)
+		return err
+	}
 	for _, template := range []string{"cron:{name}", "cron:{job.name}", "cron:{job[*]}", "cron:{"} {
-		if _, err := lockgocron.NewLocker(eng, template); err == nil {
+		if locker(eng, template) == nil {
 			t.Errorf("template %q is taken", template)
 		}
 	}
-	_, noEngine := lockgocron.NewLocker(nil, "cron:{job}")
-	_, wrongOption := lockgocron.NewLocker(eng, "cron:{job}", core.WithTTL(0))
-	_, poorStore := lockgocron.NewLocker(bare, "cron:{job}")
-	_, noElection := lockgocron.NewElector(nil, "leader")
-	_, wrongTerm := lockgocron.NewElector(eng, "leader", core.WithTTL(0))
-	_, noKey := lockgocron.NewElector(eng, "")
 	for err, want := range map[error]error{
-		noEngine: core.ErrInvalidOption, wrongOption: core.ErrInvalidOption, poorStore: errors.ErrUnsupported,
-		noElection: core.ErrInvalidOption, wrongTerm: core.ErrInvalidOption,
-		noKey: core.ErrInvalidKey,
+		locker(nil, "cron:{job}"):                  core.ErrInvalidOption,
+		locker(eng, "cron:{job}", core.WithTTL(0)): core.ErrInvalidOption,
+		locker(bare, "cron:{job}"):                 errors.ErrUnsupported,
+		elector(nil, "leader"):                     core.ErrInvalidOption,
+		elector(eng, "leader", core.WithTTL(0)):    core.ErrInvalidOption,
+		elector(eng, ""):                           core.ErrInvalidKey,
 	} {
 		if !errors.Is(err, want) {
 			t.Errorf("%v, want %v", err, want)
