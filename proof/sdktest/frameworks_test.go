@@ -34,25 +34,13 @@ type scenario struct {
 
 func newScenario(t *testing.T) (*scenario, *core.Engine) {
 	s := &scenario{o: watch(t), inside: make(chan struct{}, 2), blocked: make(chan struct{}, 2)}
-	eng, err := core.New(memstore.New(), core.WithHooks(s.o.obs), core.WithHooks(blockedAt{c: s.blocked}.hooks()))
+	blocked := func(context.Context, observe.Acquisition, core.HeldError, int) { s.blocked <- struct{}{} }
+	eng, err := core.New(memstore.New(), core.WithHooks(s.o.obs), core.WithHooks(observe.Hooks{Blocked: blocked}))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = eng.Close(context.Background()) })
 	return s, eng
-}
-
-// blockedAt tells when somebody is kept waiting.
-type blockedAt struct {
-	c chan struct{}
-}
-
-func (b blockedAt) hooks() observe.Hooks {
-	return observe.Hooks{Blocked: b.Blocked}
-}
-
-func (b blockedAt) Blocked(context.Context, observe.Acquisition, core.HeldError, int) {
-	b.c <- struct{}{}
 }
 
 // handle is the work: under a span of its own.

@@ -2,8 +2,8 @@ package sdktest
 
 import (
 	"context"
+	"errors"
 	"log/slog"
-	"os"
 	"testing"
 	"time"
 
@@ -23,10 +23,6 @@ import (
 
 func TestMain(m *testing.M) {
 	otel.SetTextMapPropagator(propagation.TraceContext{})
-	if addr := os.Getenv(holderVar); addr != "" {
-		holdUntilTold(addr)
-		return
-	}
 	goleak.VerifyTestMain(m)
 }
 
@@ -118,6 +114,13 @@ func await(t testing.TB, what string, ok func() bool) {
 		if time.Now().After(end) {
 			t.Fatalf("waited in vain for %s", what)
 		}
+	}
+}
+
+func want(t *testing.T, err, target error) {
+	t.Helper()
+	if !errors.Is(err, target) {
+		t.Errorf("error %v, want %v", err, target)
 	}
 }
 
