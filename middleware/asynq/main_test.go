@@ -3,7 +3,6 @@ package lockasynq_test
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -98,6 +97,16 @@ func (q *queue) become(id string, state asynq.TaskState) *asynq.TaskInfo {
 	return info
 }
 
+// drained reports whether no task is left to do.
+func (q *queue) drained() bool {
+	q.t.Helper()
+	info, err := q.inspector.GetQueueInfo("default")
+	if err != nil {
+		q.t.Fatal(err)
+	}
+	return info.Pending+info.Active+info.Scheduled+info.Retry == 0
+}
+
 // left waits until asynq is done with an attempt.
 func (q *queue) left(id string) *asynq.TaskInfo {
 	q.t.Helper()
@@ -109,11 +118,9 @@ func (q *queue) left(id string) *asynq.TaskInfo {
 	return info
 }
 
-// serve starts an asynq server that polls fast and retries at once. It returns
-// a function that shuts it down; the end of the test does so too.
-func (q *queue) serve(h asynq.Handler, change ...func(*asynq.Config)) (shutdown func()) {
-	q.t.Helper()
-	cfg := asynq.Config{
+// config is that of a server that polls fast and retries at once.
+func config() asynq.Config {
+	return asynq.Config{
 		Concurrency:              8,
 		TaskCheckInterval:        10 * time.Millisecond,
 		DelayedTaskCheckInterval: 50 * time.Millisecond,
@@ -122,6 +129,13 @@ func (q *queue) serve(h asynq.Handler, change ...func(*asynq.Config)) (shutdown 
 		IsFailure:                lockasynq.IsFailure(nil),
 		RetryDelayFunc:           lockasynq.RetryDelay(atOnce),
 	}
+}
+
+// serve starts an asynq server. It returns
+// a function that shuts it down; the end of the test does so too.
+func (q *queue) serve(h asynq.Handler, change ...func(*asynq.Config)) (shutdown func()) {
+	q.t.Helper()
+	cfg := config()
 	for _, c := range change {
 		c(&cfg)
 	}
@@ -255,9 +269,6 @@ func (w *watcher) hooks() observe.Hooks {
 		},
 	}
 }
-
-// decode reads a task's payload.
-func decode(task *asynq.Task, into any) error { return json.Unmarshal(task.Payload(), into) }
 
 func handler(fn func(context.Context, *asynq.Task) error) asynq.Handler { return asynq.HandlerFunc(fn) }
 

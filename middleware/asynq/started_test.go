@@ -9,32 +9,11 @@ import (
 	"time"
 
 	"github.com/hibiken/asynq"
-	"github.com/redis/go-redis/v9"
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/locktest"
 	lockasynq "github.com/keyturn/keyturn/middleware/asynq"
 )
-
-// uniqueDocument is the rule of the history below: workers in processes of their own.
-var uniqueDocument = lockasynq.Serialize("sync", "sync:{payload.doc}").UniqueUntilStarted()
-
-// syncing brings a copy of a document up to date.
-func syncing(client *redis.Client) asynq.Handler {
-	return handler(func(ctx context.Context, task *asynq.Task) error {
-		var doc struct{ Doc string }
-		if err := decode(task, &doc); err != nil {
-			return err
-		}
-		now, err := client.Get(ctx, "doc:"+doc.Doc).Result()
-		if err != nil {
-			return err
-		}
-		client.Incr(ctx, "runs")
-		time.Sleep(5 * time.Millisecond) // changes that come now are not in it
-		return client.Set(ctx, "copy:"+doc.Doc, now, 0).Err()
-	})
-}
 
 // offer enqueues a task with its rule's id, and says whether asynq took it.
 func (q *queue) offer(l *lockasynq.Locks, task *asynq.Task, opts ...asynq.Option) bool {
@@ -48,58 +27,6 @@ func (q *queue) offer(l *lockasynq.Locks, task *asynq.Task, opts ...asynq.Option
 		q.t.Fatal(err)
 	}
 	return err == nil
-}
-
-// TestNoChangeIsLostWhenWorkersAreKilled: five documents change again and again, and
-// each change offers a task, while one worker after the other is killed. In the end
-// every copy has the last change.
-func TestNoChangeIsLostWhenWorkersAreKilled(t *testing.T) {
-	if testing.Short() {
-		t.Skip("workers in processes of their own; TestUniqueUntilStarted has one process")
-	}
-	t.Parallel()
-	const docs, changes, kills = 5, 90, 3
-	q := newQueue(t)
-	workers := []workerProcess{startWorker(t, q, ""), startWorker(t, q, "")}
-	client := q.redis.Client()
-	eng, err := fleetEngine(client)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = eng.Close(context.Background()) })
-	l := locks(t, eng, uniqueDocument)
-	ctx, taken := context.Background(), 0
-	for i := range changes {
-		for doc := range docs {
-			if err := client.Set(ctx, fmt.Sprint("doc:d", doc), i, 0).Err(); err != nil {
-				t.Fatal(err)
-			}
-			if q.offer(l, asynq.NewTask("sync", fmt.Appendf(nil, `{"doc":"d%d"}`, doc)), asynq.Retention(time.Hour)) {
-				taken++
-			}
-		}
-		if i%(changes/kills) == changes/kills-1 {
-			nr := i % len(workers)
-			workers[nr].kill()
-			q.expireLeases()
-			workers[nr] = startWorker(t, q, "") // looks for what the dead had
-		}
-	}
-	for _, w := range workers {
-		w.kill()
-	}
-	q.expireLeases()
-	startWorker(t, q, "")
-	await(t, "the queue to be empty", q.drained)
-	for doc := range docs {
-		if got := client.Get(ctx, fmt.Sprint("copy:d", doc)).Val(); got != fmt.Sprint(changes-1) {
-			t.Errorf("the copy of d%d has change %s, want the last, %d", doc, got, changes-1)
-		}
-	}
-	t.Logf("%d changes: %d tasks were taken, %s runs", docs*changes, taken, client.Get(ctx, "runs").Val())
-	if taken == docs*changes { // how many are depends on how fast the workers are
-		t.Error("no task was a duplicate")
-	}
 }
 
 // A task that waits makes others duplicates. A task that runs does not, also when it comes
