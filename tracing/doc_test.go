@@ -20,19 +20,34 @@ import (
 	"github.com/keyturn/keyturn/tracing/semconv"
 )
 
-// everything records all plays, with as little of whom and what as there may be,
+// scenes are those of everything: whole tests only read them.
+var scenes []*scene
+
+// everything plays all plays, with as little of whom and what as there may be,
 // and with all of it.
-func everything(t *testing.T) (spans []*span) {
+func everything(t *testing.T) []*scene {
 	t.Helper()
+	if scenes != nil {
+		return scenes
+	}
 	for _, opts := range [][]tracing.Option{nil, {tracing.WithRawKeys(), tracing.WithOwners()}} {
 		for _, name := range slices.Sorted(maps.Keys(plays)) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newScene(t, opts...)
 				plays[name](s)
 				s.finish()
-				spans = append(spans, s.rec.spans...)
+				scenes = append(scenes, s)
 			})
 		}
+	}
+	return scenes
+}
+
+// allSpans are the spans of everything.
+func allSpans(t *testing.T) (spans []*span) {
+	t.Helper()
+	for _, s := range everything(t) {
+		spans = append(spans, s.rec.spans...)
 	}
 	return spans
 }
@@ -103,7 +118,7 @@ func same(t *testing.T, what string, documented, real pairs) {
 	}
 }
 
-func TestAttributesAreAsDocumented(t *testing.T) {
+func TestSpansAndAttributesAreAsDocumented(t *testing.T) {
 	documented, names := pairs{}, pairs{}
 	types := make(map[string]string)
 	for _, row := range table(t, "Attributes") {
@@ -122,7 +137,11 @@ func TestAttributesAreAsDocumented(t *testing.T) {
 	}
 	same(t, "names", names, declared)
 
-	seen := pairs{}
+	places := pairs{}
+	for _, name := range constants(t, "semconv/spans.go", "^(Span|Event)") {
+		places.add(name, "")
+	}
+	seen, seenPlaces := pairs{}, pairs{}
 	note := func(place string, attrs map[attribute.Key]attribute.Value) {
 		for name, value := range attrs {
 			seen.add(string(name), strings.TrimPrefix(place, "keyturn."))
@@ -131,13 +150,18 @@ func TestAttributesAreAsDocumented(t *testing.T) {
 			}
 		}
 	}
-	for _, s := range everything(t) {
+	for _, s := range allSpans(t) {
 		note(s.name, s.attrs)
+		if strings.HasPrefix(s.name, "keyturn.") {
+			seenPlaces.add(s.name, "")
+		}
 		for _, e := range s.events {
 			note(e.name, e.attrs)
+			seenPlaces.add(e.name, "")
 		}
 	}
 	same(t, "attributes", documented, seen)
+	same(t, "spans and events", places, seenPlaces)
 }
 
 // typeName is the type as the table has it.
@@ -184,7 +208,7 @@ func TestOutcomesAreAsDocumented(t *testing.T) {
 	same(t, "error types", allTypes, declaredTypes)
 
 	seenPlaces, seenTypes := pairs{}, pairs{}
-	for _, s := range everything(t) {
+	for _, s := range allSpans(t) {
 		place, ours := strings.CutPrefix(s.name, "keyturn.")
 		if !ours {
 			continue
@@ -202,21 +226,4 @@ func TestOutcomesAreAsDocumented(t *testing.T) {
 	}
 	same(t, "outcomes of spans", places, seenPlaces)
 	same(t, "error types of outcomes", errorTypes, seenTypes)
-}
-
-func TestSpansAndEventsAreAsDocumented(t *testing.T) {
-	documented := pairs{}
-	for _, name := range constants(t, "semconv/spans.go", "^(Span|Event)") {
-		documented.add(name, "")
-	}
-	seen := pairs{}
-	for _, s := range everything(t) {
-		if strings.HasPrefix(s.name, "keyturn.") {
-			seen.add(s.name, "")
-		}
-		for _, e := range s.events {
-			seen.add(e.name, "")
-		}
-	}
-	same(t, "spans and events", documented, seen)
 }

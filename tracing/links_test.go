@@ -2,7 +2,6 @@ package tracing_test
 
 import (
 	"context"
-	"fmt"
 	"strings"
 	"testing"
 
@@ -99,28 +98,17 @@ func TestLinksAreBounded(t *testing.T) {
 
 // TestQueue: the position and the queue are those of the first moment.
 func TestQueue(t *testing.T) {
-	for _, tt := range []struct {
-		local    bool
-		position int
-		want     string
-	}{
-		{false, 0, semconv.QueueStore},
-		{false, 3, semconv.QueueStore},
-		{true, 0, semconv.QueueLocal}, // first in line for a lease that is handed on
-		{true, 5, semconv.QueueLocal},
-	} {
-		t.Run(fmt.Sprint(tt.want, tt.position), func(t *testing.T) {
-			obs := newHooks(t)
-			a := observe.Acquisition{Claims: []core.Claim{core.Exclusive(key)}, Wait: true}
-			ctx := obs.AcquireStart(context.Background(), a)
-			obs.Blocked(ctx, a, core.HeldError{Key: key, Local: tt.local}, tt.position)
-			obs.Blocked(ctx, a, core.HeldError{Key: key, Local: !tt.local}, 0) // it moved up
-			obs.AcquireEnd(ctx, a, nil, core.ErrHeld)
-			got := trace.SpanFromContext(ctx).(*span).attrs
-			if got[semconv.QueueKey].AsString() != tt.want || got[semconv.PositionKey].AsInt64() != int64(tt.position) {
-				t.Errorf("%s, position %d", got[semconv.QueueKey].AsString(), got[semconv.PositionKey].AsInt64())
-			}
-		})
+	for position, local := range []bool{false, true, false, true} { // 0, local: first in line for a lease that is handed on
+		obs, want := newHooks(t), map[bool]string{false: semconv.QueueStore, true: semconv.QueueLocal}[local]
+		a := observe.Acquisition{Claims: []core.Claim{core.Exclusive(key)}, Wait: true}
+		ctx := obs.AcquireStart(context.Background(), a)
+		obs.Blocked(ctx, a, core.HeldError{Key: key, Local: local}, position/2)
+		obs.Blocked(ctx, a, core.HeldError{Key: key, Local: !local}, 0) // it moved up
+		obs.AcquireEnd(ctx, a, nil, core.ErrHeld)
+		got := trace.SpanFromContext(ctx).(*span).attrs
+		if got[semconv.QueueKey].AsString() != want || got[semconv.PositionKey].AsInt64() != int64(position/2) {
+			t.Errorf("%s, position %d, want %s, %d", got[semconv.QueueKey].AsString(), got[semconv.PositionKey].AsInt64(), want, position/2)
+		}
 	}
 }
 

@@ -15,8 +15,6 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/keyturn/keyturn/core"
-	"github.com/keyturn/keyturn/core/driver"
-	"github.com/keyturn/keyturn/store/memstore"
 	"github.com/keyturn/keyturn/tracing"
 	"github.com/keyturn/keyturn/tracing/semconv"
 )
@@ -44,30 +42,12 @@ func TestLogHandlerKeepsTheRules(t *testing.T) {
 	slogtest.Run(t, func(*testing.T) slog.Handler {
 		out.Reset()
 		return tracing.LogHandler(slog.NewJSONHandler(&out, nil))
-	}, func(t *testing.T) map[string]any { return decoded(t, out.Bytes()) })
-}
-
-// forceable is a store of which somebody holds every key.
-type forceable struct {
-	driver.Store
-}
-
-func (forceable) ForceRelease(context.Context, string, string, ...driver.Holder) ([]driver.Holder, error) {
-	return []driver.Holder{{Owner: "host-1:2:x"}}, nil
-}
-
-// TestEnginesLinesAreInTheTrace: the line that says who took a key by force.
-func TestEnginesLinesAreInTheTrace(t *testing.T) {
-	var out bytes.Buffer
-	log := slog.New(tracing.LogHandler(slog.NewTextHandler(&out, nil)))
-	eng := newLoggingEngine(t, forceable{Store: memstore.New()}, log)
-	defer eng.Close(context.Background())
-	if _, err := eng.ForceRelease(inTrace(1, trace.FlagsSampled), key, "it hangs"); err != nil {
-		t.Fatal(err)
-	}
-	if !strings.Contains(out.String(), "trace_id=ab01") {
-		t.Errorf("logged %q", out.String())
-	}
+	}, func(t *testing.T) (record map[string]any) {
+		if err := json.Unmarshal(out.Bytes(), &record); err != nil {
+			t.Fatal(err)
+		}
+		return record
+	})
 }
 
 // TestALossIsLoggedInItsTrace: from the line one search leads to the hold.
@@ -86,13 +66,4 @@ func TestALossIsLoggedInItsTrace(t *testing.T) {
 			t.Errorf("the key is in the log: %s", out.String())
 		}
 	})
-}
-
-func decoded(t *testing.T, line []byte) map[string]any {
-	t.Helper()
-	var record map[string]any
-	if err := json.Unmarshal(line, &record); err != nil {
-		t.Fatal(err)
-	}
-	return record
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"regexp"
 	"slices"
@@ -14,7 +13,6 @@ import (
 	"time"
 
 	"go.opentelemetry.io/otel"
-	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/metric/noop"
 	tracenoop "go.opentelemetry.io/otel/trace/noop"
@@ -26,29 +24,24 @@ import (
 	"github.com/keyturn/keyturn/tracing/semconv"
 )
 
-// measured plays everything and returns what was measured of it: the attributes
+// measured is what was measured of everything: the attributes
 // of each metric, and its kind.
 func measured(t *testing.T) (attrs map[string]map[string]bool, kinds map[string]instrument) {
 	t.Helper()
 	attrs = make(map[string]map[string]bool)
-	for _, name := range slices.Sorted(maps.Keys(plays)) {
-		synctest.Test(t, func(t *testing.T) {
-			s := newScene(t)
-			plays[name](s)
-			s.finish()
-			kinds = s.meter.kinds
-			for metric, series := range s.meter.numbers {
-				if attrs[metric] == nil {
-					attrs[metric] = make(map[string]bool)
-				}
-				for labels := range series {
-					for l := range strings.FieldsSeq(labels) {
-						attr, _, _ := strings.Cut(l, "=")
-						attrs[metric][attr] = true
-					}
+	for _, s := range everything(t) {
+		kinds = s.meter.kinds
+		for metric, series := range s.meter.numbers {
+			if attrs[metric] == nil {
+				attrs[metric] = make(map[string]bool)
+			}
+			for labels := range series {
+				for l := range strings.FieldsSeq(labels) {
+					attr, _, _ := strings.Cut(l, "=")
+					attrs[metric][attr] = true
 				}
 			}
-		})
+		}
 	}
 	return attrs, kinds
 }
@@ -95,21 +88,16 @@ func TestMetricsAreAsDocumented(t *testing.T) {
 // TestMetricsTellNoSecrets: nothing of a key, not even its hash.
 func TestMetricsTellNoSecrets(t *testing.T) {
 	allowed := regexp.MustCompile(`^(keyturn\.(rule|shadow|mode|store|outcome|loss_reason|operation)|error\.type)=[\w/.]+$`)
-	for name, play := range plays {
-		synctest.Test(t, func(t *testing.T) {
-			s := newScene(t, tracing.WithRawKeys())
-			play(s)
-			s.finish()
-			for metric, series := range s.meter.numbers {
-				for labels := range series {
-					for label := range strings.FieldsSeq(labels) {
-						if !allowed.MatchString(label) || strings.Contains(label, "42") {
-							t.Errorf("%s: %s has the label %s", name, metric, label)
-						}
+	for _, s := range everything(t) {
+		for metric, series := range s.meter.numbers {
+			for labels := range series {
+				for label := range strings.FieldsSeq(labels) {
+					if !allowed.MatchString(label) || strings.Contains(label, "42") {
+						t.Errorf("%s has the label %s", metric, label)
 					}
 				}
 			}
-		})
+		}
 	}
 }
 
@@ -125,22 +113,6 @@ func TestMetricsNeedNoSpans(t *testing.T) {
 		}
 		if got := s.meter.text(); got == "" || !strings.HasSuffix(string(want), "\n"+got) {
 			t.Errorf("measured\n%s", got)
-		}
-	})
-}
-
-// TestAttributesAreOnEveryMeasurement: they tell the stores of a program apart.
-func TestAttributesAreOnEveryMeasurement(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newScene(t, tracing.WithAttributes(semconv.StoreKey.String("sessions"), attribute.Int("shard", 3)))
-		plays["taken"](s)
-		s.finish()
-		for metric, series := range s.meter.numbers {
-			for labels := range series {
-				if !strings.Contains(labels, "keyturn.store=sessions") || !strings.Contains(labels, "shard=3") {
-					t.Errorf("%s has the labels %s", metric, labels)
-				}
-			}
 		}
 	})
 }
@@ -217,29 +189,22 @@ func TestStoreErrors(t *testing.T) {
 }
 
 func TestLossReasonsAreBounded(t *testing.T) {
-	type loss struct {
-		reason driver.LossReason
-		detail string
-	}
-	want := map[loss]string{
-		{driver.LossExpired, ""}: "expired", {driver.LossTaken, ""}: "taken", {driver.LossMaxHold, ""}: "max_hold",
-		{driver.LossSuspended, ""}: "suspended", {driver.LossClosed, ""}: "closed", {driver.LossOuter, ""}: "outer",
-		{driver.LossForced, "user 42 hangs"}: "forced",
-		{"what user:status:42 did", ""}:      "_OTHER",
-	}
-	for loss, label := range want {
+	for reason, label := range map[driver.LossReason]string{
+		driver.LossExpired: "expired", driver.LossTaken: "taken", driver.LossMaxHold: "max_hold", driver.LossSuspended: "suspended",
+		driver.LossClosed: "closed", driver.LossOuter: "outer", driver.LossForced: "forced", "what user:status:42 did": "_OTHER",
+	} {
 		synctest.Test(t, func(t *testing.T) {
 			s := newScene(t)
 			lease, err := s.eng.Acquire(s.ctx, key)
 			s.want(err, nil)
-			s.obs.HoldEnd(lease.Context(), seen{lease}, &core.LeaseLostError{Key: key, Reason: loss.reason, Detail: loss.detail})
+			s.obs.HoldEnd(lease.Context(), seen{lease}, &core.LeaseLostError{Key: key, Reason: reason, Detail: "user 42 hangs"})
 			s.want(lease.Release(s.ctx), nil) // a second end, which is this test's fault
 			s.want(s.eng.Close(context.Background()), nil)
 			if n := len(s.meter.numbers[semconv.MetricLosses]["keyturn.loss_reason="+label+" keyturn.mode=exclusive keyturn.store=memory"]); n != 1 {
-				t.Errorf("%s: measured %v", loss, s.meter.numbers[semconv.MetricLosses])
+				t.Errorf("%s: measured %v", reason, s.meter.numbers[semconv.MetricLosses])
 			}
 			if got := s.rec.named(semconv.SpanHold)[0].attrs[semconv.LossReasonKey].AsString(); got != label {
-				t.Errorf("%s: %q on the span", loss, got)
+				t.Errorf("%s: %q on the span", reason, got)
 			}
 		})
 	}
@@ -261,14 +226,6 @@ func (refusingMeter) Int64Counter(string, ...metric.Int64CounterOption) (metric.
 func TestMeterProvidersErrorIsTold(t *testing.T) {
 	if hooks, err := tracing.New(tracing.WithMeterProvider(refusing{})); hooks.AcquireStart != nil || !errors.Is(err, errMeter) {
 		t.Errorf("New gave %+v, %v", hooks, err)
-	}
-}
-
-func TestMeterScopeIsThisPackage(t *testing.T) {
-	m := newMeter()
-	newHooks(t, tracing.WithMeterProvider(m))
-	if m.scope != "github.com/keyturn/keyturn/tracing" {
-		t.Errorf("scope %q", m.scope)
 	}
 }
 

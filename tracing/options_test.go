@@ -57,61 +57,52 @@ func TestOptionsAreChecked(t *testing.T) {
 	}
 }
 
+// TestAttributesAreOnEverySpanFromItsStart, which is what samplers see, and on every measurement: they tell the
+// stores of a program apart. What the program calls a store counts more than the store's own name.
 func TestAttributesAreOnEverySpanFromItsStart(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newScene(t,
+	for store, opts := range map[string][]tracing.Option{
+		"memory": nil,
+		"sessions": {
 			tracing.WithAttributes(semconv.StoreKey.String("the last option counts")),
 			tracing.WithAttributes(semconv.StoreKey.String("sessions"), attribute.Int("shard", 3), semconv.OutcomeKey.String("nonsense")),
-		)
-		starts := 0
-		s.rec.drop = func(name string, attrs []attribute.KeyValue) bool {
-			if strings.HasPrefix(name, "keyturn.") {
-				starts++
-				got := collect(attrs)
-				if got[semconv.StoreKey].AsString() != "sessions" || got["shard"].AsInt64() != 3 || got[semconv.RuleKey].AsString() != rule {
-					t.Errorf("a sampler sees %v at the start of %s", attrs, name)
+		},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newScene(t, opts...)
+			starts := 0
+			s.rec.drop = func(name string, attrs []attribute.KeyValue) bool {
+				if strings.HasPrefix(name, "keyturn.") {
+					starts++
+					got := collect(attrs)
+					if got[semconv.StoreKey].AsString() != store || got[semconv.RuleKey].AsString() != rule || opts != nil && got["shard"].AsInt64() != 3 {
+						t.Errorf("a sampler sees %v at the start of %s", attrs, name)
+					}
+				}
+				return false
+			}
+			_, err := s.eng.Once(s.ctx, key, s.result(0), core.WithRule(rule))
+			s.want(err, nil)
+			s.finish()
+			if starts != 3 {
+				t.Errorf("%d spans began", starts)
+			}
+			for _, span := range s.rec.spans {
+				if span.attrs[semconv.OutcomeKey].AsString() == "nonsense" {
+					t.Errorf("an outcome of the user's is left on %s", span.name)
+				}
+				if strings.HasPrefix(span.name, "keyturn.") && span.attrs[semconv.StoreKey].AsString() != store {
+					t.Errorf("%s is on %s, not %s", span.attrs[semconv.StoreKey].AsString(), span.name, store)
 				}
 			}
-			return false
-		}
-		_, err := s.eng.Once(s.ctx, key, s.result(0), core.WithRule(rule))
-		s.want(err, nil)
-		s.finish()
-		if starts != 3 {
-			t.Errorf("%d spans began", starts)
-		}
-		for _, span := range s.rec.spans {
-			if span.attrs[semconv.OutcomeKey].AsString() == "nonsense" {
-				t.Errorf("an outcome of the user's is left on %s", span.name)
-			}
-			if strings.HasPrefix(span.name, "keyturn.") && span.attrs[semconv.StoreKey].AsString() != "sessions" {
-				t.Errorf("%s is on %s, not what the user calls it", span.attrs[semconv.StoreKey].AsString(), span.name)
-			}
-		}
-	})
-}
-
-// TestSamplersSeeTheStore: a sampler sees only what a span starts with.
-func TestSamplersSeeTheStore(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newScene(t)
-		starts := 0
-		s.rec.drop = func(name string, attrs []attribute.KeyValue) bool {
-			if strings.HasPrefix(name, "keyturn.") {
-				starts++
-				if got := collect(attrs)[semconv.StoreKey].AsString(); got != "memory" {
-					t.Errorf("a sampler sees the store %q at the start of %s", got, name)
+			for metric, series := range s.meter.numbers {
+				for labels := range series {
+					if !strings.Contains(labels, "keyturn.store="+store) || strings.Contains(labels, "shard=3") != (opts != nil) {
+						t.Errorf("%s has the labels %s", metric, labels)
+					}
 				}
 			}
-			return false
-		}
-		_, err := s.eng.Once(s.ctx, key, s.result(0))
-		s.want(err, nil)
-		s.finish()
-		if starts != 3 {
-			t.Errorf("%d spans began", starts)
-		}
-	})
+		})
+	}
 }
 
 // TestManyRules: rules named after requests by mistake must not fill the
@@ -137,10 +128,10 @@ func TestManyRules(t *testing.T) {
 }
 
 func TestScopeIsThisPackage(t *testing.T) {
-	rec := newRecorder()
-	newHooks(t, tracing.WithTracerProvider(rec))
-	if rec.scope != "github.com/keyturn/keyturn/tracing" {
-		t.Errorf("scope %q", rec.scope)
+	rec, m := newRecorder(), newMeter()
+	newHooks(t, tracing.WithTracerProvider(rec), tracing.WithMeterProvider(m))
+	if want := "github.com/keyturn/keyturn/tracing"; rec.scope != want || m.scope != want {
+		t.Errorf("scopes %q and %q", rec.scope, m.scope)
 	}
 }
 

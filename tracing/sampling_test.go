@@ -144,33 +144,6 @@ func TestNothingIsAllocatedForWhatIsNotRecorded(t *testing.T) {
 	}
 }
 
-// TestCountingAllocatesNoMoreThanTheState: a measurement costs one allocation for the time it
-// began, and one for the context that carries it. The instruments themselves allocate nothing.
-func TestCountingAllocatesNoMoreThanTheState(t *testing.T) {
-	obs := newHooks(t, tracing.WithTracerProvider(silentProvider{}), tracing.WithMeterProvider(heedlessMeters{}))
-	eng := newEngine(t, memstore.New())
-	defer eng.Close(context.Background())
-	lease, err := eng.Acquire(context.Background(), key, core.WithRule(rule))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer lease.Release(context.Background())
-	a := observe.Acquisition{Claims: lease.Claims(), Rule: rule, Wait: true}
-	allocs := testing.AllocsPerRun(100, func() {
-		acquire := obs.AcquireStart(context.Background(), a)
-		obs.Blocked(acquire, a, core.HeldError{Key: key}, 3)
-		hold := obs.HoldStart(context.Background(), seen{lease})
-		obs.AcquireEnd(acquire, a, seen{lease}, nil)
-		obs.Renewed(seen{lease}, 0, nil)
-		obs.HoldEnd(hold, seen{lease}, nil)
-		obs.StoreCalled("memory", "acquire", time.Second, nil)
-		obs.OnceEnd(context.Background(), observe.Execution{Key: key, Rule: rule}, observe.Outcome{Duplicate: true}, nil)
-	})
-	if allocs != 4 {
-		t.Errorf("%v allocations, want 2 for the acquisition and 2 for the hold", allocs)
-	}
-}
-
 // counting is a span that is not recorded but wants to be ended, as every span
 // that was started must.
 type counting struct {
