@@ -131,8 +131,7 @@ func config() asynq.Config {
 	}
 }
 
-// serve starts an asynq server. It returns
-// a function that shuts it down; the end of the test does so too.
+// serve starts an asynq server. It returns a function that shuts it down; the end of the test does so too.
 func (q *queue) serve(h asynq.Handler, change ...func(*asynq.Config)) (shutdown func()) {
 	q.t.Helper()
 	cfg := config()

@@ -132,20 +132,6 @@ func TestEcho(t *testing.T) {
 	s.run(t, "echo", put(t, s, e))
 }
 
-func TestHTTP(t *testing.T) {
-	s, eng := newScenario(t)
-	mux := http.NewServeMux()
-	locks, err := lockhttp.New(eng, lockhttp.Serialize("PUT /users/{id}/status", "user:status:{path.id}"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	mux.Handle("PUT /users/{id}/status", locks.Middleware(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		s.handle(r.Context())
-		w.WriteHeader(http.StatusNoContent)
-	})))
-	s.run(t, "http", put(t, s, otelhttp.NewHandler(mux, "im", otelhttp.WithTracerProvider(s.o.tracers))))
-}
-
 // put serves h and gives what sends a request to it, with the trace.
 func put(t *testing.T, s *scenario, h http.Handler) func(context.Context) error {
 	server := httptest.NewServer(h)

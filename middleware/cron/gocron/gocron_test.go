@@ -16,6 +16,7 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/core/observe"
 	"github.com/keyturn/keyturn/locktest"
 	lockgocron "github.com/keyturn/keyturn/middleware/cron/gocron"
 )
@@ -48,14 +49,20 @@ func run(t *testing.T, option gocron.SchedulerOption, behind time.Duration, job 
 // TestLockerRunsAJobOncePerTick in three processes, one of whose clocks is behind.
 func TestLockerRunsAJobOncePerTick(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		kit := locktest.New(t)
 		var mu sync.Mutex
+		skipped := 0
+		hooks := core.WithHooks(observe.Hooks{Skipped: func(context.Context, observe.Skip) {
+			mu.Lock()
+			defer mu.Unlock()
+			skipped++
+		}})
+		kit := locktest.New(t, hooks)
 		ran := map[time.Duration]int{}
 		var refused []error
 		began := time.Now()
 		for i, behind := range []time.Duration{0, 300 * time.Millisecond, 0} {
 			if i > 0 {
-				kit = kit.Peer(t)
+				kit = kit.Peer(t, hooks)
 			}
 			locker, err := lockgocron.NewLocker(kit.Engine, "cron:{job}")
 			if err != nil {
@@ -80,8 +87,8 @@ func TestLockerRunsAJobOncePerTick(t *testing.T) {
 				t.Errorf("%d runs at %v", n, tick)
 			}
 		}
-		if len(ran) != 10 || len(refused) != 20 || slices.ContainsFunc(refused, func(err error) bool { return !errors.Is(err, core.ErrHeld) }) {
-			t.Errorf("%d ticks, %d refused: %v", len(ran), len(refused), refused)
+		if len(ran) != 10 || len(refused) != 20 || skipped != 20 || slices.ContainsFunc(refused, func(err error) bool { return !errors.Is(err, core.ErrHeld) }) {
+			t.Errorf("%d ticks, %d refused: %v, %d skipped", len(ran), len(refused), refused, skipped)
 		}
 	})
 }
