@@ -8,6 +8,7 @@ import (
 	"github.com/hibiken/asynq"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/internal/shadowtest"
 	lockasynq "github.com/keyturn/keyturn/middleware/asynq"
 	"github.com/keyturn/keyturn/middleware/reasons"
 )
@@ -41,4 +42,35 @@ func TestErrorHandler(t *testing.T) {
 	if err := run("t", `{}`); err != busy || told.Reason != reasons.KeyInvalid {
 		t.Errorf("no key: %v, %+v", err, told)
 	}
+}
+
+// TestTasksWithoutARulePassThrough: such a task is none of our business.
+func TestTasksWithoutARulePassThrough(t *testing.T) {
+	t.Parallel()
+	eng := engine(t, nil)
+	hold(t, eng, "k")
+	l := locks(t, eng, lockasynq.Serialize("im:status", "k"))
+	failure := errors.New("the handler's")
+	given := context.WithValue(context.Background(), caller{}, 1)
+	err := process(given, l.Middleware(handler(func(ctx context.Context, _ *asynq.Task) error {
+		if ctx != given {
+			t.Error("the handler got another context")
+		}
+		return failure
+	})), "other", "")
+	if err != failure {
+		t.Errorf("error = %v, want the handler's own", err)
+	}
+}
+
+func TestShadow(t *testing.T) {
+	shadowtest.Run(t, func(t testing.TB, eng *core.Engine, once bool, run func(context.Context) error, opts ...core.CallOption) func(string) error {
+		rule := lockasynq.Serialize
+		if once {
+			rule = lockasynq.Once
+		}
+		h := locks(t, eng, rule("t", "user:{payload.id}", opts...)).
+			Middleware(handler(func(ctx context.Context, _ *asynq.Task) error { return run(ctx) }))
+		return func(id string) error { return process(context.Background(), h, "t", `{"id":"`+id+`"}`) }
+	})
 }

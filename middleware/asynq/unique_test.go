@@ -17,69 +17,6 @@ import (
 	"github.com/keyturn/keyturn/store/memstore"
 )
 
-// message is one whose payload differs from one delivery to the next.
-func message(id string, delivery int) *asynq.Task {
-	return asynq.NewTask("im:message", fmt.Appendf(nil, `{"id":%q,"delivery":%d}`, id, delivery))
-}
-
-// Unique while queued, by key, and once when processed: neither does what the
-// other does, and together they leave no gap.
-func TestUniqueWhileQueuedAndOnceWhenProcessed(t *testing.T) {
-	t.Parallel()
-	q := newQueue(t)
-	l := locks(t, engine(t, nil), lockasynq.Once("im:message", "msg:{payload.id}", core.WithoutFingerprint()))
-	enqueue := func(task *asynq.Task, opts ...asynq.Option) error {
-		t.Helper()
-		id, err := l.TaskID(context.Background(), task)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, err = q.client.Enqueue(task, append(opts, id)...)
-		return err
-	}
-	pending := func() int {
-		info, err := q.inspector.GetQueueInfo("default")
-		if err != nil {
-			t.Fatal(err)
-		}
-		return info.Size
-	}
-
-	if err := enqueue(message("8f2c", 1), asynq.Unique(time.Hour)); err != nil {
-		t.Fatal(err)
-	}
-	// Its payload is another, so asynq.Unique alone would let it in.
-	if err := enqueue(message("8f2c", 2), asynq.Unique(time.Hour)); !errors.Is(err, asynq.ErrTaskIDConflict) || !lockasynq.IsDuplicate(err) {
-		t.Errorf("the second delivery: %v, want a duplicate", err)
-	}
-	if err := enqueue(message("other", 1)); err != nil {
-		t.Errorf("another message: %v", err)
-	}
-	if n := pending(); n != 2 {
-		t.Fatalf("%d tasks in the queue, want 2", n)
-	}
-
-	ran := make(chan string, 10)
-	q.serve(l.Middleware(handler(func(_ context.Context, task *asynq.Task) error {
-		ran <- string(task.Payload())
-		return nil
-	})))
-	await(t, "the queue to be empty", func() bool { return pending() == 0 })
-	// Now the id is free again, and it is Once that keeps the handler from running.
-	if err := enqueue(message("8f2c", 3)); err != nil {
-		t.Errorf("a delivery after the work was done: %v, want it to be enqueued", err)
-	}
-	await(t, "the queue to be empty", func() bool { return pending() == 0 })
-	close(ran)
-	var all []string
-	for payload := range ran {
-		all = append(all, payload)
-	}
-	if len(all) != 2 || !strings.Contains(strings.Join(all, " "), `{"id":"8f2c","delivery":1}`) {
-		t.Errorf("processed %v, want the first delivery of each message", all)
-	}
-}
-
 func TestTaskIDRefuses(t *testing.T) {
 	t.Parallel()
 	l := locks(t, engine(t, nil),

@@ -3,7 +3,6 @@ package lockasynq_test
 import (
 	"context"
 	"errors"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -69,31 +68,6 @@ func TestLeaseIsRenewedUntilAnAbandonedHandlerReturns(t *testing.T) {
 			t.Errorf("the next handler ran after %v (%v), want 5m", time.Since(began), err)
 		}
 	})
-}
-
-// TestRetryWaitsForItsOwnAbandonedHandler: a task that asynq retries after a timeout meets its own former handler. It
-// waits for it like any other, and under Once finds its work done.
-func TestRetryWaitsForItsOwnAbandonedHandler(t *testing.T) {
-	if testing.Short() {
-		t.Skip("waits for a timeout of asynq's, 2 s; the test above is without asynq")
-	}
-	t.Parallel()
-	q, seen := newQueue(t), newWatcher()
-	l := locks(t, engine(t, nil, core.WithHooks(seen.hooks())), lockasynq.Once("im:message", "msg:{payload.id}"))
-	var runs atomic.Int32
-	proceed := make(chan struct{})
-	q.serve(l.Middleware(handler(func(context.Context, *asynq.Task) error {
-		runs.Add(1)
-		<-proceed
-		return nil
-	})))
-	id := q.enqueue("im:message", `{"id":1}`, asynq.Timeout(2*time.Second), asynq.MaxRetry(1))
-	receive(t, "the task to ask", seen.asks)
-	receive(t, "its retry to ask", seen.asks)
-	close(proceed)
-	if info := q.become(id, asynq.TaskStateCompleted); info.Retried != 1 || runs.Load() != 1 {
-		t.Errorf("task completed with %d retries and %d runs of its handler, want 1 and 1", info.Retried, runs.Load())
-	}
 }
 
 // TestShutdownWhileWaitingRequeues the task, also on its last attempt, and without a retry used up.
