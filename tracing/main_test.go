@@ -145,28 +145,24 @@ func (s *scene) finish() {
 // function is called.
 func (s *scene) occupy(key string) (release func()) {
 	s.t.Helper()
-	other := newEngine(s.t, s.store.Peer())
-	lease, err := other.Acquire(context.Background(), key)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	return func() {
-		s.t.Helper()
-		if err := lease.Release(context.Background()); err != nil {
-			s.t.Error(err)
-		}
-		if err := other.Close(context.Background()); err != nil {
-			s.t.Error(err)
-		}
-	}
+	return s.occupyAs(context.Background(), key)
 }
 
 // occupyTraced is occupy by somebody whose trace is recorded.
-func (s *scene) occupyTraced(claim core.Claim) (release func()) {
+func (s *scene) occupyTraced(key string) (release func()) {
 	s.t.Helper()
-	other := newEngine(s.t, s.store.Peer(), core.WithHooks(s.obs))
 	ctx, span := s.rec.Start(context.Background(), "occupant")
-	lease, err := other.AcquireAll(ctx, []core.Claim{claim})
+	end := s.occupyAs(ctx, key, core.WithHooks(s.obs))
+	return func() {
+		end()
+		span.End()
+	}
+}
+
+func (s *scene) occupyAs(ctx context.Context, key string, opts ...core.EngineOption) (release func()) {
+	s.t.Helper()
+	other := newEngine(s.t, s.store.Peer(), opts...)
+	lease, err := other.Acquire(ctx, key)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -174,7 +170,6 @@ func (s *scene) occupyTraced(claim core.Claim) (release func()) {
 		s.t.Helper()
 		s.want(lease.Release(ctx), nil)
 		s.want(other.Close(ctx), nil)
-		span.End()
 	}
 }
 

@@ -42,7 +42,7 @@ var successes = map[string]func(*scene){
 	// The way from a slow request to the one that held the key, also for those who
 	// wait behind others of their own process.
 	"blocked": func(s *scene) {
-		release := s.occupyTraced(core.Exclusive(key))
+		release := s.occupyTraced(key)
 		var all sync.WaitGroup
 		for i := range 3 {
 			ctx, span := s.rec.Start(s.ctx, fmt.Sprint("request ", i+1))
