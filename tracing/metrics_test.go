@@ -215,16 +215,25 @@ type refusing struct{ noop.MeterProvider }
 
 type refusingMeter struct{ noop.Meter }
 
-var errMeter = errors.New("no more instruments")
+var errCounter, errGauge, errHistogram = errors.New("no counters"), errors.New("no gauges"), errors.New("no histograms")
 
 func (refusing) Meter(string, ...metric.MeterOption) metric.Meter { return refusingMeter{} }
 
 func (refusingMeter) Int64Counter(string, ...metric.Int64CounterOption) (metric.Int64Counter, error) {
-	return noop.Int64Counter{}, errMeter
+	return noop.Int64Counter{}, errCounter
+}
+
+func (refusingMeter) Int64UpDownCounter(string, ...metric.Int64UpDownCounterOption) (metric.Int64UpDownCounter, error) {
+	return noop.Int64UpDownCounter{}, errGauge
+}
+
+func (refusingMeter) Float64Histogram(string, ...metric.Float64HistogramOption) (metric.Float64Histogram, error) {
+	return noop.Float64Histogram{}, errHistogram
 }
 
 func TestMeterProvidersErrorIsTold(t *testing.T) {
-	if hooks, err := tracing.New(tracing.WithMeterProvider(refusing{})); hooks.AcquireStart != nil || !errors.Is(err, errMeter) {
+	hooks, err := tracing.New(tracing.WithMeterProvider(refusing{}))
+	if hooks.AcquireStart != nil || !errors.Is(err, errCounter) || !errors.Is(err, errGauge) || !errors.Is(err, errHistogram) {
 		t.Errorf("New gave %+v, %v", hooks, err)
 	}
 }
