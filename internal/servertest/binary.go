@@ -36,13 +36,18 @@ func (r binaryRunner) Run() int {
 	return code
 }
 
+// Runs reports whether there is such a binary: TestMain has called Main.
+func (b *Binary) Runs() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.runs
+}
+
 // Lasting returns t, except that what it cleans up lives as long as the binary. t fails if TestMain
 // has not called the function main, which calls Main.
 func (b *Binary) Lasting(t testing.TB, main string) testing.TB {
 	t.Helper()
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if !b.runs {
+	if !b.Runs() {
 		t.Fatalf("TestMain has to call %s", main)
 	}
 	return lasting{t, b}

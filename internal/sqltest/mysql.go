@@ -19,6 +19,9 @@ func MySQL(t testing.TB) *Database {
 	return binary.mysql.started(t, "MariaDB", StartMySQL).Database(t)
 }
 
+// logSize is small, because all of the file is written when it is made.
+const logSize = "--innodb-log-file-size=16M"
+
 // StartMySQL runs a MariaDB until the test and its subtests end. settings are of the form
 // "innodb_flush_log_at_trx_commit=2". The test fails at once if the program is missing or does not
 // start.
@@ -30,19 +33,20 @@ func StartMySQL(t testing.TB, settings ...string) *Server {
 	}
 	dir := tempDir(t, user)
 	data := filepath.Join(dir, "data")
-	install := func() *exec.Cmd {
-		return user.as(exec.Command(mysqlProgram(t, "mariadb-install-db"), "--no-defaults", "--datadir="+data,
-			"--auth-root-authentication-method=normal", "--skip-test-db", "--innodb-flush-method=nosync"))
-	}
-	// On a busy machine the server that it runs crashes now and then, before there is any data of ours.
-	err = run(install())
-	if err != nil && strings.Contains(err.Error(), "got signal 11") {
-		_ = os.RemoveAll(data) // what stays is found by the next try
-		err = run(install())
-	}
-	if err != nil {
-		t.Fatalf("sqltest: %v", err)
-	}
+	program := mysqlProgram(t, "mariadb-install-db")
+	binary.mysqlData.copyTo(t, user, data, func(data string) error {
+		install := func() error {
+			return run(user.as(exec.Command(program, "--no-defaults", "--datadir="+data,
+				"--auth-root-authentication-method=normal", "--skip-test-db", "--innodb-flush-method=nosync", logSize)))
+		}
+		// On a busy machine the server that it runs crashes now and then, before there is any data of ours.
+		err := install()
+		if err != nil && strings.Contains(err.Error(), "got signal 11") {
+			_ = os.RemoveAll(data) // what stays is found by the next try
+			err = install()
+		}
+		return err
+	})
 	bin := mysqlProgram(t, "mariadbd")
 	settings = append([]string{
 		"bind-address=127.0.0.1",
@@ -51,7 +55,7 @@ func StartMySQL(t testing.TB, settings ...string) *Server {
 		"skip-name-resolve",
 		"max-connections=200",
 		"innodb-flush-log-at-trx-commit=1", "innodb-flush-method=nosync",
-		"innodb-buffer-pool-size=64M", "innodb-log-file-size=32M",
+		"innodb-buffer-pool-size=64M", logSize[len("--"):],
 	}, settings...)
 	return &Server{kind: mysql, driver: "mysql", Server: servertest.Start(t, servertest.Program{
 		Ready: "ready for connections",

@@ -34,8 +34,11 @@ func StartPostgres(t testing.TB, settings ...string) *Server {
 	}
 	dir := tempDir(t, user)
 	data := filepath.Join(dir, "data")
-	setup(t, user.as(exec.Command(postgresProgram(t, "initdb"), "--pgdata", data, "--username", account,
-		"--auth", "trust", "--encoding", "UTF8", "--locale", "C", "--no-sync", "--no-instructions")))
+	program := postgresProgram(t, "initdb")
+	binary.postgresData.copyTo(t, user, data, func(data string) error {
+		return run(user.as(exec.Command(program, "--pgdata", data, "--username", account,
+			"--auth", "trust", "--encoding", "UTF8", "--locale", "C", "--no-sync", "--no-instructions")))
+	})
 	return runPostgres(t, user, dir, "database system is ready to accept connections", settings)
 }
 
