@@ -7,38 +7,34 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/sqltest"
 )
 
 // TestLostAnswers breaks the connection at each statement of each operation in turn, before the
 // statement arrives and after it was carried out: COMMIT without an answer is one of them. The
 // operation succeeds all the same, and has its effect once.
 func TestLostAnswers(t *testing.T) {
-	for name, dialect := range dialects {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			d := dialect.database(t)
-			migrate(t, d)
-			f := new(faulty)
-			s := open(t, f.open(t, d), dialect.Dialect)
-			other := open(t, d.Open(t), dialect.Dialect)
-			for _, op := range operations {
-				for _, after := range []bool{false, true} {
-					for n := 1; ; n++ {
-						more, err := op.try(t.Context(), s, other, f, n, after)
-						if err != nil {
-							t.Errorf("%s, broken at statement %d (after it: %v), %q: %v", op.name, n, after, f.broken(), err)
-						}
-						if !more {
-							break
-						}
-						if n == 30 {
-							t.Fatalf("%s has more than 30 statements", op.name)
-						}
+	onEach(t, func(t *testing.T, d *sqltest.Database) {
+		f := new(faulty)
+		s := open(t, f.open(t, d), dialectOf(d))
+		other := open(t, d.Open(t), dialectOf(d))
+		for _, op := range operations {
+			for _, after := range []bool{false, true} {
+				for n := 1; ; n++ {
+					more, err := op.try(t.Context(), s, other, f, n, after)
+					if err != nil {
+						t.Errorf("%s, broken at statement %d (after it: %v), %q: %v", op.name, n, after, f.broken(), err)
+					}
+					if !more {
+						break
+					}
+					if n == 30 {
+						t.Fatalf("%s has more than 30 statements", op.name)
 					}
 				}
 			}
-		})
-	}
+		}
+	})
 }
 
 // operation is a call of a store. prepare gives it something to do, and check sees what came of it.

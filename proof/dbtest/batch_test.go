@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
-	"github.com/keyturn/keyturn/internal/sqltest"
 	"github.com/keyturn/keyturn/store/sqlstore"
 )
 
@@ -31,29 +30,15 @@ const alone = 3
 // newCrowd makes one that may use that many connections more.
 func newCrowd(t *testing.T, more int) *crowd {
 	t.Helper()
-	d := sqltest.Postgres(t)
-	migrate(t, d)
+	d := onPostgres(t)
 	c := &crowd{faults: new(faulty), alone: make(chan error, alone)}
 	c.Store = open(t, c.faults.open(t, d), sqlstore.Postgres, sqlstore.WithMaxConns(alone+more))
 	c.db = d.Open(t)
 	c.other = open(t, c.db, sqlstore.Postgres)
-	free := func(key string) {
-		g, err := c.other.Acquire(t.Context(), request(key, time.Minute)) // makes the row
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := c.other.Release(t.Context(), g); err != nil {
-			t.Fatal(err)
-		}
-	}
-	free("locked")
-	for i := range alone {
-		free(fmt.Sprint("busy", i))
-	}
+	use(t, c.other, "locked", "busy0", "busy1", "busy2") // makes the rows
 	var err error
-	if c.foreign, err = c.db.Begin(); err != nil {
-		t.Fatal(err)
-	}
+	c.foreign, err = c.db.Begin()
+	must(t, err)
 	t.Cleanup(func() { _ = c.foreign.Rollback() })
 	exec(t, c.foreign, "UPDATE keyturn_lock SET through = 0")
 	for i := range alone {
@@ -104,9 +89,7 @@ func (c *crowd) held(t *testing.T, grants []driver.Grant) {
 	t.Helper()
 	for i, g := range grants {
 		info, err := c.other.Inspect(t.Context(), fmt.Sprint("key", i))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		switch {
 		case g.Owner == "" && len(info.Holders) > 0:
 			t.Errorf("key %d is held by %+v", i, info.Holders)
@@ -119,7 +102,6 @@ func (c *crowd) held(t *testing.T, grants []driver.Grant) {
 // TestRequestsLeaveInBatches: few statements take many keys, and release them. A row that somebody else
 // has locked holds up only the request that is about it.
 func TestRequestsLeaveInBatches(t *testing.T) {
-	t.Parallel()
 	c := newCrowd(t, 3)
 	const n = 40
 	grants := make([]driver.Grant, n)
@@ -135,14 +117,9 @@ func TestRequestsLeaveInBatches(t *testing.T) {
 		grants[i], err = c.Acquire(t.Context(), request(key, time.Minute))
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	c.held(t, grants)
-	err = each(n, func(i int, _ string) error { return c.Release(t.Context(), grants[i]) })
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, each(n, func(i int, _ string) error { return c.Release(t.Context(), grants[i]) }))
 	c.held(t, make([]driver.Grant, n))
 	if sent := c.faults.statements(); sent > n {
 		t.Errorf("%d requests took %d statements", 2*n, sent)
@@ -164,14 +141,11 @@ func TestRequestsLeaveInBatches(t *testing.T) {
 // TestBatchForOneKey: of the requests for a key that leave as a batch, one gets it, and a record that
 // is there is found.
 func TestBatchForOneKey(t *testing.T) {
-	t.Parallel()
 	c := newCrowd(t, 3)
 	req := request("key0", time.Minute)
-	if g, _, err := c.other.Begin(t.Context(), req); err != nil {
-		t.Fatal(err)
-	} else if err := c.other.Complete(t.Context(), g, driver.Record{Result: []byte("done")}, time.Minute); err != nil {
-		t.Fatal(err)
-	}
+	g, _, err := c.other.Begin(t.Context(), req)
+	must(t, err)
+	must(t, c.other.Complete(t.Context(), g, driver.Record{Result: []byte("done")}, time.Minute))
 	holding, onward := c.faults.holdBack(isBatch)
 	results := make(chan error, 10)
 	for range 10 {
@@ -182,7 +156,7 @@ func TestBatchForOneKey(t *testing.T) {
 	}
 	<-holding
 	time.AfterFunc(20*time.Millisecond, onward)
-	err := each(5, func(i int, key string) error {
+	err = each(5, func(i int, key string) error {
 		g, rec, err := c.Begin(t.Context(), request(key, time.Minute))
 		if err == nil && (rec != nil) != (i == 0) {
 			err = fmt.Errorf("%s: the record %+v, the grant %+v", key, rec, g)
@@ -209,30 +183,23 @@ func TestBatchForOneKey(t *testing.T) {
 // TestLostAnswersOfABatch breaks the connection before the statement for several requests arrives, and
 // after it was carried out.
 func TestLostAnswersOfABatch(t *testing.T) {
-	t.Parallel()
 	c := newCrowd(t, 3)
 	const n = 10
 	grants := make([]driver.Grant, n)
 	for _, after := range []bool{false, true} {
-		c.faults.breakAt(1, after)
-		err := each(n, func(i int, key string) (err error) {
+		broken := func(do func(i int, key string) error) {
+			t.Helper()
+			c.faults.breakAt(1, after)
+			if err := each(n, do); err != nil || !isBatch(c.faults.broken()) {
+				t.Fatalf("broken at %q (after it: %v): %v", c.faults.broken(), after, err)
+			}
+		}
+		broken(func(i int, key string) (err error) {
 			grants[i], err = c.Acquire(t.Context(), request(key, time.Minute))
 			return err
 		})
-		if err != nil {
-			t.Fatalf("after it: %v: %v", after, err)
-		}
-		if !isBatch(c.faults.broken()) {
-			t.Errorf("the statement that broke was %q", c.faults.broken())
-		}
 		c.held(t, grants)
-		c.faults.breakAt(1, after)
-		if err := each(n, func(i int, _ string) error { return c.Release(t.Context(), grants[i]) }); err != nil {
-			t.Fatalf("after it: %v: %v", after, err)
-		}
-		if !isBatch(c.faults.broken()) {
-			t.Errorf("the statement that broke was %q", c.faults.broken())
-		}
+		broken(func(i int, _ string) error { return c.Release(t.Context(), grants[i]) })
 		c.held(t, make([]driver.Grant, n))
 	}
 	c.done(t)
@@ -241,7 +208,6 @@ func TestLostAnswersOfABatch(t *testing.T) {
 // TestGivingUpInABatch: callers whose statement is late leave when their contexts end. What it has taken
 // for them is given back.
 func TestGivingUpInABatch(t *testing.T) {
-	t.Parallel()
 	c := newCrowd(t, 3)
 	const n = 5
 	ctx, cancel := context.WithCancel(t.Context())
@@ -272,7 +238,6 @@ func TestGivingUpInABatch(t *testing.T) {
 // TestGivingUpAfterALostAnswer: the statement for several requests had no answer. A caller whose context
 // ends before a connection is free to find out may hold the key, which is given back.
 func TestGivingUpAfterALostAnswer(t *testing.T) {
-	t.Parallel()
 	c := newCrowd(t, 1)
 	c.faults.breakAt(2, true)
 	holding, onward := c.faults.holdBack(isBatch)
@@ -326,7 +291,6 @@ func (c *crowd) comesFree(t *testing.T, key string) {
 	defer cancel()
 	req := request(key, time.Minute)
 	req.Wait = true
-	if _, err := c.other.Acquire(ctx, req); err != nil {
-		t.Error(err)
-	}
+	_, err := c.other.Acquire(ctx, req)
+	must(t, err)
 }

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
-	"github.com/keyturn/keyturn/internal/sqltest"
 	"github.com/keyturn/keyturn/store/sqlstore"
 	"github.com/keyturn/keyturn/store/storeurl"
 )
@@ -38,52 +37,32 @@ func finds(t *testing.T, s driver.Store, want ...string) {
 func TestExamineSQLite(t *testing.T) {
 	t.Parallel()
 	for params, want := range map[string][]string{"": nil, "?synchronous=off": {"synchronous"}} {
-		u, err := storeurl.Parse("sqlite:" + t.TempDir() + "/a.db" + params)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := u.Prepare(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		s, err := u.Open(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer s.Close()
-		finds(t, s, want...)
+		file := "sqlite:" + t.TempDir() + "/a.db" + params
+		u, err := storeurl.Parse(file)
+		must(t, err)
+		must(t, u.Prepare(t.Context()))
+		finds(t, opened(t, file), want...)
 	}
-}
-
-// A data source name of a program's own may say nothing of a busy timeout and of WAL.
-func TestExaminePlainSQLite(t *testing.T) {
-	t.Parallel()
+	// A data source name of a program's own may say nothing of a busy timeout and of WAL.
 	db, err := sql.Open("sqlite", "file:"+filepath.Join(t.TempDir(), "a.db"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer db.Close()
-	if err := sqlstore.Migrate(t.Context(), db, sqlstore.SQLite); err != nil {
-		t.Fatal(err)
-	}
+	must(t, sqlstore.Migrate(t.Context(), db, sqlstore.SQLite))
 	finds(t, open(t, db, sqlstore.SQLite), "journal_mode", "busy_timeout")
 }
 
 // A replica for which no COMMIT waits is found, and then a pool that passes no warnings on; and a server that
 // leaves its data to the system's memory.
 func TestExamineReplica(t *testing.T) {
-	t.Parallel()
+	long(t)
+	alone := onPostgres(t)
 	p := newPair(t)          // with fsync=off
 	t.Cleanup(p.Server.Kill) // before its replica ends: DROP DATABASE would wait for that one
 	s := open(t, p.Open(t), sqlstore.Postgres)
-	if _, err := s.Acquire(t.Context(), request("k", time.Minute)); err != nil {
-		t.Fatal(err)
-	}
+	take(t, s, request("k", time.Minute))
 	p.replica.CaughtUp(t, p.Server) // so it is connected
 	finds(t, s, "fsync", "synchronous_standby_names")
 	p.Server.Synchronous(t)
 	finds(t, open(t, p.Open(t), sqlstore.Postgres), "warnings", "fsync")
-
-	alone := sqltest.Postgres(t)
-	migrate(t, alone)
 	finds(t, open(t, alone.Open(t), sqlstore.Postgres), "fsync")
 }

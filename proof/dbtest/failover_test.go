@@ -46,25 +46,20 @@ func (p *pair) fail(t *testing.T) {
 
 func (p *pair) engine(t *testing.T, opts ...core.EngineOption) *core.Engine {
 	t.Helper()
-	return engineOn(t, p.open(t), sqlstore.Postgres, opts...)
+	return engineOn(t, open(t, p.open(t), sqlstore.Postgres), opts...)
 }
 
 // TestAsynchronousFailover: the replica lacks the last grant, so two processes hold the key until the
 // first one asks the new primary. Its token is the smaller one.
 func TestAsynchronousFailover(t *testing.T) {
 	t.Parallel()
+	long(t)
 	p := newPair(t)
 	a, b := p.engine(t, core.WithTTL(12*time.Second)), p.engine(t)
-	kept, err := a.Acquire(t.Context(), "kept")
-	if err != nil {
-		t.Fatal(err)
-	}
+	kept := lease(t, a, "kept")
 	p.replica.CaughtUp(t, p.Server)
 	p.network.Cut()
-	forgotten, err := a.Acquire(t.Context(), "forgotten")
-	if err != nil {
-		t.Fatal(err)
-	}
+	forgotten := lease(t, a, "forgotten")
 	p.fail(t)
 	second, err := b.Acquire(t.Context(), "forgotten")
 	if err != nil {
@@ -92,13 +87,11 @@ func TestAsynchronousFailover(t *testing.T) {
 // given up.
 func TestSynchronousFailover(t *testing.T) {
 	t.Parallel()
+	long(t)
 	p := newPair(t)
 	p.Server.Synchronous(t)
 	a, b := p.engine(t), p.engine(t)
-	kept, err := a.Acquire(t.Context(), "kept")
-	if err != nil {
-		t.Fatal(err)
-	}
+	kept := lease(t, a, "kept")
 	store := open(t, p.open(t), sqlstore.Postgres)
 	p.network.Cut()
 	req := request("asked", time.Minute)
@@ -114,9 +107,7 @@ func TestSynchronousFailover(t *testing.T) {
 	if _, err := b.TryAcquire(t.Context(), "kept"); !errors.Is(err, core.ErrHeld) {
 		t.Errorf("a lease is forgotten: %v", err)
 	}
-	if err := kept.Release(t.Context()); err != nil {
-		t.Errorf("Release: %v", err)
-	}
+	must(t, kept.Release(t.Context()))
 	for _, key := range []string{"kept", "asked"} {
 		if _, err := b.TryAcquire(t.Context(), key); err != nil {
 			t.Errorf("%s: %v", key, err)

@@ -1,7 +1,6 @@
 package dbtest
 
 import (
-	"context"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -13,36 +12,6 @@ import (
 	"github.com/keyturn/keyturn/internal/sqltest"
 	"github.com/keyturn/keyturn/store/sqlstore"
 )
-
-// withServers runs a test on the dialects that have a server.
-func withServers(t *testing.T, test func(*testing.T, *sqltest.Database)) {
-	for _, name := range []string{"postgres", "mysql"} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			d := dialects[name].database(t)
-			migrate(t, d)
-			test(t, d)
-		})
-	}
-}
-
-// by returns the entry for the kind of d.
-func by(d *sqltest.Database, postgres, mysql string) string {
-	if d.Kind == "postgres" {
-		return postgres
-	}
-	return mysql
-}
-
-func exec(t testing.TB, db interface {
-	ExecContext(context.Context, string, ...any) (sql.Result, error)
-}, statement string,
-) {
-	t.Helper()
-	if _, err := db.ExecContext(t.Context(), statement); err != nil {
-		t.Fatalf("%s: %v", statement, err)
-	}
-}
 
 // TestKilledIdleConnections: a server or a firewall ends all connections of the pool. Nobody
 // notices.
@@ -56,9 +25,7 @@ func TestKilledIdleConnections(t *testing.T) {
 			var conns []*sql.Conn // so that the pool has several idle connections
 			for range 5 {
 				c, err := db.Conn(t.Context())
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				conns = append(conns, c)
 			}
 			for _, c := range conns {
@@ -73,19 +40,11 @@ func TestKilledIdleConnections(t *testing.T) {
 			}
 		}
 		kill()
-		req := request("k", time.Minute)
-		g, err := s.Acquire(t.Context(), req)
-		if err != nil {
-			t.Fatalf("Acquire: %v", err)
-		}
+		g := take(t, s, request("k", time.Minute))
 		kill()
-		if err := s.Renew(t.Context(), []driver.Grant{g})[0]; err != nil {
-			t.Errorf("Renew: %v", err)
-		}
+		must(t, s.Renew(t.Context(), []driver.Grant{g})[0])
 		kill()
-		if err := s.Release(t.Context(), g); err != nil {
-			t.Errorf("Release: %v", err)
-		}
+		must(t, s.Release(t.Context(), g))
 	})
 }
 
@@ -94,21 +53,11 @@ func TestKilledIdleConnections(t *testing.T) {
 func TestForcedDeadlock(t *testing.T) {
 	withServers(t, func(t *testing.T, d *sqltest.Database) {
 		s := open(t, d.Open(t), dialectOf(d))
-		req := request("a", time.Minute)
-		req.Claims = append(req.Claims, driver.Exclusive("b"))
-		g, err := s.Acquire(t.Context(), req) // makes the rows
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := s.Release(t.Context(), g); err != nil {
-			t.Fatal(err)
-		}
+		use(t, s, "a", "b")
 		db := d.Open(t)
 		exec(t, db, "CREATE TABLE ballast (id int)")
 		conn, err := db.Conn(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer conn.Close()
 		// PostgreSQL ends the one that looks first; MySQL the one that has changed less.
 		if d.Kind == "postgres" {
@@ -118,9 +67,8 @@ func TestForcedDeadlock(t *testing.T) {
 		exec(t, conn, "INSERT INTO ballast VALUES "+strings.TrimSuffix(strings.Repeat("(1),", 1000), ","))
 		exec(t, conn, "UPDATE keyturn_lock SET through = 0 WHERE lock_key = 'b'")
 		done := make(chan error, 1)
-		req.Owner += "again"
 		go func() {
-			_, err := s.Acquire(t.Context(), req)
+			_, err := s.Acquire(t.Context(), request("a", time.Minute, driver.Exclusive("b")))
 			done <- err
 		}()
 		awaitBlocked(t, d, 1)
@@ -141,9 +89,7 @@ func awaitBlocked(t *testing.T, d *sqltest.Database, least int) {
 	// MariaDB looks anew only if nobody has asked for 100 ms.
 	for end := time.Now().Add(4 * time.Second); ; time.Sleep(150 * time.Millisecond) {
 		var n int
-		if err := db.QueryRow(question).Scan(&n); err != nil {
-			t.Fatal(err)
-		}
+		must(t, db.QueryRow(question).Scan(&n))
 		if n >= least {
 			return
 		}
@@ -158,24 +104,10 @@ func awaitBlocked(t *testing.T, d *sqltest.Database, least int) {
 func TestLockTimeout(t *testing.T) {
 	withServers(t, func(t *testing.T, d *sqltest.Database) {
 		s := open(t, d.OpenWith(t, d.Server.Addr(), by(d, "lock_timeout=100", "innodb_lock_wait_timeout=1")), dialectOf(d))
-		g, err := s.Acquire(t.Context(), request("k", time.Minute)) // makes the row
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := s.Release(t.Context(), g); err != nil {
-			t.Fatal(err)
-		}
-		tx, err := d.Open(t).Begin()
-		if err != nil {
-			t.Fatal(err)
-		}
-		exec(t, tx, "UPDATE keyturn_lock SET through = 1 WHERE lock_key = 'k'")
-		defer tx.Rollback()
-		timer := time.AfterFunc(1500*time.Millisecond, func() { _ = tx.Rollback() })
+		use(t, s, "k")
+		timer := time.AfterFunc(1500*time.Millisecond, lockRows(t, d, "k"))
 		defer timer.Stop()
-		if _, err := s.Acquire(t.Context(), request("k", time.Minute)); err != nil {
-			t.Errorf("Acquire: %v", err)
-		}
+		take(t, s, request("k", time.Minute))
 	})
 }
 
@@ -183,13 +115,7 @@ func TestLockTimeout(t *testing.T) {
 func TestNoTransactionStaysOpen(t *testing.T) {
 	withServers(t, func(t *testing.T, d *sqltest.Database) {
 		s := open(t, d.Open(t), dialectOf(d))
-		req := request("k", time.Minute)
-		req.Claims = append(req.Claims, driver.Exclusive("l"))
-		g, err := s.Acquire(t.Context(), req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		lost := g
+		lost := take(t, s, request("k", time.Minute, driver.Exclusive("l")))
 		lost.Token++
 		for range 5 { // as many as there may be connections
 			if err := s.Downgrade(t.Context(), lost); !errors.Is(err, driver.ErrLeaseLost) {
@@ -214,18 +140,13 @@ func TestReadOnlyConnection(t *testing.T) {
 		s := open(t, db, dialectOf(d))
 		demote := by(d, "SET default_transaction_read_only = on", "SET SESSION TRANSACTION READ ONLY")
 		exec(t, db, demote)
-		g, err := s.Acquire(t.Context(), request("k", time.Minute))
-		if err != nil {
-			t.Fatalf("Acquire: %v", err)
-		}
+		g := take(t, s, request("k", time.Minute))
 		exec(t, db, demote)
-		if err := s.Release(t.Context(), g); err != nil {
-			t.Errorf("Release: %v", err)
-		}
+		must(t, s.Release(t.Context(), g))
 
 		// If every connection leads there, the error says so.
 		all := d.OpenWith(t, d.Server.Addr(), by(d, "default_transaction_read_only=on", "tx_read_only=1"))
-		_, err = open(t, all, dialectOf(d)).Acquire(t.Context(), request("k", time.Minute))
+		_, err := open(t, all, dialectOf(d)).Acquire(t.Context(), request("k", time.Minute))
 		var out *driver.UnavailableError
 		if !errors.Is(err, sqlstore.ErrReadOnly) || !errors.As(err, &out) || !out.Refused {
 			t.Errorf("Acquire of a server that is read-only: %v", err)

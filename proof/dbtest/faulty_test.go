@@ -6,6 +6,7 @@ import (
 	"database/sql/driver"
 	"fmt"
 	"io"
+	"strings"
 	"sync"
 	"testing"
 
@@ -31,16 +32,10 @@ type faulty struct {
 	onward chan struct{}           // closed when it may go on
 }
 
-// open makes a pool of connections that fail as f says.
-func (f *faulty) open(t testing.TB, d *sqltest.Database) *sql.DB {
+// open makes a pool of connections that fail as f says, with these parameters added to the DSN.
+func (f *faulty) open(t testing.TB, d *sqltest.Database, parameters ...string) *sql.DB {
 	t.Helper()
-	return f.openDSN(t, d, d.DSN())
-}
-
-// openAt does so behind the host:port addr.
-func (f *faulty) openAt(t testing.TB, d *sqltest.Database, addr string) *sql.DB {
-	t.Helper()
-	return f.openDSN(t, d, d.DSNAt(addr))
+	return f.openDSN(t, d, d.DSN()+strings.Join(parameters, ""))
 }
 
 func (f *faulty) openDSN(t testing.TB, d *sqltest.Database, dsn string) *sql.DB {
@@ -48,9 +43,7 @@ func (f *faulty) openDSN(t testing.TB, d *sqltest.Database, dsn string) *sql.DB 
 	real := d.Open(t)
 	if c, ok := real.Driver().(driver.DriverContext); ok {
 		connector, err := c.OpenConnector(dsn)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		f.Connector = connector
 	} else {
 		f.Connector = byName{real.Driver(), dsn}

@@ -15,29 +15,21 @@ import (
 // lingering makes an engine on a database that tells it when a lease is wanted.
 func lingering(t *testing.T, d *sqltest.Database, f *faulty, opts ...core.EngineOption) *core.Engine {
 	t.Helper()
-	eng, err := core.New(open(t, f.open(t, d), sqlstore.Postgres, listen(t, d, d.Server.Addr())), append(opts, core.WithLinger(time.Minute))...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = eng.Close(context.Background()) })
-	return eng
+	s := open(t, f.open(t, d), sqlstore.Postgres, listen(t, d, d.Server.Addr()))
+	return engineOn(t, s, append(opts, core.WithLinger(time.Minute))...)
 }
 
 // TestLeasesLinger: a process that asks for the same key again asks the database once. Another one
 // that wants the key gets it at once.
 func TestLeasesLinger(t *testing.T) {
-	t.Parallel()
-	d := sqltest.Postgres(t)
-	migrate(t, d)
+	d := onPostgres(t)
 	f := new(faulty)
 	given := make(chan observe.LingerState, 1000)
 	a := lingering(t, d, f, core.WithHooks(observe.Hooks{Lingered: func(l observe.Linger) { given <- l.State }}))
 	b := lingering(t, d, new(faulty))
 	f.breakAt(0, false)
 	for range 50 {
-		if err := a.Do(t.Context(), "k", func(context.Context) error { return nil }); err != nil {
-			t.Fatal(err)
-		}
+		must(t, a.Do(t.Context(), "k", func(context.Context) error { return nil }))
 	}
 	if n := f.statements(); n != 1 {
 		t.Errorf("%d statements for 50 leases", n)
@@ -68,25 +60,18 @@ func TestLeasesLinger(t *testing.T) {
 // before its renewal is due.
 func TestAnotherServerIsNoticed(t *testing.T) {
 	t.Parallel()
+	long(t)
 	server := sqltest.StartPostgres(t)
 	d := server.Database(t)
 	migrate(t, d)
-	eng, err := core.New(open(t, d.Open(t), sqlstore.Postgres, listen(t, d, server.Addr())), core.WithTTL(time.Minute))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = eng.Close(context.Background()) })
-	lease, err := eng.Acquire(t.Context(), "k")
-	if err != nil {
-		t.Fatal(err)
-	}
+	eng := engineOn(t, open(t, d.Open(t), sqlstore.Postgres, listen(t, d, server.Addr())), core.WithTTL(time.Minute))
+	l := lease(t, eng, "k")
 	time.Sleep(2 * time.Second) // the engine asks once a second who the server is
 	forget(t, d)
 	server.Restart(t)
 	select {
-	case <-lease.Done():
+	case <-l.Done():
 	case <-time.After(15 * time.Second):
 		t.Error("the lease is not lost, 5 s before its renewal")
 	}
-	_ = lease.Release(context.Background())
 }

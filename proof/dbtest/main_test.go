@@ -1,15 +1,19 @@
 package dbtest
 
 import (
+	"context"
 	"database/sql"
 	"flag"
-	"io"
+	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
 
+	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/sqltest"
 	_ "github.com/keyturn/keyturn/proof/drivers"
 	"github.com/keyturn/keyturn/store/sqlstore"
@@ -23,7 +27,16 @@ func TestMain(m *testing.M) {
 }
 
 // silent is for stores whose server is broken on purpose, or has settings that are warned of.
-var silent = sqlstore.WithLogger(slog.New(slog.NewTextHandler(io.Discard, nil)))
+var silent = sqlstore.WithLogger(slog.New(slog.DiscardHandler))
+
+// long skips a test in the short run, which has the contract once on each database, and the tests that
+// need a second or two at most. What takes longer, or starts, stops or kills servers, is for the long run.
+func long(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("for the long run")
+	}
+}
 
 // dialects are the databases that the store claims.
 var dialects = map[string]struct {
@@ -38,24 +51,123 @@ var dialects = map[string]struct {
 // dialectOf returns the dialect of d.
 func dialectOf(d *sqltest.Database) sqlstore.Dialect { return dialects[d.Kind].Dialect }
 
+// onEach runs a test on all dialects at the same time, each with a database that has the tables.
+func onEach(t *testing.T, test func(*testing.T, *sqltest.Database)) {
+	on(t, test, "postgres", "mysql", "sqlite")
+}
+
+// withServers does so on the dialects that have a server.
+func withServers(t *testing.T, test func(*testing.T, *sqltest.Database)) {
+	on(t, test, "postgres", "mysql")
+}
+
+func on(t *testing.T, test func(*testing.T, *sqltest.Database), kinds ...string) {
+	t.Parallel()
+	for _, kind := range kinds {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			d := dialects[kind].database(t)
+			migrate(t, d)
+			test(t, d)
+		})
+	}
+}
+
+// onPostgres returns a database of PostgreSQL that has the tables, for a test that runs beside others.
+func onPostgres(t *testing.T) *sqltest.Database {
+	t.Helper()
+	t.Parallel()
+	d := sqltest.Postgres(t)
+	migrate(t, d)
+	return d
+}
+
+// by returns the entry for the kind of d, which has a server.
+func by(d *sqltest.Database, postgres, mysql string) string {
+	if d.Kind == "postgres" {
+		return postgres
+	}
+	return mysql
+}
+
 // migrate makes the tables in a database that has none.
 func migrate(t testing.TB, d *sqltest.Database) {
 	t.Helper()
-	if err := sqlstore.Migrate(t.Context(), d.Open(t), dialectOf(d)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, sqlstore.Migrate(t.Context(), d.Open(t), dialectOf(d)))
 }
 
 // open makes a store that the test closes.
 func open(t testing.TB, db *sql.DB, d sqlstore.Dialect, opts ...sqlstore.Option) *sqlstore.Store {
 	t.Helper()
 	s, err := sqlstore.New(t.Context(), db, d, append([]sqlstore.Option{silent}, opts...)...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = s.Close() })
 	return s
 }
 
 // quick makes waiters look, and count as dead, sooner than by default.
 var quick = []sqlstore.Option{sqlstore.WithWaiterLease(900 * time.Millisecond), sqlstore.WithPoll(50 * time.Millisecond)}
+
+// must fails the test at once.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func exec(t testing.TB, db interface {
+	ExecContext(context.Context, string, ...any) (sql.Result, error)
+}, statement string,
+) {
+	t.Helper()
+	if _, err := db.ExecContext(t.Context(), statement); err != nil {
+		t.Fatalf("%s: %v", statement, err)
+	}
+}
+
+var owners atomic.Int64
+
+// request asks for key as a new owner, or for a set with those further claims.
+func request(key string, ttl time.Duration, more ...driver.Claim) driver.Request {
+	claims := append([]driver.Claim{driver.Exclusive(key)}, more...)
+	return driver.Request{Owner: fmt.Sprintf("owner-%d", owners.Add(1)), Claims: claims, TTL: ttl}
+}
+
+// take acquires what nobody has.
+func take(t testing.TB, s driver.Store, req driver.Request) driver.Grant {
+	t.Helper()
+	g, err := s.Acquire(t.Context(), req)
+	must(t, err)
+	return g
+}
+
+// use takes keys and gives them back. Their rows are there then.
+func use(t testing.TB, s driver.Store, keys ...string) {
+	t.Helper()
+	for _, key := range keys {
+		must(t, s.Release(t.Context(), take(t, s, request(key, time.Minute))))
+	}
+}
+
+// lease has an engine acquire a key.
+func lease(t testing.TB, eng *core.Engine, key string, opts ...core.CallOption) *core.Lease {
+	t.Helper()
+	l, err := eng.Acquire(t.Context(), key, opts...)
+	must(t, err)
+	return l
+}
+
+// engineOn returns an engine that logs nothing, because it tells of losses, and that is closed without a
+// wait for its leases.
+func engineOn(t *testing.T, s driver.Store, opts ...core.EngineOption) *core.Engine {
+	t.Helper()
+	eng, err := core.New(s, append(opts, core.WithLogger(slog.New(slog.DiscardHandler)))...)
+	must(t, err)
+	t.Cleanup(func() {
+		ended, cancel := context.WithCancel(context.Background())
+		cancel() // it does not wait for leases
+		_ = eng.Close(ended)
+	})
+	return eng
+}

@@ -24,20 +24,14 @@ func TestNewMakesNoTables(t *testing.T) {
 				}
 			}
 			for range 2 {
-				if err := sqlstore.Migrate(t.Context(), db, dialect.Dialect, sqlstore.WithPrefix("app_")); err != nil {
-					t.Fatal(err)
-				}
+				must(t, sqlstore.Migrate(t.Context(), db, dialect.Dialect, sqlstore.WithPrefix("app_")))
 			}
 			if _, err := sqlstore.New(t.Context(), db, dialect.Dialect, silent); !errors.Is(err, sqlstore.ErrSchema) {
 				t.Errorf("New with the tables of another prefix: %v", err)
 			}
 			s := open(t, db, dialect.Dialect, sqlstore.WithPrefix("app_"))
-			if _, err := s.Acquire(t.Context(), request("k", 1e9)); err != nil {
-				t.Error(err)
-			}
-			if _, err := db.Exec("ALTER TABLE app_member DROP COLUMN inbox"); err != nil {
-				t.Fatal(err)
-			}
+			take(t, s, request("k", 1e9))
+			exec(t, db, "ALTER TABLE app_member DROP COLUMN inbox")
 			if _, err := sqlstore.New(t.Context(), db, dialect.Dialect, silent, sqlstore.WithPrefix("app_")); !errors.Is(err, sqlstore.ErrSchema) {
 				t.Errorf("New without a column: %v", err)
 			}
@@ -52,13 +46,9 @@ func TestSchemaIsWhatMigrateDoes(t *testing.T) {
 			t.Parallel()
 			db := dialect.database(t).Open(t)
 			schema, err := sqlstore.Schema(dialect.Dialect)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			for statement := range strings.SplitSeq(strings.TrimSuffix(schema, ";\n"), ";\n") {
-				if _, err := db.Exec(statement); err != nil {
-					t.Fatalf("%s: %v", statement, err)
-				}
+				exec(t, db, statement)
 			}
 			open(t, db, dialect.Dialect)
 		})
@@ -69,26 +59,33 @@ func TestSchemaIsWhatMigrateDoes(t *testing.T) {
 // same.
 func TestWarnsOfSettings(t *testing.T) {
 	t.Parallel()
-	for setting, start := range map[string]func(testing.TB, ...string) *sqltest.Server{
-		"synchronous_commit":             sqltest.StartPostgres,
-		"innodb_flush_log_at_trx_commit": sqltest.StartMySQL,
+	long(t)
+	postgres, mysql := sqltest.StartPostgres(t, "fsync=on").Database(t), sqltest.StartMySQL(t, "sync-binlog=1").Database(t)
+	for _, c := range []struct {
+		d              *sqltest.Database
+		setting, value string
+		warns          bool
+	}{
+		{postgres, "synchronous_commit", "off", true},
+		{postgres, "synchronous_commit", "on", false},
+		{mysql, "innodb_flush_log_at_trx_commit", "2", true},
+		{mysql, "innodb_flush_log_at_trx_commit", "1", false},
 	} {
-		for value, warns := range map[string]bool{"off": true, "on": false} {
-			if setting != "synchronous_commit" {
-				value = map[string]string{"off": "2", "on": "1"}[value]
-			}
-			d := start(t, setting+"="+value, map[bool]string{true: "fsync=on", false: "sync-binlog=1"}[setting == "synchronous_commit"]).Database(t)
-			migrate(t, d)
-			var log bytes.Buffer
-			s := open(t, d.Open(t), dialectOf(d), sqlstore.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
-			if strings.Contains(log.String(), setting) != warns || !warns && log.Len() > 0 {
-				t.Errorf("%s=%s: %q", setting, value, log.String())
-			}
-			for _, f := range s.Describe().Examine(t.Context()) {
-				if f.Found == "" || (f.Risk != "") != (warns && f.About == setting) || (f.Risk == "") != (f.Advice == "") {
-					t.Errorf("%s=%s: %+v", setting, value, f)
-				}
-			}
+		migrate(t, c.d)
+		parameter := c.setting + "=" + c.value
+		if c.d == mysql {
+			exec(t, mysql.Open(t), "SET GLOBAL "+parameter)
+			parameter = "timeout=5s"
+		}
+		var log bytes.Buffer
+		s := open(t, c.d.OpenWith(t, c.d.Server.Addr(), parameter), dialectOf(c.d), sqlstore.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
+		if strings.Contains(log.String(), c.setting) != c.warns || !c.warns && log.Len() > 0 {
+			t.Errorf("%s=%s: %q", c.setting, c.value, log.String())
+		}
+		if c.warns {
+			finds(t, s, c.setting)
+		} else {
+			finds(t, s)
 		}
 	}
 }

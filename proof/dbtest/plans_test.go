@@ -23,35 +23,29 @@ const manyRows = 100_000
 // TestNoStatementScans: with many rows in each table, the database looks every row up by an index, in
 // each statement that the store sends. On MariaDB the renewal of one lease read and locked all of them.
 func TestNoStatementScans(t *testing.T) {
-	t.Parallel()
-	for name, dialect := range dialects {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			d := dialect.database(t)
-			migrate(t, d)
-			fillTables(t, d)
-			f := &faulty{sent: make(map[string][]any)}
-			db := f.open(t, d)
-			s := open(t, db, dialect.Dialect, quick...)
-			f.breakAt(0, false)
-			f.record(true)
-			useEverything(t, s)
-			f.record(false)
-			_ = s.Close()
-			explained, looker := 0, d.Open(t)
-			for query, args := range f.sent {
-				if plan := explain(t, looker, d.Kind, query, args); plan != "" {
-					explained++
-					if scans[name].MatchString(plan) {
-						t.Errorf("%s\n%s", query, plan)
-					}
+	long(t)
+	onEach(t, func(t *testing.T, d *sqltest.Database) {
+		fillTables(t, d)
+		f := &faulty{sent: make(map[string][]any)}
+		db := f.open(t, d)
+		s := open(t, db, dialectOf(d), quick...)
+		f.record(true)
+		useEverything(t, s)
+		f.record(false)
+		_ = s.Close()
+		explained, looker := 0, d.Open(t)
+		for query, args := range f.sent {
+			if plan := explain(t, looker, d.Kind, query, args); plan != "" {
+				explained++
+				if scans[d.Kind].MatchString(plan) {
+					t.Errorf("%s\n%s", query, plan)
 				}
 			}
-			if explained < 20 {
-				t.Errorf("only %d statements", explained)
-			}
-		})
-	}
+		}
+		if explained < 20 {
+			t.Errorf("only %d statements", explained)
+		}
+	})
 }
 
 // scans are how plans say that all of a table is read.
@@ -95,60 +89,49 @@ func fillTables(t *testing.T, d *sqltest.Database) {
 func useEverything(t *testing.T, s *sqlstore.Store) {
 	t.Helper()
 	ctx := t.Context()
-	check := func(what string, err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatalf("%s: %v", what, err)
-		}
+	acquire := func(key string, more ...keyturn.Claim) keyturn.Grant {
+		return take(t, s, request(key, time.Minute, more...))
 	}
-	acquire := func(claims ...keyturn.Claim) keyturn.Grant {
-		t.Helper()
-		req := request(claims[0].Key, time.Minute)
-		req.Claims = claims
-		g, err := s.Acquire(ctx, req)
-		check("Acquire", err)
-		return g
-	}
-	one := acquire(keyturn.Exclusive("n7")) // a row that is there
-	many := []keyturn.Grant{one, acquire(keyturn.Exclusive("new"))}
+	one := acquire("n7") // a row that is there
+	many := []keyturn.Grant{one, acquire("new")}
 	for i := range 20 {
-		many = append(many, acquire(keyturn.Exclusive(fmt.Sprint("n1", i))))
+		many = append(many, acquire(fmt.Sprint("n1", i)))
 	}
-	for _, batch := range [][]keyturn.Grant{{one}, many, {one, acquire(keyturn.Exclusive("s1"), keyturn.Shared("s2"))}} {
+	for _, batch := range [][]keyturn.Grant{{one}, many, {one, acquire("s1", keyturn.Shared("s2"))}} {
 		for _, err := range s.Renew(ctx, batch) {
-			check("Renew", err)
+			must(t, err)
 		}
 	}
 	lost := one
 	lost.Token++
 	_ = s.Renew(ctx, []keyturn.Grant{lost}) // it asks why
 	_, _ = s.Acquire(ctx, request("n7", time.Minute))
-	check("Downgrade", s.Downgrade(ctx, keyturn.Grant{Owner: one.Owner, Token: one.Token, TTL: one.TTL, Claims: []keyturn.Claim{keyturn.Shared("n7")}}))
+	must(t, s.Downgrade(ctx, keyturn.Grant{Owner: one.Owner, Token: one.Token, TTL: one.TTL, Claims: []keyturn.Claim{keyturn.Shared("n7")}}))
 	brief, cancel := context.WithTimeout(ctx, time.Second) // it looks, and gives signs of life
 	defer cancel()
 	waiter := request("n7", time.Minute)
 	waiter.Wait = true
 	_, _ = s.Acquire(brief, waiter)
 	_, err := s.ForceRelease(ctx, "n7", "a reason")
-	check("ForceRelease", err)
+	must(t, err)
 	_, _, err = s.Begin(ctx, request("done", time.Minute))
-	check("Begin", err)
+	must(t, err)
 	grant, _, err := s.Begin(ctx, request("n8", time.Minute))
-	check("Begin", err)
-	check("Complete", s.Complete(ctx, grant, keyturn.Record{Result: []byte("x")}, time.Minute))
+	must(t, err)
+	must(t, s.Complete(ctx, grant, keyturn.Record{Result: []byte("x")}, time.Minute))
 	_, _, err = s.Begin(ctx, request("n8", time.Minute))
-	check("Begin", err)
+	must(t, err)
 	_, err = s.Forget(ctx, "n8")
-	check("Forget", err)
+	must(t, err)
 	_, err = s.AdvanceVersion(ctx, "v", 3, time.Minute)
-	check("AdvanceVersion", err)
+	must(t, err)
 	_, err = s.Inspect(ctx, "n9")
-	check("Inspect", err)
+	must(t, err)
 	for _, records := range []bool{false, true} {
 		q := keyturn.Listing{Prefix: "n1", Limit: 10, Records: records}
 		for first := true; first || q.Cursor != ""; first = false {
 			_, q.Cursor, err = s.List(ctx, q)
-			check("List", err)
+			must(t, err)
 		}
 	}
 	var all sync.WaitGroup
@@ -165,9 +148,9 @@ func useEverything(t *testing.T, s *sqlstore.Store) {
 	}
 	all.Wait()
 	for _, g := range many[1:] {
-		check("Release", s.Release(ctx, g))
+		must(t, s.Release(ctx, g))
 	}
-	check("Sweep", s.Sweep(ctx, 0))
+	must(t, s.Sweep(ctx, 0))
 }
 
 // block is what stands around a statement of a block, or of a session.
@@ -200,9 +183,7 @@ func explain(t *testing.T, db *sql.DB, kind, query string, args []any) string {
 		for i := range values {
 			to[i] = &values[i]
 		}
-		if err := rows.Scan(to...); err != nil {
-			t.Fatal(err)
-		}
+		must(t, rows.Scan(to...))
 		for i, v := range values {
 			if kind == "mysql" && i == 0 { // the number of the SELECT: the table follows its type
 				continue
@@ -211,9 +192,7 @@ func explain(t *testing.T, db *sql.DB, kind, query string, args []any) string {
 		}
 		plan.WriteString("\n")
 	}
-	if err := rows.Err(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, rows.Err())
 	return plan.String() + " "
 }
 

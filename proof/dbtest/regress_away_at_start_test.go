@@ -1,7 +1,6 @@
 package dbtest
 
 import (
-	"fmt"
 	"testing"
 
 	"github.com/keyturn/keyturn/core/driver"
@@ -13,24 +12,15 @@ import (
 
 // TestAwayAtStart: New asked the database for its tables, and failed without an answer.
 func TestAwayAtStart(t *testing.T) {
-	t.Parallel()
-	for _, dialect := range []sqlstore.Dialect{sqlstore.Postgres, sqlstore.MySQL} {
+	withServers(t, func(t *testing.T, d *sqltest.Database) {
 		for name, away := range map[string]func(*servertest.Proxy){"refused": (*servertest.Proxy).Cut, "silent": (*servertest.Proxy).Blackhole} {
-			t.Run(fmt.Sprint(dialect, " ", name), func(t *testing.T) {
+			t.Run(name, func(t *testing.T) {
 				t.Parallel()
-				database := sqltest.Postgres(t)
-				if dialect == sqlstore.MySQL {
-					database = sqltest.MySQL(t)
-				}
-				direct := database.Open(t)
-				if err := sqlstore.Migrate(t.Context(), direct, dialect); err != nil {
-					t.Fatal(err)
-				}
-				network := servertest.NewProxy(t, database.Server.Addr())
-				db := database.OpenAt(t, network.Addr())
+				network := servertest.NewProxy(t, d.Server.Addr())
+				db := d.OpenAt(t, network.Addr())
 				away(network)
-				drivertest.AwayAtStart(t, func() (driver.Store, error) { return sqlstore.New(t.Context(), db, dialect, silent) }, network.Heal)
+				drivertest.AwayAtStart(t, func() (driver.Store, error) { return sqlstore.New(t.Context(), db, dialectOf(d), silent) }, network.Heal)
 			})
 		}
-	}
+	})
 }

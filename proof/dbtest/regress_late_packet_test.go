@@ -13,29 +13,15 @@ import (
 
 // A request arrived 9 s late, after it had been given up and undone. It locked the key for the whole TTL.
 func TestALatePacketKeepsNoKey(t *testing.T) {
-	t.Parallel()
+	long(t)
 	withServers(t, func(t *testing.T, d *sqltest.Database) {
 		const late = 9 * time.Second
 		network := servertest.NewProxy(t, d.Server.Addr())
 		db := d.OpenAt(t, network.Addr())
 		db.SetMaxOpenConns(2)
 		s, other := open(t, db, dialectOf(d)), open(t, d.Open(t), dialectOf(d))
-		for range 3 { // the driver knows the statement then
-			g, err := s.Acquire(t.Context(), request("warm", time.Minute))
-			if err == nil {
-				err = s.Release(t.Context(), g)
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-		}
-		g, err := other.Acquire(t.Context(), request("k", time.Minute)) // MariaDB takes rows that exist
-		if err == nil {
-			err = other.Release(t.Context(), g)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		use(t, s, "warm", "warm", "warm") // the driver knows the statement then
+		use(t, other, "k")                // MariaDB takes rows that exist
 		network.DelayNext(late)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
@@ -46,14 +32,11 @@ func TestALatePacketKeepsNoKey(t *testing.T) {
 		taken := time.Time{}
 		for time.Since(began) < 3*late {
 			info, err := other.Inspect(t.Context(), "k")
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			switch held := len(info.Holders) > 0; {
 			case held && taken.IsZero():
 				taken = time.Now()
 			case !held && !taken.IsZero():
-				t.Logf("locked to nobody for %v", time.Since(taken))
 				return
 			}
 			time.Sleep(20 * time.Millisecond)

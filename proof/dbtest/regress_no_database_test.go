@@ -13,13 +13,10 @@ import (
 
 // A missing database and a refused account were called missing tables.
 func TestNoDatabaseIsNoMissingTable(t *testing.T) {
-	t.Parallel()
 	withServers(t, func(t *testing.T, d *sqltest.Database) {
 		dsn := func(old, replacement string) *sql.DB {
 			db, err := sql.Open(d.Driver, strings.Replace(d.DSN(), old, replacement, 1))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			t.Cleanup(func() { _ = db.Close() })
 			return db
 		}

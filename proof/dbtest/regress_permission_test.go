@@ -22,9 +22,7 @@ func openAs(t *testing.T, d *sqltest.Database, user, privileges string) *sql.DB 
 		statements, account = []string{"CREATE USER " + user + "@'%'", "GRANT " + privileges + " ON *.* TO " + user + "@'%'"}, "root@"
 	}
 	for _, s := range statements {
-		if _, err := admin.Exec(s); err != nil {
-			t.Fatal(err)
-		}
+		exec(t, admin, s)
 	}
 	t.Cleanup(func() {
 		if d.Kind == "postgres" {
@@ -52,13 +50,9 @@ func refused(t *testing.T, err error, user, table string) {
 
 // PostgreSQL's error names the table that the user may not write, and not the user.
 func TestAMissingPermissionNamesUserAndTable(t *testing.T) {
-	t.Parallel()
 	withServers(t, func(t *testing.T, d *sqltest.Database) {
-		migrate(t, d)
 		s := open(t, openAs(t, d, "looker", "SELECT"), dialectOf(d))
-		set := request("a", time.Minute)
-		set.Claims = append(set.Claims, driver.Exclusive("b"))
-		for _, req := range []driver.Request{request("k", time.Minute), set} {
+		for _, req := range []driver.Request{request("k", time.Minute), request("a", time.Minute, driver.Exclusive("b"))} {
 			_, err := s.Acquire(t.Context(), req)
 			refused(t, err, "looker", "keyturn_lock")
 		}
@@ -67,32 +61,20 @@ func TestAMissingPermissionNamesUserAndTable(t *testing.T) {
 
 // Only an exclusive lock that nobody waits for needs no DELETE, as docs/operations-sql.md says.
 func TestWithoutDELETE(t *testing.T) {
-	t.Parallel()
 	withServers(t, func(t *testing.T, d *sqltest.Database) {
-		migrate(t, d)
 		s := open(t, openAs(t, d, "keeper", "SELECT, INSERT, UPDATE"), dialectOf(d))
-		g, err := s.Acquire(t.Context(), request("k", time.Minute))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := s.Release(t.Context(), g); err != nil {
-			t.Error(err)
-		}
+		use(t, s, "k")
 		shared := request("s", time.Minute)
 		shared.Claims = []driver.Claim{driver.Shared("s")}
-		if g, err = s.Acquire(t.Context(), shared); err != nil {
-			t.Fatal(err)
-		}
+		g := take(t, s, shared)
 		refused(t, s.Release(t.Context(), g), "keeper", "keyturn_member")
 
-		if g, err = s.Acquire(t.Context(), request("q", time.Minute)); err != nil {
-			t.Fatal(err)
-		}
+		g = take(t, s, request("q", time.Minute))
 		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 		defer cancel()
 		waits := request("q", time.Minute)
 		waits.Wait = true
-		_, err = s.Acquire(ctx, waits)
+		_, err := s.Acquire(ctx, waits)
 		refused(t, err, "keeper", "keyturn_member")
 		refused(t, s.Release(t.Context(), g), "keeper", "keyturn_member") // it would take the waiter out of the queue
 		refused(t, s.Sweep(t.Context(), 0), "keeper", "keyturn_")

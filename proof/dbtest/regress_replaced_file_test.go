@@ -20,22 +20,12 @@ func TestAFileThatWasReplaced(t *testing.T) {
 			t.Parallel()
 			file := t.TempDir() + "/locks.db"
 			u, err := storeurl.Parse("sqlite:" + file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := u.Prepare(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
+			must(t, u.Prepare(t.Context()))
 			s := opened(t, "sqlite:"+file)
-			set := request("a", time.Minute)
-			set.Claims = append(set.Claims, driver.Exclusive("b"))
 			var grants []driver.Grant
-			for _, req := range []driver.Request{request("k", time.Minute), set} { // renewed by a statement, and by a transaction
-				g, err := s.Acquire(t.Context(), req)
-				if err != nil {
-					t.Fatal(err)
-				}
-				grants = append(grants, g)
+			for _, req := range []driver.Request{request("k", time.Minute), request("a", time.Minute, driver.Exclusive("b"))} { // renewed by a statement, and by a transaction
+				grants = append(grants, take(t, s, req))
 			}
 			for _, end := range []string{"", "-wal", "-shm"} {
 				if err := os.Remove(file + end); err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -43,9 +33,7 @@ func TestAFileThatWasReplaced(t *testing.T) {
 				}
 			}
 			if replace {
-				if err := u.Prepare(t.Context()); err != nil {
-					t.Fatal(err)
-				}
+				must(t, u.Prepare(t.Context()))
 			}
 			for i, err := range s.Renew(t.Context(), grants) {
 				if !errors.Is(err, driver.ErrLeaseLost) {

@@ -2,10 +2,8 @@ package dbtest
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
-	"log/slog"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -16,7 +14,6 @@ import (
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/servertest"
 	"github.com/keyturn/keyturn/internal/sqltest"
-	"github.com/keyturn/keyturn/store/sqlstore"
 )
 
 // lockRows locks the rows of keys in a transaction that stays open until the test ends, or the caller
@@ -24,9 +21,7 @@ import (
 func lockRows(t *testing.T, d *sqltest.Database, keys ...string) (free func()) {
 	t.Helper()
 	tx, err := d.Open(t).BeginTx(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, key := range keys {
 		exec(t, tx, fmt.Sprintf("UPDATE keyturn_lock SET through = through + 1 WHERE lock_key = '%s'", key))
 	}
@@ -41,15 +36,11 @@ func hold(t *testing.T, eng *core.Engine, count int) (lost func() (keys []string
 	leases := make(map[string]*core.Lease)
 	for i := range count {
 		key := fmt.Sprint("k", i)
-		lease, err := eng.Acquire(t.Context(), key)
-		if err != nil {
-			t.Fatal(err)
-		}
-		leases[key] = lease
+		leases[key] = lease(t, eng, key)
 	}
 	return func() (keys []string) {
-		for key, lease := range leases {
-			if lease.Err() != nil {
+		for key, l := range leases {
+			if l.Err() != nil {
 				keys = append(keys, key)
 			}
 		}
@@ -60,10 +51,10 @@ func hold(t *testing.T, eng *core.Engine, count int) (lost func() (keys []string
 // A transaction of somebody else kept the row of one lease locked. All leases of the process were
 // renewed by one statement, which waited for it, so all of them ran out.
 func TestALockedRowCostsNoOtherLease(t *testing.T) {
-	t.Parallel()
+	long(t)
 	withServers(t, func(t *testing.T, d *sqltest.Database) {
 		const ttl = 3 * time.Second
-		eng := engineOn(t, d.Open(t), dialectOf(d), core.WithTTL(ttl))
+		eng := engineOn(t, open(t, d.Open(t), dialectOf(d)), core.WithTTL(ttl))
 		lost := hold(t, eng, 21)
 		lockRows(t, d, "k7")
 		time.Sleep(2 * ttl) // the time is what the test is about
@@ -75,34 +66,18 @@ func TestALockedRowCostsNoOtherLease(t *testing.T) {
 	})
 }
 
-// engineOn returns an engine that logs nothing, because it tells of losses, and that is closed without a
-// wait for its leases.
-func engineOn(t *testing.T, db *sql.DB, d sqlstore.Dialect, opts ...core.EngineOption) *core.Engine {
-	t.Helper()
-	eng, err := core.New(open(t, db, d), append(opts, core.WithLogger(slog.New(slog.DiscardHandler)))...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		ended, cancel := context.WithCancel(context.Background())
-		cancel() // it does not wait for leases
-		_ = eng.Close(ended)
-	})
-	return eng
-}
-
 // A process that asked for a held key was cut off between its questions and its COMMIT. The server kept
 // its transaction, and the row, for as long as it had no sign from the network.
 func TestAnAskerThatFallsSilentCostsNoLease(t *testing.T) {
-	t.Parallel()
+	long(t)
 	withServers(t, func(t *testing.T, d *sqltest.Database) {
 		const ttl = 9 * time.Second
-		eng := engineOn(t, d.Open(t), dialectOf(d), core.WithTTL(ttl))
+		eng := engineOn(t, open(t, d.Open(t), dialectOf(d)), core.WithTTL(ttl))
 		lost := hold(t, eng, 21)
 
 		network := servertest.NewProxy(t, d.Server.Addr())
 		f := new(faulty)
-		s := open(t, f.openAt(t, d, network.Addr()), dialectOf(d))
+		s := open(t, f.openDSN(t, d, d.DSNAt(network.Addr())), dialectOf(d))
 		held, onward := f.holdBack(isLoad)
 		defer onward()
 		ctx, cancel := context.WithCancel(t.Context())
@@ -128,19 +103,11 @@ func TestAnAskerThatFallsSilentCostsNoLease(t *testing.T) {
 // The rows of four keys were locked, and requests for these keys waited on all connections that the
 // store may use. Nearly all requests for other keys failed.
 func TestLockedRowsCostNoOtherKeys(t *testing.T) {
-	t.Parallel()
+	long(t)
 	withServers(t, func(t *testing.T, d *sqltest.Database) {
 		s := open(t, d.Open(t), dialectOf(d))
 		stuck := []string{"s1", "s2", "s3", "s4"}
-		for _, key := range stuck {
-			g, err := s.Acquire(t.Context(), request(key, time.Minute))
-			if err == nil {
-				err = s.Release(t.Context(), g)
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-		}
+		use(t, s, stuck...)
 		free := lockRows(t, d, stuck...)
 		var all sync.WaitGroup
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
@@ -164,11 +131,9 @@ func TestLockedRowsCostNoOtherKeys(t *testing.T) {
 				}
 			})
 		}
-		var worst atomic.Int64
 		for i := range 8 {
 			all.Go(func() {
 				for n := 0; ctx.Err() == nil; n++ {
-					began := time.Now()
 					brief, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 					g, err := s.Acquire(brief, request(fmt.Sprintf("free-%d-%d", i, n%20), time.Minute))
 					if err == nil {
@@ -179,12 +144,10 @@ func TestLockedRowsCostNoOtherKeys(t *testing.T) {
 						t.Errorf("a free key: %v", err)
 						return
 					}
-					worst.Store(max(worst.Load(), int64(time.Since(began))))
 				}
 			})
 		}
 		all.Wait()
-		t.Logf("a free key took %v at most; %d errors name the row", time.Duration(worst.Load()), named.Load())
 		if named.Load() == 0 {
 			t.Error("no error says that the row is locked")
 		}
@@ -193,11 +156,9 @@ func TestLockedRowsCostNoOtherKeys(t *testing.T) {
 		req.Wait = true // one of the requests above may get the row now, and gives it back
 		brief, end := context.WithTimeout(t.Context(), 5*time.Second)
 		defer end()
-		g, err := s.Acquire(brief, req)
-		if err != nil {
+		if _, err := s.Acquire(brief, req); err != nil {
 			t.Fatalf("after the row is free: %v", err)
 		}
-		_ = s.Release(t.Context(), g)
 	})
 }
 

@@ -1,10 +1,8 @@
 package dbtest
 
 import (
-	"context"
 	"database/sql"
 	"fmt"
-	"log/slog"
 	"net/url"
 	"strings"
 	"sync/atomic"
@@ -22,6 +20,7 @@ import (
 // which server has granted it: otherwise two processes hold the key until the next renewal.
 func TestAYoungLeaseNoticesAFailover(t *testing.T) {
 	t.Parallel()
+	long(t)
 	for name, c := range map[string]struct {
 		driver string
 		late   bool // the listener says only afterwards where it is connected
@@ -30,39 +29,24 @@ func TestAYoungLeaseNoticesAFailover(t *testing.T) {
 			t.Parallel()
 			p := newPair(t)
 			dsn := p.DSNAt(p.Server.Addr()+","+p.replica.Addr()) + "&target_session_attrs=read-write"
-			l, err := pgwake.Dial(t.Context(), dsn)
-			if err != nil {
-				t.Fatal(err)
-			}
-			waker := &lateWaker{Listener: l}
+			listener, err := pgwake.Dial(t.Context(), dsn)
+			must(t, err)
+			waker := &lateWaker{Listener: listener}
 			waker.known.Store(!c.late)
 			db, err := sql.Open(c.driver, p.words(t))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			t.Cleanup(func() { _ = db.Close() })
-			eng, err := core.New(open(t, db, sqlstore.Postgres, sqlstore.WithWaker(waker)), core.WithTTL(time.Minute), core.WithLogger(slog.New(slog.DiscardHandler)))
-			if err != nil {
-				t.Fatal(err)
-			}
+			eng := engineOn(t, open(t, db, sqlstore.Postgres, sqlstore.WithWaker(waker)), core.WithTTL(time.Minute))
 			p.replica.CaughtUp(t, p.Server)
 			p.network.Cut()
-			lease, err := eng.Acquire(t.Context(), "k")
-			if err != nil {
-				t.Fatal(err)
-			}
+			l := lease(t, eng, "k")
 			p.fail(t)
 			waker.known.Store(true)
-			began := time.Now()
 			select {
-			case <-lease.Done():
-				t.Logf("after %v", time.Since(began))
+			case <-l.Done():
 			case <-time.After(15 * time.Second): // the next renewal is after 20 s
 				t.Error("the holder never learns that another server answers")
 			}
-			ended, cancel := context.WithCancel(context.Background())
-			cancel() // it does not wait for the lease
-			_ = eng.Close(ended)
 		})
 	}
 }
@@ -71,9 +55,7 @@ func TestAYoungLeaseNoticesAFailover(t *testing.T) {
 func (p *pair) words(t *testing.T) string {
 	t.Helper()
 	u, err := url.Parse(p.DSN())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var hosts, ports []string
 	for _, addr := range []string{p.Server.Addr(), p.replica.Addr()} {
 		host, port, _ := strings.Cut(addr, ":")

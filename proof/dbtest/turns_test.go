@@ -13,22 +13,21 @@ import (
 	"github.com/keyturn/keyturn/internal/sqltest"
 )
 
-var owners atomic.Int64
-
-// request asks for key as a new owner.
-func request(key string, ttl time.Duration) driver.Request {
-	return driver.Request{Owner: fmt.Sprintf("owner-%d", owners.Add(1)), Claims: []driver.Claim{driver.Exclusive(key)}, TTL: ttl}
+// openStores opens stores of d whose sessions have these settings.
+func openStores(t *testing.T, d *sqltest.Database, n int, settings string) []driver.Store {
+	t.Helper()
+	stores := make([]driver.Store, n)
+	for i := range stores {
+		stores[i] = open(t, d.OpenWith(t, d.Server.Addr(), settings), dialectOf(d), quick...)
+	}
+	return stores
 }
 
 // takeTurns has callers of each store wait for one key, each that many times, and checks that one
-// at a time has it, under increasing tokens.
+// at a time has it, under increasing tokens. The key is that of TestBackslashesInLiterals.
 func takeTurns(t *testing.T, stores []driver.Store, callers, times int) {
 	t.Helper()
-	takeTurnsOn(t, stores, "turns", callers, times)
-}
-
-func takeTurnsOn(t *testing.T, stores []driver.Store, key string, callers, times int) {
-	t.Helper()
+	const key = "tu"
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	var inside atomic.Int64
@@ -66,16 +65,12 @@ func takeTurnsOn(t *testing.T, stores []driver.Store, key string, callers, times
 // because of others. The store repeats them.
 func TestStricterIsolation(t *testing.T) {
 	withServers(t, func(t *testing.T, d *sqltest.Database) {
-		stores := make([]driver.Store, 3)
-		for i := range stores {
-			pool := d.OpenWith(t, d.Server.Addr(), by(d, "default_transaction_isolation=serializable", "tx_isolation='SERIALIZABLE'"))
-			stores[i] = open(t, pool, dialectOf(d), quick...)
-		}
-		takeTurns(t, stores, 4, 4)
+		stores := openStores(t, d, 3, by(d, "default_transaction_isolation=serializable", "tx_isolation='SERIALIZABLE'"))
+		takeTurns(t, stores, 3, 3)
 		var all sync.WaitGroup
 		for i := range 6 { // one statement each, on the same few rows
 			all.Go(func() {
-				for k := range 20 {
+				for k := range 10 {
 					g, err := stores[i%3].Acquire(t.Context(), request(fmt.Sprint("k", k%3), time.Minute))
 					if err == nil {
 						err = stores[i%3].Release(t.Context(), g)

@@ -41,35 +41,21 @@ func TestURL(t *testing.T) {
 				separator = "&"
 			}
 			u, err := storeurl.Parse(text + separator + "prefix=p_&waiter_lease=900ms&poll=50ms&max_conns=2")
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if _, err := u.Open(t.Context()); !errors.Is(err, sqlstore.ErrSchema) {
 				t.Errorf("without tables: %v", err)
 			}
 			for range 2 {
-				if err := u.Prepare(t.Context()); err != nil {
-					t.Fatal(err)
-				}
+				must(t, u.Prepare(t.Context()))
 			}
 			opened, err := u.Open(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			s, ok := opened.(*sqlstore.Store)
 			if !ok {
 				t.Fatalf("%T", opened)
 			}
-			g, err := s.Acquire(t.Context(), driver.Request{Owner: "me", Claims: []driver.Claim{driver.Exclusive("k")}, TTL: time.Minute})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := s.Release(t.Context(), g); err != nil {
-				t.Error(err)
-			}
-			if err := s.Close(); err != nil {
-				t.Error(err)
-			}
+			use(t, s, "k")
+			must(t, s.Close())
 		})
 	}
 }
@@ -128,7 +114,7 @@ func TestURLPassword(t *testing.T) {
 	} {
 		opened, err := storeurl.Open(t.Context(), text)
 		if err == nil { // no server has answered
-			_, err = opened.Acquire(t.Context(), driver.Request{Owner: "me", Claims: []driver.Claim{driver.Exclusive("k")}, TTL: time.Minute})
+			_, err = opened.Acquire(t.Context(), request("k", time.Minute))
 			_ = opened.Close()
 		}
 		if err == nil || strings.Contains(err.Error(), "se/cret") || strings.Contains(err.Error(), "se%2Fcret") {

@@ -1,6 +1,7 @@
 package dbtest
 
 import (
+	"sync"
 	"testing"
 	"time"
 
@@ -18,62 +19,29 @@ var seldom = []sqlstore.Option{sqlstore.WithPoll(time.Minute), sqlstore.WithWait
 func listen(t testing.TB, d *sqltest.Database, addr string) sqlstore.Option {
 	t.Helper()
 	l, err := pgwake.Dial(t.Context(), d.DSNAt(addr))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = l.Close() }) // a store that was not made does not close it
 	return sqlstore.WithWaker(l)
 }
 
-// held makes a request of a that waits for a lease of b's.
-func held(t *testing.T, a, b driver.Store) (hold driver.Grant, granted chan driver.Grant) {
+// held makes a request of a that waits for a lease of b's. The test's end ends it.
+func held(t *testing.T, a, b driver.Store, key string) (hold driver.Grant, granted chan driver.Grant, waiter string) {
 	t.Helper()
-	hold, err := b.Acquire(t.Context(), request("k", time.Minute))
-	if err != nil {
-		t.Fatal(err)
-	}
-	queued := make(chan struct{}, 1)
+	hold = take(t, b, request(key, time.Minute))
+	queued, asked := make(chan struct{}), sync.Once{}
 	granted = make(chan driver.Grant, 1)
-	req := request("k", time.Minute)
-	req.Wait = true
-	req.OnHeld = func(driver.HeldError) {
-		select {
-		case queued <- struct{}{}:
-		default:
-		}
-	}
+	req := request(key, time.Minute)
+	req.Wait, req.OnHeld = true, func(driver.HeldError) { asked.Do(func() { close(queued) }) }
 	go func() {
 		defer close(granted)
-		g, err := a.Acquire(t.Context(), req)
-		if err != nil {
+		if g, err := a.Acquire(t.Context(), req); err == nil {
+			granted <- g
+		} else if t.Context().Err() == nil {
 			t.Errorf("the waiter: %v", err)
-			return
 		}
-		granted <- g
 	}()
 	<-queued
-	return hold, granted
-}
-
-// TestMessageTellsOfATurn: a waiter that looks once a minute is served at once.
-func TestMessageTellsOfATurn(t *testing.T) {
-	t.Parallel()
-	d := sqltest.Postgres(t)
-	migrate(t, d)
-	a := open(t, d.Open(t), sqlstore.Postgres, append(seldom, listen(t, d, d.Server.Addr()))...)
-	b := open(t, d.Open(t), sqlstore.Postgres)
-	hold, granted := held(t, a, b)
-	if err := b.Release(t.Context(), hold); err != nil {
-		t.Fatal(err)
-	}
-	select {
-	case g := <-granted:
-		if g.Token <= hold.Token {
-			t.Errorf("token %d after %d", g.Token, hold.Token)
-		}
-	case <-time.After(5 * time.Second):
-		t.Error("no message has reached the waiter")
-	}
+	return hold, granted, req.Owner
 }
 
 // told is a waker whose messages the test sends.
@@ -87,16 +55,12 @@ func (w told) Close() error            { close(w.messages); return nil }
 // TestLostMessagesWakeEverybody: a waiter asks when messages may have been lost, long before it
 // would look.
 func TestLostMessagesWakeEverybody(t *testing.T) {
-	t.Parallel()
-	d := sqltest.Postgres(t)
-	migrate(t, d)
+	d := onPostgres(t)
 	waker := told{make(chan string)}
 	a := open(t, d.Open(t), sqlstore.Postgres, append(seldom, sqlstore.WithWaker(waker))...)
 	b := open(t, d.Open(t), sqlstore.Postgres)
-	hold, granted := held(t, a, b)
-	if err := b.Release(t.Context(), hold); err != nil {
-		t.Fatal(err)
-	}
+	hold, granted, _ := held(t, a, b, "k")
+	must(t, b.Release(t.Context(), hold))
 	select {
 	case <-granted:
 		t.Error("the waiter has looked already")
@@ -113,15 +77,13 @@ func TestLostMessagesWakeEverybody(t *testing.T) {
 // TestListenerIsCutOff: the engine is told that no messages arrive, and the waiters look for
 // themselves until they do again.
 func TestListenerIsCutOff(t *testing.T) {
-	t.Parallel()
-	d := sqltest.Postgres(t)
-	migrate(t, d)
+	d := onPostgres(t)
 	network := servertest.NewProxy(t, d.Server.Addr())
 	a := open(t, d.Open(t), sqlstore.Postgres, append(seldom, listen(t, d, network.Addr()))...)
 	b := open(t, d.Open(t), sqlstore.Postgres)
 	impaired := make(chan error, 10)
 	a.Describe().OnImpaired(func(reason error) { impaired <- reason })
-	hold, granted := held(t, a, b)
+	hold, granted, _ := held(t, a, b, "k")
 	network.Cut()
 	if reason := <-impaired; reason == nil {
 		t.Error("no reason")
@@ -129,9 +91,7 @@ func TestListenerIsCutOff(t *testing.T) {
 	if server, err := a.Describe().Identity(t.Context()); server != "" || err == nil {
 		t.Errorf("the server without messages is %q, %v", server, err)
 	}
-	if err := b.Release(t.Context(), hold); err != nil {
-		t.Fatal(err)
-	}
+	must(t, b.Release(t.Context(), hold))
 	select {
 	case <-granted:
 	case <-time.After(20 * time.Second):

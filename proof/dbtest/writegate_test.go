@@ -23,9 +23,7 @@ import (
 func onDisk(t *testing.T, d *sqltest.Database) *sqlstore.Store {
 	t.Helper()
 	db, err := sql.Open(d.Driver, strings.Replace(d.DSN(), "synchronous(off)", "synchronous(full)", 1))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = db.Close() })
 	return open(t, db, sqlstore.SQLite)
 }
@@ -34,6 +32,7 @@ func onDisk(t *testing.T, d *sqltest.Database) *sqlstore.Store {
 // alone gives one of them six times as much as another.
 func TestWritersOfSQLiteTakeTurns(t *testing.T) {
 	t.Parallel()
+	long(t)
 	d := sqltest.SQLite(t)
 	migrate(t, d)
 	const enough = 800
@@ -73,13 +72,9 @@ func TestStoppedAtTheWriteGate(t *testing.T) {
 	for _, end := range []string{"-next", "-inside"} {
 		name := d.DSN()[len("file:"):strings.Index(d.DSN(), "?")] + end
 		f, err := os.OpenFile(name, os.O_RDWR, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer f.Close()
-		if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err != nil {
-			t.Fatal(err)
-		}
+		must(t, syscall.Flock(int(f.Fd()), syscall.LOCK_EX))
 		ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
 		defer cancel()
 		if _, err := s.Acquire(ctx, request("k"+end, time.Minute)); err != nil {

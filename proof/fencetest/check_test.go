@@ -70,32 +70,24 @@ func TestSmallerTokensAreStale(t *testing.T) {
 	})
 }
 
-// A transaction that checks later commits later, also if the tokens are equal.
+// A transaction that checks later commits later, also if the tokens are equal. One that waited for a greater
+// token is refused, or repeats and then is refused.
 func TestChecksFollowEachOther(t *testing.T) {
 	onEachCheck(t, func(t *testing.T, db *database, check check) {
 		must(t, db.in(t, func(tx *transaction) error { return check(t, tx, 4) }))
-		for _, token := range []uint64{5, 6} {
+		for _, c := range []struct {
+			first, second uint64
+			want          error
+		}{{5, 5, nil}, {5, 6, nil}, {9, 8, fence.ErrStale}} {
 			first := db.begin(t)
-			must(t, check(t, first, 5))
+			must(t, check(t, first, c.first))
 			second := func() error {
-				return db.in(t, func(tx *transaction) error { return check(t, tx, token) })
+				return db.in(t, func(tx *transaction) error { return check(t, tx, c.second) })
 			}
-			if err := waits(t, second, func() { must(t, first.Commit()) }); err != nil {
-				t.Errorf("token %d: %v", token, err)
+			if err := waits(t, second, func() { must(t, first.Commit()) }); !errors.Is(err, c.want) {
+				t.Errorf("token %d after %d: %v", c.second, c.first, err)
 			}
 		}
-	})
-}
-
-// The one that waited for a greater token is refused, or repeats and then is refused.
-func TestASmallerTokenThatWaitedIsStale(t *testing.T) {
-	onEachCheck(t, func(t *testing.T, db *database, check check) {
-		first := db.begin(t)
-		must(t, check(t, first, 9))
-		second := func() error {
-			return db.in(t, func(tx *transaction) error { return check(t, tx, 8) })
-		}
-		expect(t, waits(t, second, func() { must(t, first.Commit()) }), fence.ErrStale)
 	})
 }
 
@@ -140,24 +132,19 @@ func TestTokensOfWritesIncrease(t *testing.T) {
 // A holder that was paused between its last look at the lease and its write. Without a fence it
 // overwrites what the next holder wrote.
 func TestAPausedHolderOverwritesNothing(t *testing.T) {
+	write := func(t *testing.T, tx *transaction, err error, balance int) error {
+		if err == nil {
+			_, err = tx.ExecContext(bounded(t), fmt.Sprintf(`UPDATE account SET balance = %d WHERE id = 1`, balance))
+		}
+		return err
+	}
 	fences := map[string]func(t *testing.T, tx *transaction, token uint64, balance int) error{
-		"none": func(t *testing.T, tx *transaction, _ uint64, balance int) error {
-			_, err := tx.ExecContext(bounded(t), fmt.Sprintf(`UPDATE account SET balance = %d WHERE id = 1`, balance))
-			return err
-		},
+		"none": func(t *testing.T, tx *transaction, _ uint64, balance int) error { return write(t, tx, nil, balance) },
 		"Check": func(t *testing.T, tx *transaction, token uint64, balance int) error {
-			if err := tx.Check(bounded(t), "account:1", token); err != nil {
-				return err
-			}
-			_, err := tx.ExecContext(bounded(t), fmt.Sprintf(`UPDATE account SET balance = %d WHERE id = 1`, balance))
-			return err
+			return write(t, tx, tx.Check(bounded(t), "account:1", token), balance)
 		},
 		"Claim": func(t *testing.T, tx *transaction, token uint64, balance int) error {
-			if err := tx.Claim(bounded(t), fence.Row{Table: "account", IDColumn: "id", ID: 1, TokenColumn: "token"}, token); err != nil {
-				return err
-			}
-			_, err := tx.ExecContext(bounded(t), fmt.Sprintf(`UPDATE account SET balance = %d WHERE id = 1`, balance))
-			return err
+			return write(t, tx, tx.Claim(bounded(t), fence.Row{Table: "account", IDColumn: "id", ID: 1, TokenColumn: "token"}, token), balance)
 		},
 		"Written": func(t *testing.T, tx *transaction, token uint64, balance int) error {
 			return fence.Written(tx.ExecContext(bounded(t), fmt.Sprintf(
@@ -206,14 +193,6 @@ func TestCheckLease(t *testing.T) {
 	defer young.Release(ctx)
 	must(t, tx.CheckLease(young.Context(), "r"))
 	expect(t, tx.Check(ctx, "r", old.Token()), fence.ErrStale)
-}
-
-func TestClaimOfAMissingRow(t *testing.T) {
-	onEach(t, func(t *testing.T, db *database) {
-		db.run(t, `CREATE TABLE account (id INT PRIMARY KEY, token BIGINT)`)
-		tx := db.begin(t)
-		expect(t, tx.Claim(bounded(t), fence.Row{Table: "account", IDColumn: "id", ID: 1, TokenColumn: "token"}, 1), sql.ErrNoRows)
-	})
 }
 
 // A transaction that has read before sees the database as it was then, from REPEATABLE READ on.

@@ -150,10 +150,7 @@ func watchedDB(name, dsn string, at func(string)) (*sql.DB, error) {
 			return nil, err
 		}
 	}
-	b := &breaking{Connector: c}
-	b.before(func() { at(beforeCommit) })
-	b.afterCommit = func() { at(afterCommit) }
-	return sql.OpenDB(connector{b}), nil
+	return sql.OpenDB(watched{c, at}), nil
 }
 
 type dsnConnector struct {
@@ -183,9 +180,7 @@ func (c crash) run(t *testing.T) {
 // two. KEYTURN_CRASHES=200 is the number of workers that are killed for each dialect; by default it
 // is as many as fit into ten seconds.
 func TestCrashes(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it starts a process for each message")
-	}
+	long(t)
 	most, err := strconv.Atoi(os.Getenv("KEYTURN_CRASHES"))
 	if err != nil {
 		most = 0
@@ -196,6 +191,9 @@ func TestCrashes(t *testing.T) {
 			db.crashes(t, db.Database.Driver, most)
 		})
 	}
+	t.Run("pgx alone", func(t *testing.T) { // one worker for each point and middleware
+		newDatabase(t, fence.Postgres, open(t, fence.Postgres), sql.LevelDefault).crashes(t, pgxAlone, len(points)*len(deliveries))
+	})
 }
 
 // crashes kills workers that reach the database by that driver.

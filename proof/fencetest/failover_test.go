@@ -53,6 +53,7 @@ func (p *pair) fail(t *testing.T) *database {
 // is let in.
 func TestAsynchronousFailover(t *testing.T) {
 	t.Parallel()
+	long(t)
 	p := newPair(t)
 	write := func(db *database, token uint64) error {
 		return db.in(t, func(tx *transaction) error {
@@ -96,6 +97,7 @@ func TestAsynchronousFailover(t *testing.T) {
 // caller gives up the wait: the COMMIT goes on waiting.
 func TestSynchronousFailover(t *testing.T) {
 	t.Parallel()
+	long(t)
 	p := newPair(t)
 	p.Server.Synchronous(t)
 	db, err := sql.Open(p.Database.Driver, p.dsn())

@@ -154,25 +154,26 @@ func TestSnapshotOfSQLiteIsOld(t *testing.T) {
 // The connection breaks around the COMMIT: before the server gets it, or before its answer
 // arrives. Once finds out which, and there is one effect in any case.
 func TestCommitWithoutAnswer(t *testing.T) {
-	onEach(t, func(t *testing.T, db *database) {
+	onEachClient(t, func(t *testing.T, db *database, driver string) {
 		if db.dialect == fence.SQLite {
 			return // it is in this process
 		}
-		db.run(t, `CREATE TABLE effect (id VARCHAR(20))`)
+		db.run(t, `CREATE TABLE effect (n INT)`)
 		for name, fault := range map[string]func(*servertest.Proxy){
 			"lost":     (*servertest.Proxy).Cut,
 			"answered": (*servertest.Proxy).CutReplies,
 		} {
+			db.run(t, `DELETE FROM effect`)
 			proxy := servertest.NewProxy(t, db.Server.Addr())
-			far := db.breaking(t, proxy.Addr())
-			far.before(func() {
-				far.before(func() {})
-				fault(proxy)
-				time.AfterFunc(200*time.Millisecond, proxy.Heal)
+			var hit sync.Once
+			c := db.connect(t, driver, db.DSNAt(proxy.Addr()), func() {
+				hit.Do(func() {
+					fault(proxy)
+					time.AfterFunc(200*time.Millisecond, proxy.Heal)
+				})
 			})
-			out, err := fence.Once(bounded(t), far.DB, db.dialect, name, func(ctx context.Context, tx *sql.Tx) ([]byte, error) {
-				_, err := tx.ExecContext(ctx, fmt.Sprintf(`INSERT INTO effect VALUES ('%s')`, name))
-				return []byte("done"), err
+			out, err := c.once(bounded(t), name, func(ctx context.Context) ([]byte, error) {
+				return []byte("done"), c.insert(ctx, `INSERT INTO effect VALUES (1)`)
 			})
 			if err != nil || string(out.Result) != "done" {
 				t.Errorf("%s: %q, %v", name, out.Result, err)
@@ -180,7 +181,7 @@ func TestCommitWithoutAnswer(t *testing.T) {
 			if out.Duplicate != (name == "answered") {
 				t.Errorf("%s: duplicate %v: the fault did not hit the COMMIT", name, out.Duplicate)
 			}
-			if n := db.number(t, fmt.Sprintf(`SELECT count(*) FROM effect WHERE id = '%s'`, name)); n != 1 {
+			if n := db.number(t, `SELECT count(*) FROM effect`); n != 1 {
 				t.Errorf("%s: %d effects", name, n)
 			}
 		}
@@ -190,25 +191,23 @@ func TestCommitWithoutAnswer(t *testing.T) {
 // As long as nobody can be asked, the outcome is unknown, and the error says so.
 func TestCommitWithoutAnswerForLong(t *testing.T) {
 	t.Parallel()
+	long(t)
 	for dialect, server := range servers {
 		t.Run(dialect.String(), func(t *testing.T) {
 			t.Parallel()
 			db := newDatabase(t, dialect, server(t), sql.LevelDefault)
 			db.run(t, `CREATE TABLE effect (id VARCHAR(20))`)
 			proxy := servertest.NewProxy(t, db.Server.Addr())
-			far := db.breaking(t, proxy.Addr())
-			far.before(proxy.CutReplies)
+			var first sync.Once
+			c := db.connect(t, db.Database.Driver, db.DSNAt(proxy.Addr()), func() { first.Do(proxy.CutReplies) })
 			run := func(ctx context.Context) (core.Outcome, error) {
-				return fence.Once(ctx, far.DB, db.dialect, "id", func(ctx context.Context, tx *sql.Tx) ([]byte, error) {
-					_, err := tx.ExecContext(ctx, `INSERT INTO effect VALUES ('id')`)
-					return []byte("done"), err
+				return c.once(ctx, "id", func(ctx context.Context) ([]byte, error) {
+					return []byte("done"), c.insert(ctx, `INSERT INTO effect VALUES ('id')`)
 				}, fence.WithAttempts(2))
 			}
 			ctx, cancel := context.WithTimeout(bounded(t), 7*time.Second) // the wait for the COMMIT alone takes 5
 			defer cancel()
-			_, err := run(ctx)
-			expect(t, err, core.ErrOutcomeUnknown)
-			far.before(func() {})
+			expect(t, second(run(ctx)), core.ErrOutcomeUnknown)
 			proxy.Heal()
 			out, err := run(bounded(t))
 			if err != nil || string(out.Result) != "done" || db.number(t, `SELECT count(*) FROM effect`) != 1 {
@@ -251,62 +250,66 @@ func (db *database) killOthers(t testing.TB) {
 	}
 }
 
-// The server has closed connections that were idle in the pool, or in the middle of a
-// transaction.
+// A server that restarts, or an administrator, ends all connections of a pool. To begin a
+// transaction is safe to repeat, but pgx returned 57P01 to the caller as long as there was an old
+// connection.
 func TestKilledConnections(t *testing.T) {
-	onEach(t, func(t *testing.T, db *database) {
+	const conns = 8
+	onEachClient(t, func(t *testing.T, db *database, driver string) {
 		if db.dialect == fence.SQLite {
 			return // it has no server
 		}
-		near := &database{Database: db.Database, DB: db.Open(t), dialect: db.dialect}
-		killAll := func() { near.killOthers(t) }
-		db.run(t, `CREATE TABLE effect (id INT)`)
-		deliver := func(inside func()) error {
-			_, err := db.once(t, "id", func(ctx context.Context, tx *sql.Tx) ([]byte, error) {
-				_, err := tx.ExecContext(ctx, `INSERT INTO effect VALUES (1)`)
-				inside()
-				return nil, err
-			})
-			return err
+		db.run(t, `CREATE TABLE effect (n INT)`)
+		dsn := db.DSN()
+		if driver == pgxAlone {
+			dsn += fmt.Sprintf("&pool_max_conns=%d", conns)
 		}
-		must(t, db.PingContext(bounded(t)))
-		if err := deliver(killAll); err == nil {
-			t.Error("its connection was killed, and it succeeded")
+		c := db.connect(t, driver, dsn, func() {})
+		if b, ok := c.backend.(sqlBackend); ok {
+			b.db.SetMaxIdleConns(conns)
 		}
-		killAll()
-		for range 3 { // go-sql-driver may notice a dead connection only when it writes
-			if err := deliver(func() {}); err == nil {
-				break
+		for round := range 3 {
+			var inside, all sync.WaitGroup
+			inside.Add(conns)
+			once := func(id string, meet func()) error {
+				_, err := c.once(bounded(t), id, func(ctx context.Context) ([]byte, error) {
+					meet()
+					return nil, c.insert(ctx, `INSERT INTO effect VALUES (1)`)
+				})
+				return err
+			}
+			for n := range conns {
+				all.Go(func() {
+					var met sync.Once
+					err := once(fmt.Sprint(round, n), func() { met.Do(inside.Done); inside.Wait() })
+					met.Do(inside.Done)
+					if err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			all.Wait()
+			db.killOthers(t)
+			if err := once(fmt.Sprint(round, " after"), func() {}); err != nil {
+				t.Error(err)
+			}
+			db.killOthers(t)
+			_, err := newEngine(t).Once(bounded(t), fmt.Sprint(round, " option"), func(ctx context.Context) ([]byte, error) {
+				return nil, c.insert(ctx, `INSERT INTO effect VALUES (1)`)
+			}, c.withDatabase())
+			if err != nil {
+				t.Error(err, errors.Is(err, core.ErrUnavailable))
 			}
 		}
-		if n := db.number(t, `SELECT count(*) FROM effect`); n != 1 {
+		_, err := c.once(bounded(t), "inside", func(ctx context.Context) ([]byte, error) {
+			defer db.killOthers(t) // its own connection, in the middle of the transaction
+			return nil, c.insert(ctx, `INSERT INTO effect VALUES (1)`)
+		})
+		if err == nil {
+			t.Error("its connection was killed, and it succeeded")
+		}
+		if n := db.number(t, `SELECT count(*) FROM effect`); n != 3*(conns+2) {
 			t.Errorf("%d effects", n)
 		}
 	})
-}
-
-// A pooled connection leads to a server that has become read-only. The pool drops it, so the next try
-// may find the new primary.
-func TestReadOnlyUnderAPooledConnection(t *testing.T) {
-	for dialect, demote := range map[fence.Dialect]string{
-		fence.Postgres: `SET default_transaction_read_only = on`,
-		fence.MySQL:    `SET SESSION TRANSACTION READ ONLY`,
-	} {
-		t.Run(dialect.String(), func(t *testing.T) {
-			db := newDatabase(t, dialect, open(t, dialect), sql.LevelDefault)
-			db.run(t, `CREATE TABLE effect (n INT)`)
-			db.SetMaxOpenConns(1)
-			eng := newEngine(t)
-			once := func() error {
-				_, err := eng.Once(bounded(t), "k", func(ctx context.Context) ([]byte, error) { return nil, insert(ctx) }, fence.WithDatabase(db.DB, dialect))
-				return err
-			}
-			db.run(t, demote)
-			expect(t, once(), core.ErrUnavailable)
-			must(t, once())
-			if n := db.number(t, `SELECT count(*) FROM effect`); n != 1 {
-				t.Errorf("%d effects", n)
-			}
-		})
-	}
 }

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/fence"
 )
 
@@ -168,16 +167,4 @@ func TestLockAny(t *testing.T) {
 			}
 		}
 	})
-}
-
-func TestLockRefusesItsOptions(t *testing.T) {
-	db := newDatabase(t, fence.SQLite, open(t, fence.SQLite), 0)
-	tx := db.begin(t)
-	for _, opts := range [][]fence.LockOption{
-		{fence.Within(0)},
-		{nil},
-	} {
-		expect(t, tx.Lock(bounded(t), "a", opts...), core.ErrInvalidOption)
-	}
-	expect(t, tx.Lock(bounded(t), ""), core.ErrInvalidKey)
 }

@@ -37,6 +37,15 @@ var dialects = []struct {
 	{fence.MySQL, []sql.IsolationLevel{sql.LevelReadCommitted, sql.LevelRepeatableRead, sql.LevelSerializable}},
 }
 
+// long skips a test in the short run, which has each dialect at one level, and the tests that need a second
+// or two at most. What takes longer, or starts, stops or kills servers and processes, is for the long run.
+func long(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("for the long run")
+	}
+}
+
 // database is a database with the tables of package fence, and nothing in them.
 type database struct {
 	*sqltest.Database
@@ -55,12 +64,17 @@ func onEach(t *testing.T, test func(t *testing.T, db *database)) {
 	}
 }
 
-// onEachLevel runs a test on all dialects at the same time, at one level after the other.
+// onEachLevel runs a test on all dialects at the same time, at one level after the other. In the short run
+// each has one level.
 func onEachLevel(t *testing.T, test func(t *testing.T, db *database)) {
 	for _, d := range dialects {
 		t.Run(d.dialect.String(), func(t *testing.T) {
 			t.Parallel()
-			for _, level := range d.levels {
+			levels := d.levels
+			if testing.Short() {
+				levels = levels[:1]
+			}
+			for _, level := range levels {
 				t.Run(level.String(), func(t *testing.T) { test(t, newDatabase(t, d.dialect, open(t, d.dialect), level)) })
 			}
 		})

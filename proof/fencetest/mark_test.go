@@ -35,34 +35,24 @@ func TestMark(t *testing.T) {
 				}
 			}
 		}
-		if first, err := mark("b", fence.WithFingerprint([]byte("one"))); !first || err != nil {
-			t.Error(first, err)
+		one, two := fence.WithFingerprint([]byte("one")), fence.WithFingerprint([]byte("two"))
+		for i, c := range []struct {
+			id    string
+			opts  []fence.MarkOption
+			first bool
+			want  error
+		}{
+			{"b", []fence.MarkOption{one}, true, nil},
+			{"b", []fence.MarkOption{one}, false, nil},
+			{"b", nil, false, nil},
+			{"b", []fence.MarkOption{two}, false, core.ErrFingerprintMismatch},
+			{"a", []fence.MarkOption{two}, false, nil}, // a mark without a fingerprint
+		} {
+			if first, err := mark(c.id, c.opts...); first != c.first || !errors.Is(err, c.want) {
+				t.Errorf("content %d: %v, %v", i, first, err)
+			}
 		}
-		if first, err := mark("b", fence.WithFingerprint([]byte("one"))); first || err != nil {
-			t.Error(first, err)
-		}
-		if first, err := mark("b"); first || err != nil {
-			t.Error(first, err)
-		}
-		if first, err := mark("a", fence.WithFingerprint([]byte("two"))); first || err != nil {
-			t.Errorf("a mark without a fingerprint: %v, %v", first, err)
-		}
-	})
-}
-
-func TestMarkOfOtherContent(t *testing.T) {
-	onEachLevel(t, func(t *testing.T, db *database) {
-		deliver := func(content string) error {
-			_, err := db.once(t, "id", func(context.Context, *sql.Tx) ([]byte, error) { return nil, nil }, fence.WithFingerprint([]byte(content)))
-			return err
-		}
-		must(t, deliver("one"))
-		must(t, deliver("one"))
-		expect(t, deliver("two"), core.ErrFingerprintMismatch)
-		err := db.in(t, func(tx *transaction) error {
-			_, err := tx.Mark(bounded(t), "id", fence.WithFingerprint([]byte("two")))
-			return err
-		})
+		_, err := db.once(t, "b", func(context.Context, *sql.Tx) ([]byte, error) { return nil, nil }, two)
 		expect(t, err, core.ErrFingerprintMismatch)
 	})
 }
@@ -101,68 +91,53 @@ func (db *database) once(t testing.TB, id string, fn func(context.Context, *sql.
 	return fence.Once(bounded(t), db.DB, db.dialect, id, fn, append(opts, fence.WithIsolation(db.level))...)
 }
 
-// Each message is delivered several times at the same time, and the first tries fail. Without the
-// mark, the effects multiply.
+// Each message is delivered several times at the same time, and the first tries fail after their effect.
 func TestOnceHasOneEffect(t *testing.T) {
 	const messages, deliveries = 8, 4
 	onEachLevel(t, func(t *testing.T, db *database) {
 		db.run(t, `CREATE TABLE effect (message INT, answer INT)`)
-		for _, marked := range []bool{false, true} {
-			db.run(t, `DELETE FROM effect`)
-			var mu sync.Mutex
-			failed := make(map[int]bool)
-			answers := make(map[int]string)
-			deliver := func(message int) error {
-				fn := func(ctx context.Context, tx *sql.Tx) ([]byte, error) {
-					answer := rand.IntN(1_000_000)
-					_, err := tx.ExecContext(ctx, fmt.Sprintf(`INSERT INTO effect VALUES (%d, %d)`, message, answer))
-					if err != nil {
-						return nil, err
-					}
-					mu.Lock()
-					defer mu.Unlock()
-					if !failed[message] {
-						failed[message] = true
-						return nil, errors.New("the first try fails, after its effect")
-					}
-					return fmt.Append(nil, answer), nil
-				}
-				if !marked {
-					return db.in(t, func(tx *transaction) error {
-						_, err := fn(bounded(t), tx.Tx)
-						return err
-					})
-				}
-				out, err := db.once(t, fmt.Sprint(message), fn, fence.WithAttempts(1000))
+		var mu sync.Mutex
+		failed := make(map[int]bool)
+		answers := make(map[int]string)
+		deliver := func(message int) error {
+			out, err := db.once(t, fmt.Sprint(message), func(ctx context.Context, tx *sql.Tx) ([]byte, error) {
+				answer := rand.IntN(1_000_000)
+				_, err := tx.ExecContext(ctx, fmt.Sprintf(`INSERT INTO effect VALUES (%d, %d)`, message, answer))
 				if err != nil {
-					return err
+					return nil, err
 				}
 				mu.Lock()
 				defer mu.Unlock()
-				if before, ok := answers[message]; ok && before != string(out.Result) {
-					t.Errorf("message %d was answered with %s and %s", message, before, out.Result)
+				if !failed[message] {
+					failed[message] = true
+					return nil, errors.New("the first try fails, after its effect")
 				}
-				answers[message] = string(out.Result)
-				return nil
+				return fmt.Append(nil, answer), nil
+			}, fence.WithAttempts(1000))
+			if err != nil {
+				return err
 			}
-			var all sync.WaitGroup
-			for message := range messages {
-				for range deliveries {
-					all.Go(func() {
-						for deliver(message) != nil { // it is delivered until it succeeds
-							time.Sleep(time.Millisecond)
-						}
-					})
-				}
+			mu.Lock()
+			defer mu.Unlock()
+			if before, ok := answers[message]; ok && before != string(out.Result) {
+				t.Errorf("message %d was answered with %s and %s", message, before, out.Result)
 			}
-			all.Wait()
-			n := db.number(t, `SELECT count(*) FROM effect`)
-			if !marked && n != messages*deliveries {
-				t.Errorf("without marks %d effects: the test could not fail", n)
+			answers[message] = string(out.Result)
+			return nil
+		}
+		var all sync.WaitGroup
+		for message := range messages {
+			for range deliveries {
+				all.Go(func() {
+					for deliver(message) != nil { // it is delivered until it succeeds
+						time.Sleep(time.Millisecond)
+					}
+				})
 			}
-			if marked && (n != messages || db.number(t, `SELECT count(DISTINCT message) FROM effect`) != messages) {
-				t.Errorf("%d effects of %d messages", n, messages)
-			}
+		}
+		all.Wait()
+		if n := db.number(t, `SELECT count(*) FROM effect`); n != messages || db.number(t, `SELECT count(DISTINCT message) FROM effect`) != messages {
+			t.Errorf("%d effects of %d messages", n, messages)
 		}
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -14,6 +15,8 @@ import (
 	"github.com/keyturn/keyturn/fence"
 	"github.com/keyturn/keyturn/pgx/fencepgx"
 )
+
+// What fencepgx adds to package fence. The tests on each client, and TestCrashes, have pgx alone, too.
 
 // pgxPool is a pool of pgx on a database with the tables, without database/sql.
 func pgxPool(t *testing.T) (*database, *pgxpool.Pool) {
@@ -26,108 +29,105 @@ func pgxPool(t *testing.T) (*database, *pgxpool.Pool) {
 }
 
 // beginPgx begins a transaction, which the test's end rolls back.
-func beginPgx(t *testing.T, pool *pgxpool.Pool, level pgx.TxIsoLevel) pgx.Tx {
+func beginPgx(t *testing.T, pool *pgxpool.Pool) pgx.Tx {
 	t.Helper()
-	tx, err := pool.BeginTx(bounded(t), pgx.TxOptions{IsoLevel: level})
+	tx, err := pool.Begin(bounded(t))
 	must(t, err)
 	t.Cleanup(func() { _ = tx.Rollback(context.Background()) })
 	return tx
 }
 
-var pgxLevels = []pgx.TxIsoLevel{pgx.ReadCommitted, pgx.RepeatableRead, pgx.Serializable}
-
-// A smaller token is stale, also if it had to wait for the greater one.
-func TestPgxTokens(t *testing.T) {
-	for _, level := range pgxLevels {
-		t.Run(string(level), func(t *testing.T) {
-			db, pool := pgxPool(t)
-			db.run(t, `CREATE TABLE account (id INT PRIMARY KEY, token BIGINT)`, `INSERT INTO account VALUES (1, NULL)`)
-			ctx := bounded(t)
-			row := fence.Row{Table: "account", IDColumn: "id", ID: 1, TokenColumn: "token"}
-			for _, check := range []func(g *fence.Guard, token uint64) error{
-				func(g *fence.Guard, token uint64) error { return g.Check(ctx, "r", token) },
-				func(g *fence.Guard, token uint64) error { return g.Claim(ctx, row, token) },
-			} {
-				first, second := beginPgx(t, pool, level), beginPgx(t, pool, level)
-				must(t, check(fencepgx.On(first), 2))
-				err := waits(t, func() error { return check(fencepgx.On(second), 1) }, func() { must(t, first.Commit(ctx)) })
-				expect(t, err, map[bool]error{true: fence.ErrStale, false: fence.ErrRetry}[level == pgx.ReadCommitted])
-				must(t, second.Rollback(ctx))
-				late := beginPgx(t, pool, level)
-				must(t, check(fencepgx.On(late), 2))
-				expect(t, check(fencepgx.On(late), 1), fence.ErrStale)
-				must(t, late.Rollback(ctx))
-			}
-			lost := beginPgx(t, pool, level)
-			expect(t, fencepgx.Written(lost.Exec(ctx, `UPDATE account SET token = 1 WHERE token <= 1`)), fence.ErrStale)
-			must(t, fencepgx.Written(lost.Exec(ctx, `UPDATE account SET token = 3 WHERE token <= 3`)))
-			must(t, lost.Rollback(ctx))
-		})
-	}
-}
-
-// A message has one mark, which ends with a transaction that is rolled back.
-func TestPgxMark(t *testing.T) {
-	for _, level := range pgxLevels {
-		t.Run(string(level), func(t *testing.T) {
-			_, pool := pgxPool(t)
-			ctx := bounded(t)
-			mark := func(tx pgx.Tx, digest string) (bool, error) {
-				return fencepgx.On(tx).Mark(ctx, "id", fence.WithFingerprint([]byte(digest)))
-			}
-			undone, first, second := beginPgx(t, pool, level), beginPgx(t, pool, level), beginPgx(t, pool, level)
-			if is, err := mark(undone, "a"); !is || err != nil {
-				t.Fatalf("the first: %v, %v", is, err)
-			}
-			err := waits(t, func() error {
-				is, err := mark(first, "a")
-				if err == nil && !is {
-					err = errors.New("a mark that was rolled back is still there")
-				}
-				return err
-			}, func() { must(t, undone.Rollback(ctx)) })
-			must(t, err)
-			must(t, first.Commit(ctx))
-			if is, err := mark(second, "a"); is || err != nil {
-				t.Errorf("a duplicate: %v, %v", is, err)
-			}
-			_, err = mark(second, "b")
-			expect(t, err, core.ErrFingerprintMismatch)
-		})
-	}
-}
-
-// A lock is refused, or waited for, and leaves the settings of the transaction as they were.
-func TestPgxLock(t *testing.T) {
-	_, pool := pgxPool(t)
+// A guard on a transaction of pgx checks tokens, marks, and locks.
+func TestPgxGuard(t *testing.T) {
+	db, pool := pgxPool(t)
+	db.run(t, `CREATE TABLE account (id INT PRIMARY KEY, token BIGINT)`, `INSERT INTO account VALUES (1, NULL)`)
 	ctx := bounded(t)
-	for _, opts := range [][]fence.LockOption{nil, {fence.WithAdvisory()}} {
-		holder, other := beginPgx(t, pool, ""), beginPgx(t, pool, "")
-		must(t, fencepgx.On(holder).Lock(ctx, "a", opts...))
-		expect(t, fencepgx.On(other).Lock(ctx, "a", append(opts, fence.NoWait())...), fence.ErrLocked)
-		expect(t, fencepgx.On(other).Lock(ctx, "a", append(opts, fence.Within(50*time.Millisecond))...), fence.ErrLocked)
-		var timeout string
-		must(t, other.QueryRow(ctx, `SHOW lock_timeout`).Scan(&timeout))
-		if timeout != "0" {
-			t.Errorf("lock_timeout is %s", timeout)
-		}
-		must(t, waits(t, func() error { return fencepgx.On(other).Lock(ctx, "a", opts...) }, func() { must(t, holder.Commit(ctx)) }))
-		must(t, other.Rollback(ctx))
+	first, second := beginPgx(t, pool), beginPgx(t, pool)
+	row := fence.Row{Table: "account", IDColumn: "id", ID: 1, TokenColumn: "token"}
+	must(t, errors.Join(fencepgx.On(first).Check(ctx, "r", 2), fencepgx.On(first).Claim(ctx, row, 2), fencepgx.On(first).Lock(ctx, "a")))
+	expect(t, fencepgx.On(first).Check(ctx, "r", 1), fence.ErrStale)
+	expect(t, fencepgx.On(first).Claim(ctx, row, 1), fence.ErrStale)
+	if is, err := fencepgx.On(first).Mark(ctx, "id", fence.WithFingerprint([]byte("one"))); !is || err != nil {
+		t.Errorf("the first: %v, %v", is, err)
 	}
+
+	expect(t, fencepgx.On(second).Lock(ctx, "a", fence.NoWait()), fence.ErrLocked)
+	expect(t, fencepgx.On(second).Lock(ctx, "a", fence.Within(50*time.Millisecond)), fence.ErrLocked)
+	var timeout string
+	must(t, second.QueryRow(ctx, `SHOW lock_timeout`).Scan(&timeout))
+	if timeout != "0" {
+		t.Errorf("lock_timeout is %s", timeout)
+	}
+	err := waits(t, func() error { return fencepgx.On(second).Check(ctx, "r", 1) }, func() { must(t, first.Commit(ctx)) })
+	expect(t, err, fence.ErrStale)
+	is, err := fencepgx.On(second).Mark(ctx, "id", fence.WithFingerprint([]byte("two")))
+	expect(t, err, core.ErrFingerprintMismatch)
+	if is {
+		t.Error("a duplicate is the first")
+	}
+	expect(t, fencepgx.Written(second.Exec(ctx, `UPDATE account SET token = 1 WHERE token <= 1`)), fence.ErrStale)
+	must(t, fencepgx.Written(second.Exec(ctx, `UPDATE account SET token = 3 WHERE token <= 3`)))
 	expect(t, fencepgx.On(nil).Lock(ctx, "a"), fence.ErrNoTransaction)
 	expect(t, fencepgx.On(nil, fence.WithTables("a b")).Check(ctx, "a", 1), fence.ErrNoTransaction, core.ErrInvalidOption)
 }
 
-// Each of two transactions wants what the other one has. One of them has to be repeated.
-func TestPgxDeadlock(t *testing.T) {
+// Once runs at the level that it is told, and gives each connection back, however it ends. What fails leaves no
+// mark behind.
+func TestPgxOnce(t *testing.T) {
 	_, pool := pgxPool(t)
-	ctx := bounded(t)
-	one, two := beginPgx(t, pool, ""), beginPgx(t, pool, "")
-	must(t, fencepgx.On(one).Check(ctx, "a", 1))
-	must(t, fencepgx.On(two).Check(ctx, "b", 1))
-	errs := make(chan error, 2)
-	go func() { errs <- fencepgx.On(one).Check(ctx, "b", 1) }()
-	go func() { errs <- fencepgx.On(two).Check(ctx, "a", 1) }()
-	expect(t, errors.Join(<-errs, <-errs), fence.ErrRetry)
-	must(t, errors.Join(one.Rollback(ctx), two.Rollback(ctx)))
+	once := func(ctx context.Context, id string, fn func(context.Context, pgx.Tx) ([]byte, error), opts ...fence.OnceOption) error {
+		return second(fencepgx.Once(ctx, pool, id, fn, opts...))
+	}
+	own := errors.New("own")
+	expect(t, once(bounded(t), "a", func(context.Context, pgx.Tx) ([]byte, error) { return nil, own }), own)
+	func() {
+		defer func() { _ = recover() }()
+		_ = once(bounded(t), "a", func(context.Context, pgx.Tx) ([]byte, error) { panic("in the middle") })
+	}()
+	ctx, cancel := context.WithCancel(bounded(t))
+	expect(t, once(ctx, "a", func(context.Context, pgx.Tx) ([]byte, error) {
+		cancel() // the lease is lost, or the client has gone
+		return nil, nil
+	}), context.Canceled)
+	expect(t, once(bounded(t), "a", func(ctx context.Context, tx pgx.Tx) ([]byte, error) {
+		return nil, tx.Rollback(ctx) // which is forbidden
+	}), sql.ErrTxDone)
+	for level, want := range map[sql.IsolationLevel]string{
+		sql.LevelReadCommitted: "read committed", sql.LevelRepeatableRead: "repeatable read", sql.LevelSerializable: "serializable",
+	} {
+		id := strings.Replace(want, "read committed", "a", 1)
+		must(t, once(bounded(t), id, func(ctx context.Context, tx pgx.Tx) ([]byte, error) {
+			var got string
+			err := tx.QueryRow(ctx, `SHOW transaction_isolation`).Scan(&got)
+			if found, ok := fencepgx.TxFrom(ctx); !ok || found != tx || got != want {
+				t.Errorf("%s: the level %q, the transaction in the context %v", want, got, found)
+			}
+			return nil, err
+		}, fence.WithIsolation(level)))
+	}
+	if n := pool.Stat().AcquiredConns(); n != 0 {
+		t.Errorf("%d connections did not come back", n)
+	}
+	if n, err := fencepgx.Sweep(bounded(t), pool, time.Hour); n != 0 || err != nil {
+		t.Errorf("%d new marks were deleted, %v", n, err)
+	}
+	time.Sleep(2 * time.Millisecond)
+	if n, err := fencepgx.Sweep(bounded(t), pool, time.Millisecond); n != 3 || err != nil {
+		t.Errorf("%d old marks were deleted, %v", n, err)
+	}
+
+	skip := func(context.Context, pgx.Tx) ([]byte, error) { return nil, core.ErrSkipResult }
+	for _, err := range []error{
+		second(fencepgx.Once(bounded(t), nil, "a", skip)),
+		once(bounded(t), "a", nil),
+		once(bounded(t), "c", skip, fence.WithIsolation(sql.LevelLinearizable)),
+		second(newEngine(t).Once(bounded(t), "a", nothing, fencepgx.WithDatabase(nil))),
+		second(newEngine(t).Once(bounded(t), "a", nothing, fencepgx.WithDatabase(pool, fence.WithFingerprint([]byte("one"))))),
+		second(fencepgx.Sweep(bounded(t), nil, time.Hour)),
+		second(fencepgx.Sweep(bounded(t), pool, 0)),
+	} {
+		expect(t, err, core.ErrInvalidOption)
+	}
 }
+
+func second[T any](_ T, err error) error { return err }

@@ -2,6 +2,7 @@ package fencetest
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"testing"
@@ -49,6 +50,10 @@ func TestClaimOfAColumnWithoutTokens(t *testing.T) {
 			err := db.claimWith(t, driver, fence.Row{Table: table, IDColumn: "id", ID: 1, TokenColumn: "token"}, token)
 			if !errors.Is(err, c.want) {
 				t.Errorf("%s %s: %v, want %v", c.column, c.value, err, c.want)
+			}
+			if i == 0 {
+				err = db.claimWith(t, driver, fence.Row{Table: table, IDColumn: "id", ID: 2, TokenColumn: "token"}, token)
+				expect(t, err, sql.ErrNoRows)
 			}
 		}
 	})

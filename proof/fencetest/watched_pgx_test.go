@@ -2,14 +2,11 @@ package fencetest
 
 import (
 	"context"
-	"database/sql"
-	"testing"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/keyturn/keyturn/core"
-	"github.com/keyturn/keyturn/fence"
 	"github.com/keyturn/keyturn/pgx/fencepgx"
 )
 
@@ -63,13 +60,4 @@ func (c commits) TraceQueryEnd(ctx context.Context, _ *pgx.Conn, data pgx.TraceQ
 	if ctx.Value(isCommit{}) != nil && data.Err == nil {
 		c(afterCommit)
 	}
-}
-
-// TestPgxCrashes is TestCrashes with one worker for each point and middleware.
-func TestPgxCrashes(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it starts a process for each message")
-	}
-	db := newDatabase(t, fence.Postgres, open(t, fence.Postgres), sql.LevelDefault)
-	db.crashes(t, pgxAlone, len(points)*len(deliveries))
 }
