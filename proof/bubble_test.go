@@ -160,6 +160,7 @@ func (s *shared) Write(p []byte) (int, error) {
 // TestProcessesOnBrokenStoresAreRejected: the same workers that are killed and
 // paused on Redis.
 func TestProcessesOnBrokenStoresAreRejected(t *testing.T) {
+	long(t)
 	for _, test := range []struct {
 		name string
 		wrap func(slow) driver.Store
@@ -183,3 +184,20 @@ func TestProcessesOnBrokenStoresAreRejected(t *testing.T) {
 		})
 	}
 }
+
+// says checks that an error says all that, or that there is none.
+func says(t *testing.T, err error, all []string) {
+	t.Helper()
+	if err == nil {
+		err = errNothing
+	} else if len(all) == 0 {
+		t.Errorf("the checker complains: %v", err)
+	}
+	for _, want := range all {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("the checker says %q, want %q in it", err, want)
+		}
+	}
+}
+
+var errNothing = errors.New("nothing")

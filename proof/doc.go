@@ -75,7 +75,7 @@
 //
 // It needs redis-server, PostgreSQL, MariaDB, etcd, ZooKeeper, and a Unix system.
 //
-//	go test -race ./proof                        as part of make test
+//	go test -race ./proof                        as part of make test-all
 //	go test ./proof -rapid.checks=10000          more programs
 //	go test ./proof -rapid.seed=...              one that failed, again
 //	go run ./proof -for 10m -topology sentinel -faults sentinel,stop -seed 7

@@ -10,9 +10,7 @@ import (
 // makeHistory makes one history, and shows what came of it.
 func makeHistory(t *testing.T, c trial.Config) *trial.Report {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("a history takes some time")
-	}
+	long(t)
 	c.Rest = 5 * time.Millisecond
 	r, err := trial.Run(t.Context(), c)
 	if err != nil {

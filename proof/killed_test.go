@@ -5,11 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -22,32 +20,24 @@ import (
 	"github.com/keyturn/keyturn/store/redisstore"
 )
 
-// envPart makes this test binary play a part: the part, the address of Redis, that of the registers.
-const envPart = "KEYTURN_PROOF_PART"
+// envPart makes this test binary a holder on the Redis with that address.
+const envPart = "KEYTURN_PROOF_HOLDER"
 
-// partTTL is that of the leases of parts.
+// partTTL is that of the holder's lease.
 const partTTL = 500 * time.Millisecond
 
-// parts are what a started process does. It says each word on a line of its own, and goes on when
-// the test wants it to, if ever.
-var parts = map[string]func(eng *core.Engine, registers work.Resource){
-	// hold tells when it learns that its lease is lost, by the clock of all processes.
-	"hold": func(eng *core.Engine, _ work.Resource) {
-		lease := must(eng.Acquire(context.Background(), "k"))
-		fmt.Println("holds")
-		<-lease.Done()
-		fmt.Println("lost", work.Monotonic(), errors.Is(lease.Err(), core.ErrLeaseLost))
-	},
-	"once, killed before the effect": func(eng *core.Engine, registers work.Resource) {
-		once(eng, func() { hang("before") }, registers, func() {})
-	},
-	"once, killed after the effect": func(eng *core.Engine, registers work.Resource) {
-		once(eng, func() {}, registers, func() { hang("after") })
-	},
-	"once, killed after the record": func(eng *core.Engine, registers work.Resource) {
-		once(eng, func() {}, registers, func() {})
-		hang("recorded")
-	},
+// playPart ends the program, if it is to be the holder. It says when it has the lease, and when it learns that
+// the lease is lost, by the clock of all processes.
+func playPart() {
+	addr := os.Getenv(envPart)
+	if addr == "" {
+		return
+	}
+	lease := must(engineFor(addr).Acquire(context.Background(), "k"))
+	fmt.Println("holds")
+	<-lease.Done()
+	fmt.Println("lost", work.Monotonic(), errors.Is(lease.Err(), core.ErrLeaseLost))
+	os.Exit(0)
 }
 
 func must[T any](value T, err error) T {
@@ -57,53 +47,22 @@ func must[T any](value T, err error) T {
 	return value
 }
 
-func hang(word string) {
-	fmt.Println(word)
-	time.Sleep(time.Hour) // it is killed
-}
-
-// effect counts the effects of the id.
-const effect = "effects"
-
-func once(eng *core.Engine, before func(), registers work.Resource, after func()) (duplicate bool) {
-	out, err := eng.Once(context.Background(), "id", func(context.Context) ([]byte, error) {
-		before()
-		value := must(registers.Get(effect, 0))
-		err := registers.Set(effect, 0, value+1)
-		after()
-		return nil, err
-	})
-	_ = must(out, err)
-	return out.Duplicate
-}
-
-// playPart ends the program, if it is to play a part.
-func playPart() {
-	part, rest, ok := strings.Cut(os.Getenv(envPart), "|")
-	if !ok {
-		return
-	}
-	addr, registers, _ := strings.Cut(rest, "|")
-	parts[part](engineFor(addr), must(work.Dial(registers)))
-	os.Exit(0)
-}
-
 func engineFor(addr string) *core.Engine {
 	store := must(redisstore.New(redis.NewClient(&redis.Options{Addr: addr})))
 	return must(core.New(store, core.WithTTL(partTTL)))
 }
 
-// player is a process that plays a part.
+// player is the holder's process.
 type player struct {
 	t     *testing.T
 	cmd   *exec.Cmd
 	lines *bufio.Scanner
 }
 
-func play(t *testing.T, part, addr, registers string) *player {
+func play(t *testing.T, addr string) *player {
 	t.Helper()
 	p := &player{t: t, cmd: exec.Command(os.Args[0])}
-	p.cmd.Env = append(os.Environ(), envPart+"="+strings.Join([]string{part, addr, registers}, "|"))
+	p.cmd.Env = append(os.Environ(), envPart+"="+addr)
 	p.cmd.Stderr = os.Stderr
 	out, err := p.cmd.StdoutPipe()
 	if err != nil {
@@ -140,26 +99,13 @@ func (p *player) signal(sig syscall.Signal) {
 	}
 }
 
-// stage is a Redis and registers for parts.
-func stage(t *testing.T) (addr, served string, registers *work.Registers) {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	registers = &work.Registers{}
-	var serving sync.WaitGroup
-	serving.Go(func() { registers.Serve(l) })
-	t.Cleanup(func() { _ = l.Close(); serving.Wait() })
-	return redistest.Start(t).Addr(), l.Addr().String(), registers
-}
-
 // TestPausedHolderLearnsOfItsLoss: a holder is stopped for three TTLs. Another process gets the key
 // meanwhile, and the holder knows that it is lost as soon as it wakes.
 func TestPausedHolderLearnsOfItsLoss(t *testing.T) {
 	t.Parallel()
-	addr, served, _ := stage(t)
-	holder := play(t, "hold", addr, served)
+	long(t)
+	addr := redistest.Start(t).Addr()
+	holder := play(t, addr)
 	holder.says("holds")
 	holder.signal(syscall.SIGSTOP)
 	stopped := time.Now()
@@ -184,39 +130,5 @@ func TestPausedHolderLearnsOfItsLoss(t *testing.T) {
 	}
 	if err := lease.Release(t.Context()); err != nil {
 		t.Errorf("the other one's lease: %v", err)
-	}
-}
-
-// TestOnceKilled: the message is delivered again after its worker was killed. It has an effect at
-// least once, and again only if the worker died between the effect and its record.
-func TestOnceKilled(t *testing.T) {
-	t.Parallel()
-	for name, test := range map[string]struct {
-		word    string
-		effects uint64
-		record  bool
-	}{
-		"once, killed before the effect": {"before", 1, false},
-		"once, killed after the effect":  {"after", 2, false},
-		"once, killed after the record":  {"recorded", 1, true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			addr, served, registers := stage(t)
-			worker := play(t, name, addr, served)
-			worker.says(test.word)
-			worker.signal(syscall.SIGKILL)
-			eng := engineFor(addr)
-			defer eng.Close(context.Background())
-			for range 2 { // and once more, late
-				if duplicate := once(eng, func() {}, registers, func() {}); duplicate != test.record {
-					t.Errorf("on record: %v", duplicate)
-				}
-				test.record = true
-			}
-			if n := registers.Values()[effect]; n != test.effects {
-				t.Errorf("%d effects, want %d", n, test.effects)
-			}
-		})
 	}
 }

@@ -17,6 +17,7 @@ import (
 // look at their lease. A history behind Sentinel was once called wrong for that: it counted a
 // lease until the holder looked, and the permit had others by then.
 func TestHoldersThatWereToldOfALossCountNoMore(t *testing.T) {
+	long(t)
 	forget := func(ctx context.Context, mem *memstore.Store) (losses []history.Loss) {
 		for tick := time.NewTicker(2 * work.TTL); ; {
 			select {

@@ -2,13 +2,18 @@ package main_test
 
 import (
 	"flag"
+	"fmt"
 	"slices"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"pgregory.net/rapid"
 
+	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/core/drivertest/model"
+	"github.com/keyturn/keyturn/store/memstore"
 )
 
 var keys = []string{"a", "b", "c"}
@@ -22,15 +27,74 @@ func programs() *rapid.Generator[[]model.Step] {
 	return rapid.Map(parts, func(parts [][]model.Step) []model.Step { return slices.Concat(parts...) })
 }
 
-// manyPrograms runs programs on a real server, as many as there is time for.
-func manyPrograms(t *testing.T, run func(program []model.Step) error) {
-	t.Helper()
-	budget := 8 * time.Second
+// TestMemstoreDoesWhatTheModelDoes runs programs in a bubble: time stands still while a step runs.
+func TestMemstoreDoesWhatTheModelDoes(t *testing.T) {
+	rounds := 10 // as many times the programs that rapid is told to check: they take a millisecond each
 	if testing.Short() {
-		budget = 2 * time.Second
+		rounds = 1
 	}
+	for range rounds {
+		rapid.Check(t, func(rt *rapid.T) {
+			program := programs().Draw(rt, "program")
+			var err error
+			synctest.Test(t, func(*testing.T) {
+				mem := memstore.New()
+				rig := model.Rig{
+					Stores: []driver.Store{mem, mem.Peer()}, Keys: keys,
+					Sleep: time.Sleep, Settle: synctest.Wait, Exact: true,
+				}
+				err = rig.Run(program)
+			})
+			if err != nil {
+				rt.Fatal(err)
+			}
+		})
+	}
+}
+
+// How often those look by themselves who wait, times three: where leases run out, which nobody tells them,
+// often, and otherwise hardly ever, or what they were not told would not be missed.
+const (
+	often  = 1500 * time.Millisecond
+	seldom = 2 * time.Minute
+)
+
+// looking runs a test with waiters that look often, and beside it with others that look seldom. The contract of
+// each store has the same few programs each time, so the short run has none of these.
+func looking(t *testing.T, test func(t *testing.T, looks time.Duration)) {
+	for name, looks := range map[string]time.Duration{"often": often, "seldom": seldom} {
+		t.Run("looking "+name, func(t *testing.T) {
+			t.Parallel()
+			test(t, looks)
+		})
+	}
+}
+
+// prefixes counts programs.
+var prefixes atomic.Int64
+
+// manyPrograms runs programs on a real server, as many as there is time for. open opens the store of a process,
+// which has the keys of that prefix for itself.
+func manyPrograms(t *testing.T, rig model.Rig, open func(nr int, prefix string) (driver.Store, error)) {
+	t.Helper()
+	rig.Keys, rig.Sleep, rig.Settle = keys, time.Sleep, func() {}
+	budget := 8 * time.Second
 	if checks := flag.Lookup("rapid.checks"); checks.Value.String() != checks.DefValue {
 		budget = time.Hour // who asks for more gets it
+	}
+	run := func(program []model.Step) error {
+		rig.Stores = nil
+		prefix := fmt.Sprint("p", prefixes.Add(1))
+		for nr := range 2 {
+			store, err := open(nr, prefix)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer store.Close()
+			rig.Stores = append(rig.Stores, store)
+		}
+		rig.TTLs = rig.Stores[0].Describe().TTLs
+		return rig.Run(program)
 	}
 	began, ran, broken := time.Now(), 0, false
 	rapid.Check(t, func(rt *rapid.T) {
