@@ -1,7 +1,6 @@
 package replicatest
 
 import (
-	"io"
 	"log/slog"
 	"testing"
 	"time"
@@ -19,14 +18,13 @@ import (
 	"github.com/keyturn/keyturn/store/zkstore"
 )
 
-var silent = slog.New(slog.NewTextHandler(io.Discard, nil))
+var silent = slog.New(slog.DiscardHandler)
 
 // backend is what the replicas of a service share.
 type backend struct {
 	open  func(*testing.T) driver.Store // the store of one replica
 	kill  func()
-	redis *redistest.Server // for what only Redis has; nil: it is another server
-	looks bool              // waiters look now and then, because no message reaches them
+	looks bool // waiters look now and then, because no message reaches them
 }
 
 // maxWait is how long a request waits. Against some servers it does so in an outage, too.
@@ -37,13 +35,17 @@ func (b *backend) maxWait() time.Duration {
 	return 10 * time.Second
 }
 
-// onBackends runs a test on each server that locks can be in. The middlewares know nothing of it.
+// onBackends runs a test on each server that locks can be in. The middlewares know nothing of it, so the short
+// run has one with messages, and one without.
 func onBackends(t *testing.T, test func(*testing.T, *backend)) {
 	for name, start := range map[string]func(*testing.T) *backend{
 		"redis": onRedis, "etcd": onEtcd, "zookeeper": onZooKeeper, "postgres": onPostgres,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			if name == "etcd" || name == "zookeeper" {
+				long(t)
+			}
 			test(t, start(t))
 		})
 	}
@@ -51,7 +53,7 @@ func onBackends(t *testing.T, test func(*testing.T, *backend)) {
 
 func onRedis(t *testing.T) *backend {
 	server := redistest.Start(t)
-	return &backend{redis: server, kill: server.Kill, open: func(t *testing.T) driver.Store {
+	return &backend{kill: server.Kill, open: func(t *testing.T) driver.Store {
 		t.Helper()
 		store, err := redisstore.New(server.Client(), redisstore.WithLogger(silent))
 		if err != nil {

@@ -4,86 +4,86 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/hibiken/asynq"
 	"github.com/riverqueue/river/rivertype"
 	"github.com/robfig/cron/v3"
 
 	"github.com/keyturn/keyturn/core"
+	lockasynq "github.com/keyturn/keyturn/middleware/asynq"
 	lockcron "github.com/keyturn/keyturn/middleware/cron"
 	lockgocron "github.com/keyturn/keyturn/middleware/cron/gocron"
+	lockfunc "github.com/keyturn/keyturn/middleware/func"
 	lockriver "github.com/keyturn/keyturn/middleware/river"
 )
 
-// TestOnOneServer runs the middlewares that need no server of their own on one.
-func TestOnOneServer(t *testing.T) {
-	onBackends(t, func(t *testing.T, b *backend) {
-		var outages []func()
-		for _, test := range []func(*testing.T, *backend) func(){testConnect, testRiver, testCron, testGocron} {
-			outages = append(outages, test(t, b))
-		}
-		b.kill()
-		var all sync.WaitGroup
-		for _, test := range outages {
-			all.Go(test)
-		}
-		all.Wait()
-	})
+// Queues are not part of the test: asynq needs a Redis, and River PostgreSQL, whatever the locks are in.
+
+func unavailable(err error) bool { return errors.Is(err, core.ErrUnavailable) }
+
+func onAsynq(t *testing.T, b *backend, a *account) replica {
+	eng := newEngine(t, b)
+	onePayment, err := lockasynq.New(eng, lockasynq.Once("payment", "asynq:payment:{payload.id}").OnConflict(lockasynq.Wait))
+	if err != nil {
+		t.Fatal(err)
+	}
+	oneAccount, err := lockasynq.New(eng, lockasynq.Serialize("payment", "asynq:account:{payload.account}").OnConflict(lockasynq.Wait))
+	if err != nil {
+		t.Fatal(err)
+	}
+	worker := onePayment.Middleware(oneAccount.Middleware(asynq.HandlerFunc(func(context.Context, *asynq.Task) error {
+		a.pay()
+		return nil
+	})))
+	return func(ctx context.Context, id int) (string, error) {
+		return "", worker.ProcessTask(ctx, asynq.NewTask("payment", fmt.Appendf(nil, `{"id":%d,"account":1}`, id)))
+	}
 }
 
-// A job that two workers get is worked once, and one after the other for its account. The queue is not part of
-// the test: River needs PostgreSQL, whatever the locks are in.
-func testRiver(t *testing.T, b *backend) (outage func()) {
-	var balance, payments atomic.Int64
-	work := func() func(context.Context, int) error {
-		eng := newEngine(t, b)
-		wait := core.WithMaxWait(30 * time.Second)
-		once, err := lockriver.New(eng, lockriver.Once("payment", "river:payment:{args.id}", wait))
-		if err != nil {
-			t.Fatal(err)
-		}
-		serial, err := lockriver.New(eng, lockriver.Serialize("payment", "river:account:{args.account}", wait))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return func(ctx context.Context, id int) error {
-			job := &rivertype.JobRow{Kind: "payment", EncodedArgs: fmt.Appendf(nil, `{"id":%d,"account":1}`, id)}
-			return once.Work(ctx, job, func(ctx context.Context) error {
-				return serial.Work(ctx, job, func(context.Context) error {
-					read := balance.Load()
-					time.Sleep(time.Millisecond) // room for the other worker, if it got in
-					balance.Store(read + 1)
-					payments.Add(1)
-					return nil
-				})
-			})
-		}
+func onRiver(t *testing.T, b *backend, a *account) replica {
+	eng, wait := newEngine(t, b), core.WithMaxWait(b.maxWait())
+	onePayment, err := lockriver.New(eng, lockriver.Once("payment", "river:payment:{args.id}", wait))
+	if err != nil {
+		t.Fatal(err)
 	}
-	workers := []func(context.Context, int) error{work(), work()}
-	ctx := bounded(t)
-	var all sync.WaitGroup
-	for i := range 40 {
-		all.Go(func() {
-			if err := workers[i%2](ctx, i/2); err != nil {
-				t.Errorf("job %d: %v", i, err)
-			}
+	oneAccount, err := lockriver.New(eng, lockriver.Serialize("payment", "river:account:{args.account}", wait))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func(ctx context.Context, id int) (string, error) {
+		job := &rivertype.JobRow{Kind: "payment", EncodedArgs: fmt.Appendf(nil, `{"id":%d,"account":1}`, id)}
+		return "", onePayment.Work(ctx, job, func(ctx context.Context) error {
+			return oneAccount.Work(ctx, job, func(context.Context) error {
+				a.pay()
+				return nil
+			})
 		})
 	}
-	all.Wait()
-	if balance.Load() != 20 || payments.Load() != 20 {
-		t.Errorf("%d payments, %d of them on the balance; want 20", payments.Load(), balance.Load())
+}
+
+func snoozed(err error) bool {
+	var snooze *rivertype.JobSnoozeError
+	return errors.As(err, &snooze)
+}
+
+func onFunc(t *testing.T, b *backend, a *account) replica {
+	locks := lockfunc.New(newEngine(t, b))
+	book, err := lockfunc.Serialize(locks, "book", func(int) string { return "func:account:1" }, func(context.Context, int) (string, error) {
+		return a.pay(), nil
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
-	return func() {
-		var snoozed *rivertype.JobSnoozeError
-		ctx, cancel := context.WithTimeout(ctx, time.Second)
-		defer cancel()
-		if err := workers[0](ctx, 0); !errors.As(err, &snoozed) {
-			t.Errorf("a job without a store: %v", err)
-		}
+	pay, err := lockfunc.Once(locks, "pay", func(id int) string { return "func:payment:" + strconv.Itoa(id) }, book)
+	if err != nil {
+		t.Fatal(err)
 	}
+	return pay
 }
 
 // tick is how long a job keeps its key, so that no process that comes late runs it again.
@@ -93,21 +93,17 @@ var tick = core.WithMinHold(time.Minute)
 func testCron(t *testing.T, b *backend) (outage func()) {
 	var ran atomic.Int64
 	var jobs []cron.Job
+	var all sync.WaitGroup
 	for range 3 {
 		wrapper, err := lockcron.Serialize(t.Context(), newEngine(t, b, core.WithLogger(silent)), "cron:job", tick)
 		if err != nil {
 			t.Fatal(err)
 		}
-		jobs = append(jobs, cron.NewChain(wrapper).Then(lockcron.Func(func(context.Context) error { ran.Add(1); return nil })))
+		j := cron.NewChain(wrapper).Then(lockcron.Func(func(context.Context) error { ran.Add(1); return nil }))
+		jobs = append(jobs, j)
+		all.Go(j.Run)
 	}
-	run := func() {
-		var all sync.WaitGroup
-		for _, j := range jobs {
-			all.Go(j.Run)
-		}
-		all.Wait()
-	}
-	run()
+	all.Wait()
 	if n := ran.Load(); n != 1 {
 		t.Errorf("of three processes %d ran a job", n)
 	}
@@ -122,18 +118,16 @@ func testCron(t *testing.T, b *backend) (outage func()) {
 func testGocron(t *testing.T, b *backend) (outage func()) {
 	ctx := bounded(t)
 	var lockers []*lockgocron.Locker
+	var got atomic.Int64
+	var all sync.WaitGroup
 	for range 3 {
 		locker, err := lockgocron.NewLocker(newEngine(t, b, core.WithLogger(silent)), "gocron:{job}", tick)
 		if err != nil {
 			t.Fatal(err)
 		}
 		lockers = append(lockers, locker)
-	}
-	var got atomic.Int64
-	var all sync.WaitGroup
-	for _, l := range lockers {
 		all.Go(func() {
-			lock, err := l.Lock(ctx, "job")
+			lock, err := locker.Lock(ctx, "job")
 			switch {
 			case err == nil:
 				got.Add(1)

@@ -90,13 +90,13 @@ func serveReplica(client *goredis.Client, addr string) error {
 	return nil
 }
 
-// replica is a process that serves calls, and is killed and started again.
-type replica struct {
+// server is a process that serves calls, and is killed and started again.
+type server struct {
 	addr, redis string
 	cmd         *exec.Cmd
 }
 
-func (r *replica) start(t *testing.T) {
+func (r *server) start(t *testing.T) {
 	r.cmd = exec.Command(os.Args[0])
 	r.cmd.Env = append(os.Environ(), envRedis+"="+r.redis, envListen+"="+r.addr)
 	r.cmd.Stderr = os.Stderr
@@ -108,7 +108,7 @@ func (r *replica) start(t *testing.T) {
 	}
 }
 
-func (r *replica) kill() {
+func (r *server) kill() {
 	_ = r.cmd.Process.Kill()
 	_ = r.cmd.Wait()
 }
@@ -116,16 +116,17 @@ func (r *replica) kill() {
 // TestReplicasOfGRPCAreKilled: no two calls of one key are carried out at the same time, whoever is killed
 // meanwhile. And what a caller of Once was answered stays the answer.
 func TestReplicasOfGRPCAreKilled(t *testing.T) {
+	long(t)
 	const kills, ids = 10, 60
 	redis := redistest.Start(t)
-	var replicas [2]*replica
+	var replicas [2]*server
 	var clients [2]pb.TestServiceClient
 	for i := range replicas {
 		listener, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			t.Fatal(err)
 		}
-		r := &replica{addr: listener.Addr().String(), redis: redis.Addr()}
+		r := &server{addr: listener.Addr().String(), redis: redis.Addr()}
 		listener.Close()
 		r.start(t)
 		t.Cleanup(func() { r.kill() })
