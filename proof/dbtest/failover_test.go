@@ -1,7 +1,6 @@
 package dbtest
 
 import (
-	"context"
 	"database/sql"
 	"errors"
 	"testing"
@@ -79,38 +78,5 @@ func TestAsynchronousFailover(t *testing.T) {
 	}
 	if err := kept.Release(t.Context()); err != nil {
 		t.Errorf("a lease that the replica had: %v", err)
-	}
-}
-
-// TestSynchronousFailover: a grant waits for the replica, so a failover forgets none. While the
-// replica is out nobody gets a lease, not even one that the primary has kept after a request was
-// given up.
-func TestSynchronousFailover(t *testing.T) {
-	t.Parallel()
-	long(t)
-	p := newPair(t)
-	p.Server.Synchronous(t)
-	a, b := p.engine(t), p.engine(t)
-	kept := lease(t, a, "kept")
-	store := open(t, p.open(t), sqlstore.Postgres)
-	p.network.Cut()
-	req := request("asked", time.Minute)
-	for _, patience := range []time.Duration{20 * time.Second, time.Second} { // the store gives a statement up after 5 s
-		ctx, cancel := context.WithTimeout(t.Context(), patience)
-		_, err := store.Acquire(ctx, req)
-		cancel()
-		if !errors.Is(err, driver.ErrUnavailable) {
-			t.Errorf("Acquire without the replica: %v", err)
-		}
-	}
-	p.fail(t)
-	if _, err := b.TryAcquire(t.Context(), "kept"); !errors.Is(err, core.ErrHeld) {
-		t.Errorf("a lease is forgotten: %v", err)
-	}
-	must(t, kept.Release(t.Context()))
-	for _, key := range []string{"kept", "asked"} {
-		if _, err := b.TryAcquire(t.Context(), key); err != nil {
-			t.Errorf("%s: %v", key, err)
-		}
 	}
 }

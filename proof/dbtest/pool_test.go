@@ -64,7 +64,7 @@ func TestStatements(t *testing.T) {
 		f := new(faulty)
 		s := open(t, f.open(t, d), dialectOf(d))
 		var grants []driver.Grant
-		for i := range 200 {
+		for i := range 600 {
 			grants = append(grants, take(t, s, request(fmt.Sprint("k", i), time.Minute)))
 		}
 		f.breakAt(0, false)
@@ -74,7 +74,7 @@ func TestStatements(t *testing.T) {
 			}
 		}
 		if n := f.statements(); n != 2 {
-			t.Errorf("%d statements for 200 renewals, want 2", n)
+			t.Errorf("%d statements for 600 renewals, want 2", n)
 		}
 		f.breakAt(0, false)
 		must(t, s.Release(t.Context(), grants[0]))

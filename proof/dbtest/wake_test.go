@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/servertest"
 	"github.com/keyturn/keyturn/internal/sqltest"
@@ -34,6 +35,7 @@ func held(t *testing.T, a, b driver.Store, key string) (hold driver.Grant, grant
 	req.Wait, req.OnHeld = true, func(driver.HeldError) { asked.Do(func() { close(queued) }) }
 	go func() {
 		defer close(granted)
+		defer asked.Do(func() { close(queued) }) // an error, too
 		if g, err := a.Acquire(t.Context(), req); err == nil {
 			granted <- g
 		} else if t.Context().Err() == nil {
@@ -100,5 +102,25 @@ func TestListenerIsCutOff(t *testing.T) {
 	network.Heal()
 	if reason := <-impaired; reason != nil {
 		t.Errorf("impaired after the network has healed: %v", reason)
+	}
+}
+
+// TestAnotherServerIsNoticed: a lease that the server does not know after a restart is lost long
+// before its renewal is due.
+func TestAnotherServerIsNoticed(t *testing.T) {
+	t.Parallel()
+	long(t)
+	server := sqltest.StartPostgres(t)
+	d := server.Database(t)
+	migrate(t, d)
+	eng := engineOn(t, open(t, d.Open(t), sqlstore.Postgres, listen(t, d, server.Addr())), core.WithTTL(time.Minute))
+	l := lease(t, eng, "k")
+	time.Sleep(2 * time.Second) // the engine asks once a second who the server is
+	forget(t, d)
+	server.Restart(t)
+	select {
+	case <-l.Done():
+	case <-time.After(15 * time.Second):
+		t.Error("the lease is not lost, 5 s before its renewal")
 	}
 }

@@ -19,6 +19,7 @@ import (
 // instead, and is told of its turn all the same.
 func TestTokenEnds(t *testing.T) {
 	t.Parallel()
+	long(t)
 	addr := start(t, func(c *embed.Config) { c.AuthTokenTTL = 1 }).addr
 	protect(t, addr)
 	open := func() *etcdstore.Store {

@@ -48,51 +48,6 @@ func (p *pair) fail(t *testing.T) *database {
 	return &database{Database: p.Database, DB: p.OpenAt(t, p.replica.Addr()), dialect: fence.Postgres}
 }
 
-// The replica lacks the last transactions: their tokens and marks are lost together with what they
-// stand for. So a repeat has the one effect that is left, and no smaller token than what was written
-// is let in.
-func TestAsynchronousFailover(t *testing.T) {
-	t.Parallel()
-	long(t)
-	p := newPair(t)
-	write := func(db *database, token uint64) error {
-		return db.in(t, func(tx *transaction) error {
-			if err := tx.Check(bounded(t), "account", token); err != nil {
-				return err
-			}
-			_, err := tx.ExecContext(bounded(t), `INSERT INTO effect VALUES ('written')`)
-			return err
-		})
-	}
-	once := func(db *database) (duplicate bool) {
-		out, err := db.once(t, "message", func(ctx context.Context, tx *sql.Tx) ([]byte, error) {
-			_, err := tx.ExecContext(ctx, `INSERT INTO effect VALUES ('message')`)
-			return nil, err
-		})
-		must(t, err)
-		return out.Duplicate
-	}
-	must(t, write(p.database, 2))
-	p.replica.CaughtUp(t, p.Server)
-	p.network.Cut()
-	must(t, write(p.database, 5))
-	if once(p.database) {
-		t.Error("the message was marked before")
-	}
-	now := p.fail(t)
-	expect(t, write(now, 1), fence.ErrStale) // token 2 is known
-	must(t, write(now, 3))                   // token 5 is forgotten, and so is its write
-	if once(now) || !once(now) {
-		t.Error("the mark did not share the fate of its effect")
-	}
-	if n := now.number(t, `SELECT count(*) FROM effect WHERE id = 'written'`); n != 2 {
-		t.Errorf("%d writes, want those with tokens 2 and 3", n)
-	}
-	if n := now.number(t, `SELECT count(*) FROM effect WHERE id = 'message'`); n != 1 {
-		t.Errorf("the message has %d effects", n)
-	}
-}
-
 // With a synchronous replica nobody is told of an effect that a failover could forget, also if the
 // caller gives up the wait: the COMMIT goes on waiting.
 func TestSynchronousFailover(t *testing.T) {

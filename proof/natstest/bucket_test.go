@@ -20,9 +20,7 @@ func TestSettings(t *testing.T) {
 	t.Parallel()
 	nc := connect(t, start(t, server.Options{}).Addr().String())
 	js, err := jetstream.New(nc)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for want, spoil := range map[string]func(*jetstream.StreamConfig){
 		"":                     func(*jetstream.StreamConfig) {},
 		"allow_direct":         func(c *jetstream.StreamConfig) { c.AllowDirect = true },
@@ -65,17 +63,11 @@ func TestForeignEntries(t *testing.T) {
 	t.Parallel()
 	nc := connect(t, start(t, server.Options{}).Addr().String())
 	s := open(t, nc)
-	if _, err := s.Acquire(t.Context(), request("mine:1/Ä ", time.Minute)); err != nil {
-		t.Fatal(err)
-	}
+	take(t, s, request("mine:1/Ä ", time.Minute))
 	for _, name := range []string{"other", "a=", "a=zz", "a=6", "a.b", "=61"} {
-		if err := nc.Publish("$KV.keyturn."+name, []byte(`{"holders":"hello"}`)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, nc.Publish("$KV.keyturn."+name, []byte(`{"holders":"hello"}`)))
 	}
-	if err := nc.Flush(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, nc.Flush())
 	_, err := s.Acquire(t.Context(), request("other", time.Minute))
 	if out := (*driver.UnavailableError)(nil); !errors.As(err, &out) || !out.Refused {
 		t.Errorf("a key whose entry is not ours: %v", err)
@@ -94,25 +86,14 @@ func TestEntriesGo(t *testing.T) {
 	t.Parallel()
 	nc := connect(t, start(t, server.Options{}).Addr().String())
 	s := open(t, nc)
-	g, err := s.Acquire(t.Context(), request("k", time.Minute))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Release(t.Context(), g); err != nil {
-		t.Fatal(err)
-	}
+	g := take(t, s, request("k", time.Minute))
+	must(t, s.Release(t.Context(), g))
 	js, err := jetstream.New(nc)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	st, err := js.Stream(t.Context(), "KV_keyturn")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	msg, err := st.GetLastMsgForSubject(t.Context(), "$KV.keyturn.k")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if ttl := msg.Header.Get("Nats-TTL"); ttl != "10m0s" {
 		t.Errorf("an entry with nothing in it stays for %q", ttl)
 	}
@@ -130,23 +111,18 @@ func TestPermissions(t *testing.T) {
 	}
 	srv := start(t, server.Options{Users: []*server.User{user("may", pub), user("may-not", pub[:2])}})
 	s := open(t, connect(t, srv.Addr().String(), nats.UserInfo("may", "p")))
-	held, err := s.Acquire(t.Context(), request("k", time.Minute))
-	if err != nil {
-		t.Fatal(err)
-	}
+	held := take(t, s, request("k", time.Minute))
 	waiter := request("k", time.Minute)
 	waiter.Wait = true
 	waiter.OnHeld = func(driver.HeldError) {
-		if err := s.Release(t.Context(), held); err != nil {
-			t.Error(err)
-		}
+		must(t, s.Release(t.Context(), held))
 	}
 	if _, err := s.Acquire(t.Context(), waiter); err != nil {
 		t.Errorf("a waiter of a user with all permissions: %v", err)
 	}
 
 	denied := open(t, connect(t, srv.Addr().String(), nats.UserInfo("may-not", "p")))
-	_, err = denied.Acquire(t.Context(), request("k2", time.Minute))
+	_, err := denied.Acquire(t.Context(), request("k2", time.Minute))
 	if out := (*driver.UnavailableError)(nil); !errors.As(err, &out) || !out.Refused || !strings.Contains(err.Error(), "$KV.keyturn.k2") {
 		t.Errorf("without a permission: %v", err)
 	}

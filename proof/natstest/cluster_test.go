@@ -24,9 +24,7 @@ func cluster(t *testing.T) (servers []*server.Server, addrs string) {
 	var routes []*url.URL
 	for i := range ports {
 		p, err := servertest.FreePort()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		ports[i], routes = p, append(routes, &url.URL{Scheme: "nats", Host: fmt.Sprintf("127.0.0.1:%d", p)})
 	}
 	for i, p := range ports {
@@ -35,9 +33,7 @@ func cluster(t *testing.T) (servers []*server.Server, addrs string) {
 			JetStream: true, NoLog: true, NoSigs: true, Cluster: server.ClusterOpts{Name: "c", Host: "127.0.0.1", Port: p},
 		}
 		srv, err := server.NewServer(&opts)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		srv.Start()
 		t.Cleanup(func() { stop(srv) })
 		servers = append(servers, srv)
@@ -56,6 +52,7 @@ func cluster(t *testing.T) (servers []*server.Server, addrs string) {
 // tokens rise, a majority goes on, and no waiter fails because of it.
 func TestLeaderGoes(t *testing.T) {
 	t.Parallel()
+	long(t)
 	servers, addrs := cluster(t)
 	nc := connect(t, addrs)
 	s := open(t, nc, natsstore.WithReplicas(3))
@@ -102,9 +99,7 @@ func TestLeaderGoes(t *testing.T) {
 		})
 	}
 	js, err := jetstream.New(nc)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	count := func() int { mu.Lock(); defer mu.Unlock(); return turns }
 	eventually(t, "turns are taken", func() bool { return count() > 10 })
 	leader := ""

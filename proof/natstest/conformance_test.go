@@ -57,9 +57,7 @@ func harness(t testing.TB) drivertest.Harness {
 		},
 		Restart: func(t testing.TB) {
 			stop(srv)
-			if err := os.RemoveAll(opts.StoreDir); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.RemoveAll(opts.StoreDir))
 			srv = start(t, opts)
 		},
 		Cut:  func(_ testing.TB, s driver.Store) { network(s).Cut() },

@@ -21,23 +21,17 @@ func TestLeasesLinger(t *testing.T) {
 	engine := func() (*core.Engine, *nats.Conn) {
 		nc := connect(t, srv.Addr().String())
 		eng, err := core.New(open(t, nc, natsstore.WithWaiterLease(10*time.Minute)), core.WithLinger(time.Minute), core.WithMaxWait(20*time.Second))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		t.Cleanup(func() { _ = eng.Close(context.Background()) })
 		return eng, nc
 	}
 	a, nc := engine()
 	b, _ := engine()
 	nothing := func(context.Context) error { return nil }
-	if err := a.Do(t.Context(), "k", nothing); err != nil {
-		t.Fatal(err)
-	}
+	must(t, a.Do(t.Context(), "k", nothing))
 	before := nc.Stats().OutMsgs
 	for range 50 {
-		if err := a.Do(t.Context(), "k", nothing); err != nil {
-			t.Fatal(err)
-		}
+		must(t, a.Do(t.Context(), "k", nothing))
 	}
 	if n := nc.Stats().OutMsgs - before; n > 5 { // the engine asks for the server's identity meanwhile
 		t.Errorf("%d requests for 50 leases", n)
@@ -45,12 +39,8 @@ func TestLeasesLinger(t *testing.T) {
 	if err := b.Do(t.Context(), "k", nothing); err != nil {
 		t.Errorf("the other process: %v", err)
 	}
-	if err := a.Do(t.Context(), "k", nothing); err != nil {
-		t.Error(err)
-	}
-	if err := nc.ForceReconnect(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, a.Do(t.Context(), "k", nothing))
+	must(t, nc.ForceReconnect())
 	if err := b.Do(t.Context(), "k", nothing); err != nil {
 		t.Errorf("after the holder's connection broke: %v", err)
 	}

@@ -35,9 +35,7 @@ func start(t testing.TB, opts server.Options) *server.Server {
 		opts.StoreDir = t.TempDir()
 	}
 	srv, err := server.NewServer(&opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	srv.Start()
 	if !srv.ReadyForConnections(10 * time.Second) {
 		t.Fatal("the server did not start")
@@ -58,9 +56,7 @@ func connect(t testing.TB, addr string, opts ...nats.Option) *nats.Conn {
 		nats.MaxReconnects(-1), nats.ReconnectWait(20 * time.Millisecond), nats.ReconnectJitter(0, 0),
 		nats.PingInterval(time.Second), nats.Timeout(time.Second), nats.RetryOnFailedConnect(true),
 	}, opts...)...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(nc.Close)
 	return nc
 }
@@ -69,9 +65,7 @@ func connect(t testing.TB, addr string, opts ...nats.Option) *nats.Conn {
 func open(t testing.TB, nc *nats.Conn, opts ...natsstore.Option) *natsstore.Store {
 	t.Helper()
 	s, err := natsstore.New(nc, opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = s.Close() })
 	return s
 }
@@ -93,5 +87,29 @@ func eventually(t testing.TB, what string, ok func() bool) {
 		if time.Now().After(end) {
 			t.Fatal("not within 30 s: " + what)
 		}
+	}
+}
+
+// take acquires what nobody has.
+func take(t testing.TB, s driver.Store, req driver.Request) driver.Grant {
+	t.Helper()
+	g, err := s.Acquire(t.Context(), req)
+	must(t, err)
+	return g
+}
+
+// must fails the test at once.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// long skips a test in the short run that takes more than a second or two.
+func long(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("for the long run")
 	}
 }

@@ -34,19 +34,10 @@ func TestURL(t *testing.T) {
 	t.Parallel()
 	srv := start(t, server.Options{Username: "me", Password: "secret"})
 	s, err := storeurl.Open(t.Context(), "nats://me:secret@"+srv.Addr().String()+"/locks?replicas=1&waiter_lease=2s")
-	if err != nil {
-		t.Fatal(err)
-	}
-	g, err := s.Acquire(t.Context(), request("k", time.Minute))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Release(t.Context(), g); err != nil {
-		t.Error(err)
-	}
-	if err := s.Close(); err != nil {
-		t.Error(err)
-	}
+	must(t, err)
+	g := take(t, s, request("k", time.Minute))
+	must(t, s.Release(t.Context(), g))
+	must(t, s.Close())
 	for url, want := range map[string]error{
 		"nats:":                                   storeurl.ErrInvalidURL,
 		"nats://a?nosuch=1":                       storeurl.ErrInvalidURL,

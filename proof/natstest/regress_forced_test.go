@@ -16,6 +16,7 @@ import (
 // again would grow over the server's max_payload, and then nobody could write it.
 func TestForcedAgainAndAgain(t *testing.T) {
 	t.Parallel()
+	long(t)
 	s := open(t, connect(t, start(t, server.Options{MaxPayload: 48 << 10}).Addr().String()))
 	var last driver.Grant
 	for i := range 200 {

@@ -8,7 +8,6 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/keyturn/keyturn/internal/servertest"
 	"github.com/keyturn/keyturn/internal/sqltest"
 	_ "github.com/keyturn/keyturn/proof/drivers"
 )
@@ -82,18 +81,6 @@ func TestServersKeepDataWhenKilled(t *testing.T) {
 	}
 }
 
-func TestSettingsReachTheServer(t *testing.T) {
-	var got string
-	if err := sqltest.StartPostgres(t, "synchronous_commit=off").Database(t).Open(t).
-		QueryRow("SHOW synchronous_commit").Scan(&got); got != "off" || err != nil {
-		t.Errorf("PostgreSQL: %q, %v", got, err)
-	}
-	if err := sqltest.StartMySQL(t, "innodb-flush-log-at-trx-commit=2").Database(t).Open(t).
-		QueryRow("SELECT @@innodb_flush_log_at_trx_commit").Scan(&got); got != "2" || err != nil {
-		t.Errorf("MariaDB: %q, %v", got, err)
-	}
-}
-
 // With one connection to the server, two clients can only take turns if each gives it back after
 // its transaction.
 func TestBouncerSharesConnectionsByTransaction(t *testing.T) {
@@ -113,29 +100,5 @@ func TestBouncerSharesConnectionsByTransaction(t *testing.T) {
 	}
 	if n, err := count(d.Open(t)); n != 2 || err != nil {
 		t.Errorf("%d rows, %v", n, err)
-	}
-}
-
-// A replica has what the server had when it was last in reach, and takes writes once it is promoted.
-func TestReplica(t *testing.T) {
-	t.Parallel()
-	s := sqltest.StartPostgres(t)
-	d := s.Database(t)
-	run(t, d.Open(t), "CREATE TABLE thing (id int)")
-	proxy := servertest.NewProxy(t, s.Addr())
-	replica := s.Replica(t, proxy.Addr())
-	db := d.OpenAt(t, replica.Addr())
-	run(t, d.Open(t), "INSERT INTO thing VALUES (1)")
-	replica.CaughtUp(t, s)
-	proxy.Cut()
-	run(t, d.Open(t), "INSERT INTO thing VALUES (2)")
-	if _, err := db.Exec("INSERT INTO thing VALUES (3)"); err == nil {
-		t.Error("a replica takes writes")
-	}
-	s.Kill()
-	replica.Promote(t)
-	run(t, db, "INSERT INTO thing VALUES (4)")
-	if n, err := count(db); n != 2 || err != nil {
-		t.Errorf("%d rows, %v; want the first and the last", n, err)
 	}
 }

@@ -13,13 +13,7 @@ import (
 // TestTakeoverOfAClusterIsNoted: a busy machine is enough for a failover, which loses what the replica
 // lacks. One that a fault asked for is not noted.
 func TestTakeoverOfAClusterIsNoted(t *testing.T) {
-	run := &redistest.Run{}
-	t.Cleanup(func() {
-		if err := run.End(); err != nil {
-			t.Error(err)
-		}
-	})
-	if err := run.Catch(func() {
+	onServers(t, func(run *redistest.Run) {
 		b := newCluster(run, Config{Processes: 1}).(*cluster)
 		_ = b.masters() // waits for their replicas
 		ctx, stop := context.WithCancel(t.Context())
@@ -42,21 +36,13 @@ func TestTakeoverOfAClusterIsNoted(t *testing.T) {
 		if len(all) != 1 || all[0].Place != "node 2" || !all[0].Loses || all[0].From > began || all[0].To < began {
 			t.Errorf("%+v; the failover began at %d", all, began)
 		}
-	}); err != nil {
-		t.Fatal(err)
-	}
+	})
 }
 
 // TestMasterWithoutSlotsIsMadeAReplica: a failover while slots moved left two masters in a shard, one
 // of them without slots.
 func TestMasterWithoutSlotsIsMadeAReplica(t *testing.T) {
-	run := &redistest.Run{}
-	t.Cleanup(func() {
-		if err := run.End(); err != nil {
-			t.Error(err)
-		}
-	})
-	if err := run.Catch(func() {
+	onServers(t, func(run *redistest.Run) {
 		b := newCluster(run, Config{Processes: 1}).(*cluster)
 		_ = b.masters()
 		if err := b.nodes[shards].Client().ClusterResetSoft(t.Context()).Err(); err != nil {
@@ -74,9 +60,7 @@ func TestMasterWithoutSlotsIsMadeAReplica(t *testing.T) {
 		if master, replica := b.ready(0); master != 0 || replica != shards {
 			t.Errorf("master %d, replica %d", master, replica)
 		}
-	}); err != nil {
-		t.Fatal(err)
-	}
+	})
 }
 
 func TestSlotOf(t *testing.T) {

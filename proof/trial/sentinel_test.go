@@ -11,18 +11,28 @@ import (
 	"github.com/keyturn/keyturn/proof/work"
 )
 
-// startSentinel starts the servers of a trial behind Sentinel, until the test ends.
-func startSentinel(t *testing.T) (b *sentinel) {
+// onServers has start start servers, which end with the test. The short run has no such tests: they wait for
+// failovers.
+func onServers(t *testing.T, start func(run *redistest.Run)) {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("for the long run")
+	}
 	run := &redistest.Run{}
 	t.Cleanup(func() {
 		if err := run.End(); err != nil {
 			t.Error(err)
 		}
 	})
-	if err := run.Catch(func() { b = newSentinel(run, Config{Processes: 1}).(*sentinel) }); err != nil {
+	if err := run.Catch(func() { start(run) }); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// startSentinel starts the servers of a trial behind Sentinel.
+func startSentinel(t *testing.T) (b *sentinel) {
+	t.Helper()
+	onServers(t, func(run *redistest.Run) { b = newSentinel(run, Config{Processes: 1}).(*sentinel) })
 	return b
 }
 
