@@ -22,7 +22,7 @@ func TestNewKeysAreTakenOnce(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		for k := range 40 {
+		for k := range 10 {
 			var got atomic.Int64
 			var all sync.WaitGroup
 			for i := range 9 {

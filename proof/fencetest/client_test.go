@@ -1,24 +1,13 @@
 package fencetest
 
 import (
-	"context"
-	"database/sql"
 	"testing"
 
-	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 	_ "github.com/lib/pq" // the driver "postgres"
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/fence"
-	"github.com/keyturn/keyturn/pgx/fencepgx"
 )
-
-// client is a way to reach a database: a driver of database/sql, or pgx alone.
-type client struct {
-	backend
-	once func(ctx context.Context, id string, fn func(context.Context) ([]byte, error), opts ...fence.OnceOption) (core.Outcome, error)
-}
 
 // drivers are the names that connect knows for a dialect.
 var drivers = map[fence.Dialect][]string{
@@ -39,33 +28,34 @@ func onEachClient(t *testing.T, test func(t *testing.T, db *database, driver str
 }
 
 // connect opens dsn. call is called right before each COMMIT.
-func (db *database) connect(t testing.TB, driver, dsn string, call func()) client {
+func (db *database) connect(t testing.TB, driver, dsn string, call func()) backend {
 	t.Helper()
-	at := func(point string) {
+	b, err := openBackend(driver, dsn, db.dialect, func(point string) {
 		if point == beforeCommit {
 			call()
 		}
-	}
-	if driver == pgxAlone {
-		pool, err := newWatchedPgx(dsn, at)
-		must(t, err)
-		t.Cleanup(pool.Close)
-		return client{pgxBackend{pool}, onceOfPgx(pool)}
-	}
-	plain, err := watchedDB(driver, dsn, at)
+	})
 	must(t, err)
-	t.Cleanup(func() { _ = plain.Close() })
-	return client{sqlBackend{plain, db.dialect}, onceOf(plain, db.dialect)}
+	t.Cleanup(b.close)
+	return b
 }
 
-func onceOfPgx(pool *pgxpool.Pool) func(context.Context, string, func(context.Context) ([]byte, error), ...fence.OnceOption) (core.Outcome, error) {
-	return func(ctx context.Context, id string, fn func(context.Context) ([]byte, error), opts ...fence.OnceOption) (core.Outcome, error) {
-		return fencepgx.Once(ctx, pool, id, func(ctx context.Context, _ pgx.Tx) ([]byte, error) { return fn(ctx) }, opts...)
+// openBackend opens dsn. at is called before and after each COMMIT.
+func openBackend(driver, dsn string, d fence.Dialect, at func(point string)) (backend, error) {
+	if driver == pgxAlone {
+		pool, err := watchedPgx(dsn, at)
+		return pgxBackend{pool}, err
 	}
+	db, err := watchedDB(driver, dsn, at)
+	return sqlBackend{db, d}, err
 }
 
-func onceOf(db *sql.DB, d fence.Dialect) func(context.Context, string, func(context.Context) ([]byte, error), ...fence.OnceOption) (core.Outcome, error) {
-	return func(ctx context.Context, id string, fn func(context.Context) ([]byte, error), opts ...fence.OnceOption) (core.Outcome, error) {
-		return fence.Once(ctx, db, d, id, func(ctx context.Context, _ *sql.Tx) ([]byte, error) { return fn(ctx) }, opts...)
+// bothWays are the functions that do work once.
+func bothWays(t *testing.T, c backend) map[string]func(id string, fn work) (core.Outcome, error) {
+	return map[string]func(id string, fn work) (core.Outcome, error){
+		"Once": func(id string, fn work) (core.Outcome, error) { return c.once(bounded(t), id, fn) },
+		"WithDatabase": func(id string, fn work) (core.Outcome, error) {
+			return newEngine(t).Once(bounded(t), id, fn, c.withDatabase())
+		},
 	}
 }

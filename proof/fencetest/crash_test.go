@@ -102,7 +102,7 @@ func (c crash) service(at func(point string)) (*service, func(), error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	b, err := c.backend(at)
+	b, err := openBackend(c.Driver, c.DSN, c.Dialect, at)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -112,15 +112,6 @@ func (c crash) service(at func(point string)) (*service, func(), error) {
 		_ = client.Close()
 		b.close()
 	}, nil
-}
-
-// backend opens the database, which calls at before and after each COMMIT.
-func (c crash) backend(at func(string)) (backend, error) {
-	if c.Driver == pgxAlone {
-		return watchedPgx(c.DSN, at)
-	}
-	db, err := watchedDB(c.Driver, c.DSN, at)
-	return sqlBackend{db, c.Dialect}, err
 }
 
 // watchedStore tells when an execution is on record.

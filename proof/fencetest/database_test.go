@@ -193,7 +193,7 @@ func TestWithDatabaseInAnOutage(t *testing.T) {
 		db.run(t, `CREATE TABLE effect (n INT)`)
 		network := servertest.NewProxy(t, db.Server.Addr())
 		c := db.connect(t, driver, db.DSNAt(network.Addr())+one, func() {})
-		if b, ok := c.backend.(sqlBackend); ok {
+		if b, ok := c.(sqlBackend); ok {
 			b.db.SetMaxOpenConns(1)
 		}
 		once := func() error {

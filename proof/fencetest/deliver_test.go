@@ -35,9 +35,14 @@ type service struct {
 type backend interface {
 	// insert runs a statement in the transaction of ctx, or in one of its own if ctx has none.
 	insert(ctx context.Context, statement string) error
+	// once runs fn in a transaction that marks id.
+	once(ctx context.Context, id string, fn work, opts ...fence.OnceOption) (core.Outcome, error)
 	withDatabase() core.CallOption
 	close()
 }
+
+// work is what is done once.
+type work = func(ctx context.Context) ([]byte, error)
 
 // effect is what each handler does.
 func (s *service) effect(ctx context.Context, id string) error {
@@ -66,6 +71,10 @@ func (b sqlBackend) insert(ctx context.Context, statement string) (err error) {
 		_, err = b.db.ExecContext(ctx, statement)
 	}
 	return err
+}
+
+func (b sqlBackend) once(ctx context.Context, id string, fn work, opts ...fence.OnceOption) (core.Outcome, error) {
+	return fence.Once(ctx, b.db, b.dialect, id, func(ctx context.Context, _ *sql.Tx) ([]byte, error) { return fn(ctx) }, opts...)
 }
 
 func (b sqlBackend) withDatabase() core.CallOption { return fence.WithDatabase(b.db, b.dialect) }

@@ -265,7 +265,7 @@ func TestKilledConnections(t *testing.T) {
 			dsn += fmt.Sprintf("&pool_max_conns=%d", conns)
 		}
 		c := db.connect(t, driver, dsn, func() {})
-		if b, ok := c.backend.(sqlBackend); ok {
+		if b, ok := c.(sqlBackend); ok {
 			b.db.SetMaxIdleConns(conns)
 		}
 		for round := range 3 {

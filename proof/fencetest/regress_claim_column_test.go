@@ -67,7 +67,7 @@ func (db *database) claimWith(t *testing.T, driver string, row fence.Row, token 
 	if db.dialect == fence.MySQL {
 		dsn += "?sql_mode=%27%27"
 	}
-	switch b := db.connect(t, driver, dsn, func() {}).backend.(type) {
+	switch b := db.connect(t, driver, dsn, func() {}).(type) {
 	case sqlBackend:
 		tx, err := b.db.BeginTx(bounded(t), nil)
 		must(t, err)

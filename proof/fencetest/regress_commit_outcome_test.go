@@ -34,12 +34,9 @@ func TestDeferredConstraintIsTheCallersError(t *testing.T) {
 			ran++
 			return nil, c.insert(ctx, `INSERT INTO effect VALUES (1)`)
 		}
-		for name, once := range map[string]func() (core.Outcome, error){
-			"Once":         func() (core.Outcome, error) { return c.once(bounded(t), "a", fn) },
-			"WithDatabase": func() (core.Outcome, error) { return newEngine(t).Once(bounded(t), "b", fn, c.withDatabase()) },
-		} {
+		for name, once := range bothWays(t, c) {
 			ran = 0
-			_, err := once()
+			_, err := once(name, fn)
 			if err == nil || ran != 1 {
 				t.Errorf("%s: %v, after %d runs", name, err, ran)
 			}
@@ -50,7 +47,7 @@ func TestDeferredConstraintIsTheCallersError(t *testing.T) {
 			}
 		}
 		db.run(t, `INSERT INTO parent VALUES (1)`)
-		must(t, second(c.once(bounded(t), "a", fn))) // nothing was marked
+		must(t, second(c.once(bounded(t), "Once", fn))) // nothing was marked
 		if n := db.number(t, `SELECT count(*) FROM effect`); n != 1 {
 			t.Errorf("%d effects", n)
 		}
@@ -157,14 +154,7 @@ func TestPgbouncerLosesTheAnswerToCommit(t *testing.T) {
 						time.AfterFunc(400*time.Millisecond, proxy.Heal)
 					}
 				})
-				for name, once := range map[string]func(id string, fn func(context.Context) ([]byte, error)) (core.Outcome, error){
-					"Once": func(id string, fn func(context.Context) ([]byte, error)) (core.Outcome, error) {
-						return c.once(bounded(t), id, fn)
-					},
-					"WithDatabase": func(id string, fn func(context.Context) ([]byte, error)) (core.Outcome, error) {
-						return newEngine(t).Once(bounded(t), id, fn, c.withDatabase())
-					},
-				} {
+				for name, once := range bothWays(t, c) {
 					db.run(t, `DELETE FROM effect`)
 					faulty.Store(true)
 					out, err := once(driver+fault+name, func(ctx context.Context) ([]byte, error) {

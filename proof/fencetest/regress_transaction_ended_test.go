@@ -31,14 +31,7 @@ func TestFunctionThatEndsItsTransaction(t *testing.T) {
 			if statement != `COMMIT` {
 				statement = fmt.Sprintf(statement, i)
 			}
-			for name, once := range map[string]func(id string, fn func(context.Context) ([]byte, error)) (core.Outcome, error){
-				"Once": func(id string, fn func(context.Context) ([]byte, error)) (core.Outcome, error) {
-					return c.once(bounded(t), id, fn)
-				},
-				"WithDatabase": func(id string, fn func(context.Context) ([]byte, error)) (core.Outcome, error) {
-					return newEngine(t).Once(bounded(t), id, fn, c.withDatabase())
-				},
-			} {
+			for name, once := range bothWays(t, c) {
 				db.run(t, `DELETE FROM effect`)
 				ran := 0
 				deliver := func() (core.Outcome, error) {

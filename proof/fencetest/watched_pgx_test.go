@@ -7,6 +7,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/fence"
 	"github.com/keyturn/keyturn/pgx/fencepgx"
 )
 
@@ -28,13 +29,12 @@ func (b pgxBackend) insert(ctx context.Context, statement string) (err error) {
 func (b pgxBackend) withDatabase() core.CallOption { return fencepgx.WithDatabase(b.pool) }
 func (b pgxBackend) close()                        { b.pool.Close() }
 
-func watchedPgx(dsn string, at func(string)) (backend, error) {
-	pool, err := newWatchedPgx(dsn, at)
-	return pgxBackend{pool}, err
+func (b pgxBackend) once(ctx context.Context, id string, fn work, opts ...fence.OnceOption) (core.Outcome, error) {
+	return fencepgx.Once(ctx, b.pool, id, func(ctx context.Context, _ pgx.Tx) ([]byte, error) { return fn(ctx) }, opts...)
 }
 
-// newWatchedPgx tells before and after each COMMIT.
-func newWatchedPgx(dsn string, at func(string)) (*pgxpool.Pool, error) {
+// watchedPgx tells before and after each COMMIT.
+func watchedPgx(dsn string, at func(string)) (*pgxpool.Pool, error) {
 	config, err := pgxpool.ParseConfig(dsn)
 	if err != nil {
 		return nil, err
