@@ -6,7 +6,6 @@ import (
 	"errors"
 	"log/slog"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -62,29 +61,11 @@ func TestURLWakes(t *testing.T) {
 	}
 }
 
-// logged has what the program's logger was told.
-type logged struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *logged) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-func (l *logged) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
-}
-
 // Behind a pooler no messages arrive: the store works, and says so.
 func TestURLWakerBehindAPooler(t *testing.T) { // not parallel: it is about the program's logger
 	d := sqltest.Postgres(t)
 	migrate(t, d)
-	log, before := new(logged), slog.Default()
+	log, before := new(bytes.Buffer), slog.Default()
 	slog.SetDefault(slog.New(slog.NewTextHandler(log, nil)))
 	t.Cleanup(func() { slog.SetDefault(before) })
 	pooled := d.DSNAt(d.Bouncer(t).Addr()) + "&default_query_exec_mode=exec"
@@ -99,6 +80,7 @@ func TestURLWakerBehindAPooler(t *testing.T) { // not parallel: it is about the 
 	if !strings.Contains(found.Risk, "pooler") || !strings.Contains(found.Advice, "waker=off") {
 		t.Errorf("%+v", found)
 	}
+	must(t, s.Close()) // nothing writes to the log any more
 	if text := log.String(); strings.Count(text, "no messages of PostgreSQL arrive") != 1 || !strings.Contains(text, "pooler") {
 		t.Errorf("the log: %s", text)
 	}
