@@ -14,7 +14,6 @@ import (
 // outcome is what became of a wait, and when.
 type outcome struct {
 	grant driver.Grant
-	rec   *driver.Record
 	err   error
 	at    time.Time
 }
@@ -22,30 +21,13 @@ type outcome struct {
 // enqueue puts a request in line before it returns. For use in a bubble.
 func enqueue(t *testing.T, ctx context.Context, s *Store, req driver.Request) <-chan outcome {
 	t.Helper()
-	return wait(t, req, func(req driver.Request) (o outcome) {
-		o.grant, o.err = s.Acquire(ctx, req)
-		return o
-	})
-}
-
-func enqueueBegin(t *testing.T, s *Store, req driver.Request) <-chan outcome {
-	t.Helper()
-	return wait(t, req, func(req driver.Request) (o outcome) {
-		o.grant, o.rec, o.err = s.Begin(bg, req)
-		return o
-	})
-}
-
-func wait(t *testing.T, req driver.Request, ask func(driver.Request) outcome) <-chan outcome {
-	t.Helper()
 	queued := false
 	req.Wait = true
 	req.OnHeld = func(driver.HeldError) { queued = true }
 	done := make(chan outcome, 1)
 	go func() {
-		o := ask(req)
-		o.at = time.Now()
-		done <- o
+		g, err := s.Acquire(ctx, req)
+		done <- outcome{g, err, time.Now()}
 	}()
 	synctest.Wait()
 	if !queued {
@@ -135,100 +117,6 @@ func TestLateTimer(t *testing.T) {
 	})
 }
 
-// TestManyGiveUp from every place of a long line.
-func TestManyGiveUp(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const waiters = 10_000
-		s := New()
-		g := mustAcquire(t, s, request("k", 0, time.Hour))
-		ctx, giveUp := context.WithCancel(bg)
-		gone := make(chan error, waiters)
-		var stayed []<-chan outcome
-		for i := range waiters {
-			if i%1000 == 500 {
-				synctest.Wait()
-				stayed = append(stayed, enqueue(t, bg, s, request("k", -i, time.Hour)))
-			}
-			go func() {
-				req := request("k", i+1, time.Hour)
-				req.Wait = true
-				_, err := s.Acquire(ctx, req)
-				gone <- err
-			}()
-		}
-		synctest.Wait()
-		giveUp()
-		for range waiters {
-			wantIs(t, "a wait given up", <-gone, driver.ErrHeld)
-		}
-		for i, w := range stayed {
-			if err := s.Release(bg, g); err != nil {
-				t.Fatal(err)
-			}
-			o := <-w
-			if g = o.grant; o.err != nil {
-				t.Fatalf("waiter %d: %v", i, o.err)
-			}
-		}
-		if err := s.Release(bg, g); err != nil {
-			t.Fatal(err)
-		}
-		checkEmpty(t, s)
-	})
-}
-
-func TestHeldError(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := New()
-		holder := mustAcquire(t, s, request("k", 0, 10*time.Second))
-		time.Sleep(4 * time.Second)
-		ctx, cancel := context.WithTimeout(bg, time.Second)
-		defer cancel()
-		req := request("k", 1, time.Minute)
-		_, refused := s.Acquire(bg, req)
-		req.Wait = true
-		_, ended := s.Acquire(ctx, req)
-		for retry, err := range map[time.Duration]error{6 * time.Second: refused, 5 * time.Second: ended} {
-			var held *driver.HeldError
-			want := driver.HeldError{Key: "k", Holder: holder.Owner, RetryAfter: retry, HeldFor: 10*time.Second - retry}
-			if !errors.As(err, &held) || *held != want {
-				t.Errorf("got %#v, want holder %q and retry after %v", err, holder.Owner, retry)
-			}
-		}
-	})
-}
-
-func TestClose(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := New()
-		peer := s.Peer()
-		g := mustAcquire(t, s, request("k", 0, time.Hour))
-		var ended []<-chan outcome
-		for i := range 10 {
-			ended = append(ended, enqueue(t, bg, s, request("k", i+1, time.Hour)))
-		}
-		stays := enqueue(t, bg, peer, request("k", 11, time.Hour))
-		for range 2 {
-			if err := s.Close(); err != nil {
-				t.Errorf("Close: %v", err)
-			}
-		}
-		for _, w := range ended {
-			wantIs(t, "a waiter", (<-w).err, driver.ErrClosed)
-		}
-		_, err := s.Acquire(bg, request("other", 0, time.Hour))
-		wantIs(t, "Acquire after Close", err, driver.ErrClosed)
-		_, _, err = s.Begin(bg, request("other", 0, time.Hour))
-		wantIs(t, "Begin after Close", err, driver.ErrClosed)
-		if err := peer.Release(bg, g); err != nil {
-			t.Fatal(err)
-		}
-		if o := <-stays; o.err != nil {
-			t.Errorf("the other store's waiter: %v", o.err)
-		}
-	})
-}
-
 // TestAnswerBeforeEnd: a wait that is answered, and then ends before it has seen
 // the answer, returns the answer, or all would wait for a lease nobody has.
 func TestAnswerBeforeEnd(t *testing.T) {
@@ -258,33 +146,6 @@ func TestAnswerBeforeEnd(t *testing.T) {
 	}
 }
 
-// TestRecordPassesTheLine: those who want no more than the record need not
-// wait for those who want the key.
-func TestRecordPassesTheLine(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := New()
-		g := mustAcquire(t, s, request("k", 0, time.Hour))
-		plain := enqueue(t, bg, s, request("k", 1, time.Hour))
-		var readers []<-chan outcome
-		for i := range 3 {
-			readers = append(readers, enqueueBegin(t, s, request("k", i+2, time.Hour)))
-		}
-		if err := s.Complete(bg, g, driver.Record{Result: []byte("done")}, time.Hour); err != nil {
-			t.Fatal(err)
-		}
-		for _, w := range readers {
-			o := <-w
-			if o.err != nil || o.rec == nil || string(o.rec.Result) != "done" {
-				t.Fatalf("got %+v, want the record", o)
-			}
-			clear(o.rec.Result) // each has a copy of its own
-		}
-		if o := <-plain; o.err != nil || o.rec != nil {
-			t.Errorf("got %+v, want the lease", o)
-		}
-	})
-}
-
 func TestBadClaims(t *testing.T) {
 	s := New()
 	for key, claims := range map[string][]driver.Claim{
@@ -303,6 +164,46 @@ func TestBadClaims(t *testing.T) {
 	} {
 		_, _, err := s.Begin(bg, driver.Request{Owner: "o", Claims: claims, TTL: time.Second})
 		wantIs(t, fmt.Sprint("Begin of ", claims), err, errors.ErrUnsupported)
+	}
+	checkEmpty(t, s)
+}
+
+// TestNextPlace: the timer goes by the lease that ends first, wherever it stands.
+func TestNextPlace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, start := New(), time.Now()
+		permit := func(owner string, ttl time.Duration) driver.Request {
+			return driver.Request{Owner: owner, Claims: []driver.Claim{driver.Permit("k", 3)}, TTL: ttl}
+		}
+		for i, ttl := range []time.Duration{time.Second, 10 * time.Second, 5 * time.Second} {
+			mustAcquire(t, s, permit(fmt.Sprint(i), ttl))
+		}
+		var next []<-chan outcome
+		for i := range 3 {
+			next = append(next, enqueue(t, bg, s, permit(fmt.Sprint("w", i), time.Hour)))
+		}
+		for i, want := range []time.Duration{time.Second, 5 * time.Second, 10 * time.Second} {
+			if took := (<-next[i]).at.Sub(start); took != want {
+				t.Errorf("waiter %d got in after %v, want %v", i, took, want)
+			}
+		}
+	})
+}
+
+// TestExecutionIsNotShared: what was downgraded is no execution any more.
+func TestExecutionIsNotShared(t *testing.T) {
+	s := New()
+	g := mustAcquire(t, s, request("k", 0, time.Hour))
+	shared := g
+	shared.Claims = []driver.Claim{driver.Shared("k")}
+	if err := s.Downgrade(bg, shared); err != nil {
+		t.Fatal(err)
+	}
+	for _, g := range []driver.Grant{g, shared} {
+		wantIs(t, "Complete", s.Complete(bg, g, driver.Record{}, time.Hour), driver.ErrLeaseLost)
+	}
+	if err := s.Release(bg, shared); err != nil {
+		t.Error(err)
 	}
 	checkEmpty(t, s)
 }

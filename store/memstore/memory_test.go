@@ -17,9 +17,6 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var bg = context.Background()
 
-// many is how many members of a key are no longer searched one by one.
-const many = 20
-
 // request is by an owner of its own: the key and a number.
 func request(key string, n int, ttl time.Duration) driver.Request {
 	return driver.Request{
@@ -54,6 +51,17 @@ func checkEmpty(t *testing.T, s *Store) {
 	t.Helper()
 	if entries, records := s.mem.size(); entries+records != 0 {
 		t.Errorf("left in memory: %d keys, %d records", entries, records)
+	}
+}
+
+// sweepAll is what the next keys to come would set off.
+func (m *memory) sweepAll() {
+	for i := range m.shards {
+		s := &m.shards[i]
+		s.mu.Lock()
+		s.sweepAt = 0
+		s.sweep(time.Now())
+		s.mu.Unlock()
 	}
 }
 
@@ -105,43 +113,6 @@ func TestRecordsSurviveSweep(t *testing.T) {
 				t.Fatalf("record %d came back as %v, %v", i, rec, err)
 			}
 		}
-	})
-}
-
-// TestNothingIsLeft ends leases and waits in every way but by dying.
-func TestNothingIsLeft(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := New()
-		peer := s.Peer()
-		for i := range 100 {
-			key := fmt.Sprint("key:", i)
-			g := mustAcquire(t, s, request(key, 0, time.Minute))
-			if _, err := s.Acquire(bg, request(key, 1, time.Minute)); err == nil {
-				t.Fatal("granted twice")
-			}
-			given, giveUp := context.WithCancel(bg)
-			gone := enqueue(t, given, s, request(key, 2, time.Minute))
-			closed := enqueue(t, bg, peer, request(key, 3, time.Minute))
-			served := enqueue(t, bg, s, request(key, 4, time.Minute))
-			giveUp()
-			<-gone
-			if i == 99 {
-				_ = peer.Close()
-				<-closed
-			}
-			if err := s.Release(bg, g); err != nil {
-				t.Fatal(err)
-			}
-			if i < 99 {
-				if err := peer.Release(bg, (<-closed).grant); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if err := s.Release(bg, (<-served).grant); err != nil {
-				t.Fatal(err)
-			}
-		}
-		checkEmpty(t, s)
 	})
 }
 
