@@ -102,16 +102,3 @@ func TestAQuietMountPoint(t *testing.T) {
 		}
 	}
 }
-
-// A streak of hand-offs, a lease that lingers and time without samples look as they are.
-func TestBands(t *testing.T) {
-	t.Parallel()
-	lingering := held("b", 41)
-	lingering.Holders[0].Lingers = true
-	c := open(t, newFake(held("a", 41), lingering))
-	contains(t, get(t, c, "/key?k=a"), `data-open`, "<title>im pid 41, ")
-	contains(t, get(t, c, "/key?k=b"), `lingers"`, "<title>im pid 41, perhaps idle, ")
-	if text := get(t, c, "/key?k=c"); strings.Contains(text, "<rect") {
-		t.Errorf("something is known of a key that nobody has looked at:\n%s", text)
-	}
-}

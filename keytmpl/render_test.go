@@ -186,51 +186,6 @@ func TestKeysAcceptsMaxKeysElements(t *testing.T) {
 	}
 }
 
-// TestValueErrorMessages say which template, which placeholder, which element and why, and
-// what would help.
-func TestValueErrorMessages(t *testing.T) {
-	render := func(src string, v ...[]string) error {
-		_, err := keytmpl.MustParse(src).Keys(lists(v...))
-		return err
-	}
-	long := strings.Repeat("x", 490) + ":{id}"
-	_, constantList := keytmpl.MustParse("{a[*]}").Key(nil)
-	for _, tt := range []struct {
-		err  error
-		is   error
-		says []string
-		not  string
-	}{
-		{render("user:{id}", nil), keytmpl.ErrMissingValue, []string{`"user:{id}"`, "{id} at byte 5"}, "element"},
-		{render("g:{m[*].id}", []string{"a", ""}), keytmpl.ErrMissingValue, []string{`"g:{m[*].id}"`, "{m[*].id} at byte 2", "element 1"}, "|hash"},
-		{render("b:{body}", []string{strings.Repeat("x", 600)}), keytmpl.ErrTooLong, []string{`"b:{body}"`, "{body} at byte 2", "{body|hash}"}, "xxx"},
-		// Digests are not shorter than this value.
-		{render(long, []string{strings.Repeat("y", 40)}), keytmpl.ErrTooLong, []string{"{id} at byte 491"}, "|hash"},
-		{constantList, keytmpl.ErrManyValues, []string{`"{a[*]}"`, "{a[*]} at byte 0", "Keys"}, "element 0"},
-	} {
-		if !errors.Is(tt.err, tt.is) || strings.Contains(tt.err.Error(), tt.not) {
-			t.Errorf("%v, want %v, and nothing of %s", tt.err, tt.is, tt.not)
-			continue
-		}
-		for _, part := range append(tt.says, tt.is.Error()) {
-			if !strings.Contains(tt.err.Error(), part) {
-				t.Errorf("%q does not say %s", tt.err, part)
-			}
-		}
-	}
-}
-
-func TestLookupsAreCalledInOrderUntilOneFails(t *testing.T) {
-	var calls []int
-	_, err := keytmpl.MustParse("{a}:{b}:{c}").Key(func(i int) (string, error) {
-		calls = append(calls, i)
-		return []string{"x", "", "z"}[i], nil
-	})
-	if err == nil || !reflect.DeepEqual(calls, []int{0, 1}) {
-		t.Errorf("calls %v, error %v", calls, err)
-	}
-}
-
 func TestZeroTemplateRendersNoKey(t *testing.T) {
 	var zero keytmpl.Template
 	if key, err := zero.Key(nil); key != "" || !errors.Is(err, keytmpl.ErrMissingValue) {

@@ -59,40 +59,6 @@ func TestOutages(t *testing.T) {
 	}
 }
 
-func TestRenewalsFailInAnOutage(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		kit := locktest.New(t, core.WithTTL(9*time.Second))
-		l := acquire(t, kit.Engine, "k")
-		kit.Store.Refuse()
-		time.Sleep(5 * time.Second)
-		kit.Store.Heal()
-		time.Sleep(20 * time.Second)
-		if err := l.Err(); err != nil {
-			t.Fatalf("a short outage: %v", err)
-		}
-		kit.Store.Hang()
-		<-l.Context().Done()
-		var lost *driver.LeaseLostError
-		if !errors.As(l.Err(), &lost) || lost.Reason != driver.LossExpired {
-			t.Errorf("a long one: %v", l.Err())
-		}
-		_ = l.Release(ctx)
-	})
-}
-
-func TestRecordsAreLostInAnOutage(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		kit := locktest.New(t, core.WithReleaseTimeout(time.Second))
-		_, err := kit.Engine.Once(ctx, "k", func(context.Context) ([]byte, error) {
-			kit.Store.Refuse()
-			return nil, nil
-		})
-		if !errors.Is(err, core.ErrOutcomeUnknown) {
-			t.Errorf("error %v", err)
-		}
-	})
-}
-
 func TestWaitersLearnOfAnOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		kit := locktest.New(t)
@@ -255,44 +221,6 @@ func TestLoseShared(t *testing.T) {
 		}
 		time.Sleep(30 * time.Second)
 		release(t, theirs)
-	})
-}
-
-// What an operator does comes from an engine, and meets the store's faults.
-func TestInspection(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		kit := locktest.New(t)
-		l := acquire(t, kit.Engine, "k", core.WithRule("R"))
-		if _, err := kit.Engine.Once(ctx, "o", nothing); err != nil {
-			t.Fatal(err)
-		}
-		info, err := kit.Engine.Inspect(ctx, "k")
-		if err != nil || len(info.Holders) != 1 || info.Holders[0].Owner != l.Owner() || info.Holders[0].Rule != "R" {
-			t.Errorf("%+v, %v", info, err)
-		}
-		keys := 0
-		for _, err := range kit.Engine.ListAll(ctx, "") {
-			if keys++; err != nil {
-				t.Error(err)
-			}
-		}
-		if had, err := kit.Engine.Forget(ctx, "o", "test"); keys != 2 || !had || err != nil {
-			t.Errorf("%d keys; %v, %v", keys, had, err)
-		}
-		kit.Store.Refuse()
-		if _, err := kit.Engine.Inspect(ctx, "k"); !errors.Is(err, driver.ErrUnavailable) {
-			t.Errorf("error %v", err)
-		}
-		kit.Store.Heal()
-		if had, err := kit.Engine.ForceRelease(ctx, "k", "stuck"); len(had) != 1 || err != nil {
-			t.Errorf("%v, %v", had, err)
-		}
-		<-l.Context().Done()
-		var lost *driver.LeaseLostError
-		if !errors.As(l.Err(), &lost) || lost.Reason != driver.LossForced || lost.Detail != "stuck" {
-			t.Errorf("cause %v", l.Err())
-		}
-		_ = l.Release(ctx)
 	})
 }
 

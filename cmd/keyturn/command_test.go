@@ -206,13 +206,6 @@ func TestCompletion(t *testing.T) {
 	}
 }
 
-func TestVersion(t *testing.T) {
-	t.Parallel()
-	if out := command(t, "version").ends(0).stdout.String(); !strings.HasPrefix(out, "keyturn ") {
-		t.Errorf("%q", out)
-	}
-}
-
 // init makes the tables, or prints how. Without them other commands say what to do.
 func TestInit(t *testing.T) {
 	t.Parallel()

@@ -220,22 +220,6 @@ func TestRunNested(t *testing.T) {
 	p.ends(75).says("in")
 }
 
-// A wait that ends well is followed by a whole TTL, not by the short time that a waiter gets at first.
-func TestRunAfterWait(t *testing.T) {
-	t.Parallel()
-	store := "redis://" + redistest.Start(t).Addr()
-	lease, err := engine(t, store).Acquire(t.Context(), "k")
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := command(t, "--store", store, "run", "k", "--", "sh", "-c", "sleep 0.5; echo done").start()
-	p.says("waiting for k")
-	if err := lease.Release(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	p.ends(0).says("done")
-}
-
 // Shared holders run side by side, and permits bound how many do.
 func TestRunModes(t *testing.T) {
 	t.Parallel()

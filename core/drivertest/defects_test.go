@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -66,11 +65,6 @@ func TestEveryCheckRejects(t *testing.T) {
 			t.Errorf("nothing is rejected by %q", name)
 		}
 	}
-}
-
-// original is the name of the check that is made again under another.
-func original(name string) string {
-	return strings.TrimPrefix(strings.TrimPrefix(name, "L3 Begin "), "M1 one permit: ")
 }
 
 // verdict makes one check and returns its complaints.

@@ -41,11 +41,12 @@ type Harness struct {
 	// there is an Around: most of them wait for leases to end.
 	OtherBackend func(testing.TB) Harness
 
-	// OneByOne: random programs run one after the other, because the backend shares the test's processors.
+	// OneByOne: random programs run one after the other, and crowds are smaller in the short run, because the
+	// backend shares the test's processors.
 	OneByOne bool
 
-	// Elsewhere, if set, names another store's test that runs the checks of Acquire for Begin, too (L3),
-	// because the two stores share that code. They are skipped here.
+	// Elsewhere, if set, names another store's test that runs the checks of Acquire for Begin (L3) and for a
+	// single permit (M1), too, because the two stores share that code. They are skipped here.
 	Elsewhere string
 
 	// Around, if set, runs each test. testing/synctest.Test fits; with it, a store that does no
@@ -147,7 +148,7 @@ func (c check) skipped(h Harness) string {
 		return "not tested: one store can't be cut off from this backend (no Harness.Cut and Heal)"
 	case c.needs == toSilence && !canCut && !canPause:
 		return "not tested: this backend can't be made to fall silent (no Harness.Pause and Resume, or Cut and Heal)"
-	case h.Elsewhere != "" && strings.HasPrefix(c.name, repeated):
+	case h.Elsewhere != "" && original(c.name) != c.name:
 		return "not tested here: " + h.Elsewhere + " does it, with the same code"
 	}
 	return ""
@@ -180,8 +181,16 @@ func (c check) beyond(d driver.Description) string {
 	return ""
 }
 
-// repeated begins the names of the checks of Acquire that Begin has to pass.
-const repeated = "L3 Begin "
+// These begin the names of the checks of Acquire that Begin and a single permit have to pass.
+const (
+	byBegin  = "L3 Begin "
+	byPermit = "M1 one permit: "
+)
+
+// original is the name of the check that is made again under another.
+func original(name string) string {
+	return strings.TrimPrefix(strings.TrimPrefix(name, byBegin), byPermit)
+}
 
 // checks lists what Run runs. The checks of Acquire come twice, because L3 says that all of
 // them hold for Begin.
@@ -210,7 +219,7 @@ func checks() []check {
 		all = append(all, c)
 	}
 	for _, c := range acquireChecks {
-		c.name, c.can.Ledger, c.begin = repeated+c.name, true, true
+		c.name, c.can.Ledger, c.begin = byBegin+c.name, true, true
 		all = append(all, c)
 	}
 	return all

@@ -14,7 +14,8 @@ import (
 // oneAtATime lets goroutines of several processes take turns, and counts who is inside: only
 // the lease keeps them apart.
 func oneAtATime(s *scene) {
-	const processes, goroutines, rounds = 3, 4, 8
+	const processes, goroutines = 3, 4
+	rounds := s.many(8)
 	key := s.key()
 	var inside atomic.Int64
 	var mu sync.Mutex

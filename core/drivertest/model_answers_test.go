@@ -38,7 +38,7 @@ func (b *backend) record(key string) (finished, bool) {
 // try is one attempt of a request: claim by claim, in order, up to the first
 // that it has to wait for.
 func (b *backend) try(p *process, req driver.Request, once, first bool) reply {
-	if once && !b.has("Begin forgets to look up") {
+	if once {
 		if r, ok := b.record(req.Claims[0].Key); ok {
 			b.undo(req.Owner, req.Claims) // the lease may have come with the record
 			rec := r.Record
@@ -55,11 +55,8 @@ func (b *backend) try(p *process, req driver.Request, once, first bool) reply {
 	whole, token := true, uint64(0)
 	for _, c := range b.order(req) {
 		e := b.at(c.Key)
-		slips := b.has("requests overtake the line") && !req.Wait
-		if !slips && !(b.has("requests overtake the line") && time.Since(e.freed) < 2*pollEvery) {
-			b.admit(e)
-		}
-		slips = slips || b.has("readers overtake writers") && c.Mode == driver.ModeShared
+		b.admit(e)
+		slips := b.has("readers overtake writers") && c.Mode == driver.ModeShared
 		slips = slips || b.has("permits overtake") && c.Mode == driver.ModePermit
 		slips = slips || b.has("a set passes over those that wait") && first && len(req.Claims) > 1
 		h := e.holder(req.Owner)
@@ -68,9 +65,9 @@ func (b *backend) try(p *process, req driver.Request, once, first bool) reply {
 			whole = false
 		case h != nil && !b.again(p, e, h, req, c, first):
 			return reply{err: &driver.DeadlockError{Key: c.Key, Held: h.claim, Wanted: c}}
-		case h != nil && !b.refusesOwn(e, req, first):
+		case h != nil:
 			whole, token = whole && h.whole, h.token
-		case h == nil && b.fits(e, c) && (len(e.queue) == 0 || slips):
+		case b.fits(e, c) && (len(e.queue) == 0 || slips):
 			b.enter(p, e, req, c, !first)
 			whole, token = whole && len(req.Claims) == 1, e.holder(req.Owner).token
 		default:
@@ -82,7 +79,7 @@ func (b *backend) try(p *process, req driver.Request, once, first bool) reply {
 	}
 	for _, c := range req.Claims {
 		if h := b.at(c.Key).holder(req.Owner); h != nil {
-			if !whole && !b.has("each claim of a set has its token") && !b.has("a set's token is the first's alone") {
+			if !whole && !b.has("each claim of a set has its token") {
 				h.token = token
 			}
 			h.whole = true
@@ -107,11 +104,6 @@ func (b *backend) order(req driver.Request) []driver.Claim {
 	return claims
 }
 
-func (b *backend) refusesOwn(e *state, req driver.Request, first bool) bool {
-	return first && b.has("the owner is refused its own key") ||
-		b.has("a second request waits in line") && req.Wait && (first && len(e.queue) > 0 || e.ticket(req.Owner) != nil)
-}
-
 // again answers the owner that has the key with another full term.
 func (b *backend) again(p *process, e *state, h *holding, req driver.Request, c driver.Claim, first bool) bool {
 	if h.claim.Mode != c.Mode && !b.has("any mode turns into any other") {
@@ -123,11 +115,9 @@ func (b *backend) again(p *process, e *state, h *holding, req driver.Request, c 
 	if first && b.has("a second request has nothing reserved") {
 		h.reserved = 0
 	}
-	if !first || !b.has("a second request extends nothing") {
-		h.expires = time.Now().Add(b.term(req.TTL, !first))
-		if !b.has("a second request keeps the first TTL") {
-			h.ttl = req.TTL
-		}
+	h.expires = time.Now().Add(b.term(req.TTL))
+	if !b.has("a second request keeps the first TTL") {
+		h.ttl = req.TTL
 	}
 	h.claim, e.phase = c, c.Mode
 	return true
@@ -143,16 +133,13 @@ func (p *process) downgrade(g driver.Grant) error {
 			p.enter(p, e, driver.Request{Owner: g.Owner, Claims: g.Claims, TTL: g.TTL}, c, false)
 		case h == nil, h.released && !p.has("what stays is downgraded"), h.token != g.Token && !p.has("a downgrade ignores the token"):
 			return p.lost(e, g)
-		case h.claim.Mode != c.Mode && h.claim.Mode != driver.ModeExclusive && !p.has("a downgrade turns any mode"):
+		case h.claim.Mode != c.Mode && h.claim.Mode != driver.ModeExclusive:
 			return p.lost(e, g)
 		}
 	}
 	for _, c := range g.Claims {
 		e := p.at(c.Key)
 		h := e.holder(g.Owner)
-		if p.has("a downgrade gets a token") {
-			h.token = p.token(p, e)
-		}
 		if h.claim.Mode == c.Mode || !p.has("a downgrade extends nothing") {
 			h.expires = time.Now().Add(g.TTL)
 		}
@@ -164,12 +151,7 @@ func (p *process) downgrade(g driver.Grant) error {
 		}
 		h.claim, e.phase = c, c.Mode
 		for _, t := range e.waiting(true) {
-			if !p.has("a downgrade lets nobody in") {
-				p.callIn(e, t)
-			}
-		}
-		if p.has("a downgrade ends with the first of a set") {
-			return nil
+			p.callIn(e, t)
 		}
 	}
 	return nil
@@ -214,7 +196,7 @@ func (b *backend) refuse(p *process, e *state, req driver.Request, c driver.Clai
 	if e.phase == driver.ModePermit {
 		r.held.RetryAfter = shortest
 	}
-	r.lender = b.lender(p, e, req, c)
+	r.lender = b.lender(e, req)
 	return r
 }
 
@@ -250,7 +232,7 @@ func (b *backend) find(e *state, g driver.Grant) *holding {
 // mine is find for what ends a lease: token 0 is that of an owner that was not told.
 func (b *backend) mine(e *state, g driver.Grant) *holding {
 	h := b.find(e, g)
-	if h == nil || g.Token != 0 && g.Token != h.token && !b.has("releases ignore the token") {
+	if h == nil || g.Token != 0 && g.Token != h.token {
 		return nil
 	}
 	return h

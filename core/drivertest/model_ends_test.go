@@ -22,15 +22,11 @@ func (b *backend) renew(g driver.Grant) error {
 		case b.has("renewals bring leases back") && len(e.holders) == 0:
 			e.holders = append(e.holders, &holding{owner: g.Owner, token: g.Token, claim: c})
 			e.phase = c.Mode
-		case b.has("renewals take leases over") && len(e.holders) > 0:
-			e.holders[0].owner = g.Owner
-		case b.has("a failed renewal extends") && len(e.holders) > 0:
-			e.holders[0].expires = now.Add(g.TTL)
 		}
 		h := b.find(e, g)
 		switch {
 		case h == nil,
-			h.released && !b.has("what stays is renewed"),
+			h.released,
 			b.has("a part of a set is nobody's") && h.of != len(g.Claims),
 			h.token != g.Token && !b.has("renewals ignore the token"),
 			h.claim.Mode != c.Mode && !b.has("renewals ignore the mode"),
@@ -55,9 +51,6 @@ func (b *backend) renew(g driver.Grant) error {
 		case expires.After(h.expires), b.has("borrowers shorten leases"):
 			h.expires = expires
 		}
-		if b.has("a renewal is a new lease") {
-			h.since = now
-		}
 		if b.has("a set is renewed at its first key only") {
 			break
 		}
@@ -78,9 +71,6 @@ func (b *backend) lost(e *state, g driver.Grant) error {
 }
 
 func (b *backend) release(g driver.Grant) error {
-	if b.has("releases do nothing") {
-		return nil
-	}
 	var lost error
 	for _, c := range g.Claims {
 		e := b.at(c.Key)
@@ -96,14 +86,11 @@ func (b *backend) release(g driver.Grant) error {
 			h.owner = "nobody"
 			continue
 		}
-		if g.MinHold > 0 && !b.has("nothing stays") && !(h.released && b.has("what stays is nobody's")) {
+		if g.MinHold > 0 && !b.has("nothing stays") {
 			h.released = true
 			// A waiter that is not told goes by the end of the lease that it knows.
-			if !b.has("what stays keeps its TTL") && !(b.has("a waiter is not told how long a lease stays") && len(e.queue) > 0) {
+			if !(b.has("a waiter is not told how long a lease stays") && len(e.queue) > 0) {
 				h.expires = time.Now().Add(g.MinHold)
-			}
-			if b.has("a set stays at its first key only") {
-				g.MinHold = 0
 			}
 			continue
 		}
@@ -112,16 +99,10 @@ func (b *backend) release(g driver.Grant) error {
 		}
 		e.drop(h.owner)
 		e.releases++
-		e.freed = time.Now()
 		if b.has("a set is released at its first key only") {
 			return nil
 		}
-		if !b.has("requests overtake the line") { // else when a waiter asks
-			b.admit(e)
-		}
-	}
-	if b.has("a release never fails") || b.has("a broken set is released like any") && len(g.Claims) > 1 {
-		return nil
+		b.admit(e)
 	}
 	return lost
 }
@@ -135,28 +116,15 @@ func (b *backend) complete(g driver.Grant, rec driver.Record, retention time.Dur
 	}
 	done := finished{Record: rec, owner: g.Owner, expires: now.Add(retention)}
 	switch {
-	case b.has("records end with the lease") && h != nil:
-		done.expires = h.expires
 	case b.has("records end at once"):
 		done.expires = now
 	case b.has("results are text"):
 		done.Result = []byte(strings.ToValidUTF8(string(rec.Result), "?"))
-	case b.has("fingerprints are trimmed"):
-		done.Fingerprint = []byte(strings.TrimSpace(string(rec.Fingerprint)))
-	case b.has("results are cut"):
-		done.Result = rec.Result[:min(len(rec.Result), 1000)]
-	case b.has("traces of records are lost"):
-		done.Trace = ""
 	case b.has("a lost lease's record is kept"):
 		b.records[key] = done
 	}
 	if h == nil {
-		r, ok := b.record(key)
-		switch {
-		case b.has("anybody completes again") && ok:
-			b.records[key] = done
-			return nil
-		case ok && r.owner == g.Owner && !b.has("Complete can't be repeated"):
+		if r, ok := b.record(key); ok && r.owner == g.Owner && !b.has("Complete can't be repeated") {
 			return nil
 		}
 		return b.lost(e, g)

@@ -26,14 +26,10 @@ func (b *backend) inspect(key string) driver.LockInfo {
 		slices.SortFunc(info.Holders, func(x, y driver.Holder) int { return cmp.Compare(x.Left, y.Left) })
 	}
 	for _, t := range e.queue {
-		w := driver.Waiter{
+		info.Waiters = append(info.Waiters, driver.Waiter{
 			Owner: t.req.Owner, Mode: t.claim.Mode, Permits: t.claim.Permits,
 			Rule: t.req.Rule, Trace: t.req.Trace, Waited: now.Sub(t.since),
-		}
-		if b.has("waiters count from when they were seen") {
-			w.Waited = now.Sub(t.seen)
-		}
-		info.Waiters = append(info.Waiters, w)
+		})
 	}
 	if b.has("readers are shown last") {
 		slices.SortStableFunc(info.Waiters, func(x, y driver.Waiter) int {
@@ -61,8 +57,6 @@ func (b *backend) show(h *holding) driver.Holder {
 	switch {
 	case b.has("notes are trimmed"):
 		s.Rule = strings.TrimSpace(s.Rule)
-	case b.has("notes end at a bar"):
-		s.Trace, _, _ = strings.Cut(s.Trace, "|")
 	case b.has("holders show no token"):
 		s.Token = 0
 	}
@@ -93,14 +87,11 @@ func (p *process) List(ctx context.Context, q driver.Listing) (page []driver.Loc
 				if p.has("a page skips one") {
 					next = key
 				}
-				if p.has("a listing has one page") {
-					next = ""
-				}
 				return
 			}
 			info := p.inspect(key)
 			if len(info.Holders) > 0 || q.Shows(info) && !p.has("only what is held is listed") ||
-				info.Record != nil && p.has("records are always listed") || p.has("free keys are listed") {
+				info.Record != nil && p.has("records are always listed") {
 				page = append(page, info)
 			}
 		}
@@ -119,9 +110,6 @@ func (b *backend) matches(key, prefix string) bool {
 			return strings.HasPrefix(key, head)
 		}
 	}
-	if b.has("a prefix is found anywhere") {
-		return strings.Contains(key, prefix)
-	}
 	return strings.HasPrefix(key, prefix)
 }
 
@@ -131,9 +119,6 @@ func (p *process) expected(h *holding, only []driver.Holder) bool {
 		return true
 	}
 	return slices.ContainsFunc(only, func(o driver.Holder) bool {
-		if p.has("a forced release goes by the owner alone") {
-			return o.Owner == h.owner
-		}
 		if p.has("a forced release needs a token") && o.Token == 0 {
 			return false
 		}
@@ -157,24 +142,15 @@ func (p *process) ForceRelease(ctx context.Context, key, reason string, only ...
 			if h.by != nil && !p.has("a forced release tells nobody") {
 				lender = h.by
 			}
-			if !p.has("a forced release gives no reason") && !(p.has("one of the forced is told") && len(had) > 1) {
+			if !p.has("one of the forced is told") || len(had) == 1 {
 				e.forced[h.owner] = reason
 			}
-		}
-		if p.has("a forced release says nothing of holders") {
-			had = nil
 		}
 		if p.has("a forced release of nothing finds nobody") && len(had) == 0 {
 			had = []driver.Holder{{}}
 		}
-		switch {
-		case p.has("a forced release keeps the lease"):
-		case p.has("a forced release keeps the sets") && len(e.holders) > 0 && e.holders[0].of > 1:
-		default:
+		if !p.has("a forced release keeps the lease") {
 			e.holders = stay
-		}
-		if p.has("a forced release reverses the line") {
-			slices.Reverse(e.queue)
 		}
 		p.admit(e)
 	})

@@ -2,7 +2,6 @@ package drivertest
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -27,9 +26,6 @@ type process struct {
 func (p *process) call(ctx context.Context, f func()) error {
 	time.Sleep(latency)
 	for p.silent.Load() || p.cut.Load() {
-		if p.has("an outage outlasts the context") {
-			time.Sleep(time.Minute)
-		}
 		if ctx.Err() != nil {
 			return p.outage(ctx.Err())
 		}
@@ -44,8 +40,6 @@ func (p *process) call(ctx context.Context, f func()) error {
 
 func (p *process) outage(err error) error {
 	switch {
-	case p.has("an outage is the context's error"):
-		return err
 	case p.has("an outage is a loss"):
 		return &driver.LeaseLostError{Reason: driver.LossTaken}
 	case p.has("an outage is success"):
@@ -81,14 +75,8 @@ func (p *process) Begin(ctx context.Context, req driver.Request) (driver.Grant, 
 func (p *process) ask(ctx context.Context, req driver.Request, once bool) (driver.Grant, *driver.Record, error) {
 	heldError := func(r reply) error {
 		switch {
-		case p.has("refusals are untyped"):
-			return driver.ErrHeld
 		case p.has("refusals name the wrong holder"):
 			r.held.Holder = req.Owner
-		case p.has("refusals name no key"):
-			r.held.Key = ""
-		case p.has("contention is an outage"):
-			return &driver.UnavailableError{Op: "acquire", Err: errors.New("lock timeout")}
 		}
 		return &r.held
 	}
@@ -97,7 +85,7 @@ func (p *process) ask(ctx context.Context, req driver.Request, once bool) (drive
 			time.AfterFunc(pollEvery, func() { req.OnHeld(driver.HeldError{Key: req.Claims[0].Key}) })
 		}()
 	}
-	began, first, releases := time.Now(), true, 0
+	first, releases := true, 0
 	for ; ; first = false {
 		if p.isClosed() && !p.has("Close changes nothing") {
 			return driver.Grant{}, nil, driver.ErrClosed
@@ -107,8 +95,6 @@ func (p *process) ask(ctx context.Context, req driver.Request, once bool) (drive
 		err := p.call(ctx, func() { r = p.try(p, req, once, first) })
 		switch {
 		case err != nil && p.has("an outage is contention"):
-			return driver.Grant{}, nil, heldError(r)
-		case err != nil && !first && p.has("an outage during a wait is contention"):
 			return driver.Grant{}, nil, heldError(r)
 		case err != nil && p.has("a request that got no answer takes the key for ever"):
 			p.mu.Lock()
@@ -125,7 +111,7 @@ func (p *process) ask(ctx context.Context, req driver.Request, once bool) (drive
 		}
 		p.tellLender(r, once)
 		if r.rec != nil || r.granted {
-			g, rec := p.grant(req, r, began, sent)
+			g, rec := p.grant(req, r, sent)
 			return g, rec, nil
 		}
 		if !req.Wait && !p.has("nobody is refused at once") {
@@ -147,9 +133,6 @@ func (p *process) ask(ctx context.Context, req driver.Request, once bool) (drive
 			return driver.Grant{}, nil, heldError(r)
 		case <-p.closing():
 			p.leave(req)
-			if p.has("Close cancels waits") {
-				return driver.Grant{}, nil, context.Canceled
-			}
 			return driver.Grant{}, nil, driver.ErrClosed
 		case <-time.After(pollEvery):
 		}
@@ -163,32 +146,16 @@ func (p *process) closing() <-chan struct{} {
 	return p.closed
 }
 
-func (p *process) grant(req driver.Request, r reply, began, sent time.Time) (driver.Grant, *driver.Record) {
+func (p *process) grant(req driver.Request, r reply, sent time.Time) (driver.Grant, *driver.Record) {
 	if r.rec != nil {
-		if p.has("a grant comes with the record") {
-			return driver.Grant{Owner: req.Owner, Claims: req.Claims, TTL: req.TTL, Token: 1}, r.rec
-		}
-		if p.has("records give out their memory") {
-			return driver.Grant{}, r.rec
-		}
 		return driver.Grant{}, &driver.Record{Result: slices.Clone(r.rec.Result), Fingerprint: slices.Clone(r.rec.Fingerprint), Trace: r.rec.Trace, ResultNotKept: r.rec.ResultNotKept && !p.has("what was not kept is empty")}
 	}
 	g := driver.Grant{Owner: req.Owner, Claims: req.Claims, TTL: req.TTL, Token: r.token, HandOffs: r.reserved, Lingers: r.lingers, Since: sent}
 	switch {
 	case p.has("the lease counts from the answer"):
 		g.Since = time.Now()
-	case p.has("the lease counts from the call"):
-		g.Since = began
-	case p.has("the lease counts from nothing"):
-		g.Since = time.Time{}
 	case p.has("the lease counts from the future"):
 		g.Since = time.Now().Add(time.Second)
-	case p.has("a first term is longer than the TTL"):
-		g.Term = g.TTL + time.Second
-	case p.has("a first term counts from nothing"):
-		g.Since, g.Term = time.Time{}, g.TTL/2
-	case p.has("grants name another TTL"):
-		g.TTL /= 2
 	}
 	p.held.Store(req.Claims[0].Key, g)
 	return g, nil
@@ -206,7 +173,6 @@ func (p *process) leave(req driver.Request) error {
 			switch {
 			case t != nil && (p.has("waiters that gave up stay") || p.has("waiters of a closed process stay") && p.isClosed()):
 				t.haunt()
-			case t == nil && p.has("a set that gives up keeps what it got") && len(req.Claims) > 1:
 			default:
 				p.undo(req.Owner, []driver.Claim{c})
 			}
@@ -219,9 +185,6 @@ func (p *process) Renew(ctx context.Context, grants []driver.Grant) []error {
 	err := p.call(ctx, func() {
 		for i, g := range grants {
 			errs[i] = p.renew(g)
-			if errs[i] != nil && p.has("the first failure ends a renewal") {
-				return
-			}
 		}
 	})
 	switch {
@@ -229,12 +192,6 @@ func (p *process) Renew(ctx context.Context, grants []driver.Grant) []error {
 		for i := range errs {
 			errs[i] = err
 		}
-	case p.has("one failure fails all") && errors.Join(errs...) != nil:
-		for i := range errs {
-			errs[i] = p.lost(&state{}, grants[i])
-		}
-	case p.has("failures come back alone"):
-		errs = slices.DeleteFunc(errs, func(err error) bool { return err == nil })
 	case p.has("failures come back first"):
 		slices.SortStableFunc(errs, func(a, b error) int {
 			if (a == nil) == (b == nil) {
@@ -271,13 +228,7 @@ func (p *process) Release(ctx context.Context, g driver.Grant) error {
 	var err error
 	broken := p.cut.Load() || p.silent.Load()
 	if out := p.call(ctx, func() { err = p.release(g) }); out != nil {
-		if p.has("a release nobody answered poisons the lease") {
-			p.held.Store("poisoned", g)
-		}
 		return out
-	}
-	if _, ok := p.held.Load("poisoned"); ok {
-		return errors.New("release: already under way")
 	}
 	if p.has("an outage is success") && p.silent.Load() {
 		return nil

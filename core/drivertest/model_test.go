@@ -42,9 +42,7 @@ type state struct {
 	queue    []*ticket         // in order of arrival, readers too
 	phase    driver.Mode       // of the holders, or of the last there were
 	forced   map[string]string // owner to the reason
-	token    uint64
 	releases int
-	freed    time.Time
 }
 
 type holding struct {
@@ -111,13 +109,8 @@ func (b *backend) harness() Harness {
 
 // at returns the state of key as it is now, without the dead.
 func (b *backend) at(key string) *state {
-	switch {
-	case b.has("keys are trimmed"):
+	if b.has("keys are trimmed") {
 		key = strings.TrimSpace(key)
-	case b.has("keys are folded"):
-		key = strings.ToLower(key)
-	case b.has("keys end at 500 bytes"):
-		key = key[:min(len(key), 500)]
 	}
 	e := b.keys[key]
 	if e == nil {
@@ -131,9 +124,6 @@ func (b *backend) at(key string) *state {
 	case b.has("permits of the dead count") && e.phase == driver.ModePermit:
 	case b.has("one reader's end is that of all") && slices.ContainsFunc(e.holders, over):
 		e.holders = nil
-	case b.has("a reader's renewal is all readers'") && !slices.ContainsFunc(e.holders, func(h *holding) bool { return !over(h) }):
-		e.holders = nil
-	case b.has("a reader's renewal is all readers'"):
 	default:
 		e.holders = slices.DeleteFunc(e.holders, over)
 	}
@@ -213,19 +203,14 @@ func (b *backend) enter(p *process, e *state, req driver.Request, c driver.Claim
 	now := time.Now()
 	e.holders = append(e.holders, &holding{
 		owner: req.Owner, rule: req.Rule, trace: req.Trace, claim: c, token: b.token(p, e), reserved: b.reserve(req.HandOffs),
-		since: now, expires: now.Add(b.term(req.TTL, waited)), ttl: req.TTL, of: len(req.Claims), whole: len(req.Claims) == 1,
+		since: now, expires: now.Add(b.term(req.TTL)), ttl: req.TTL, of: len(req.Claims), whole: len(req.Claims) == 1,
 		by: p.lingers(req, waited),
 	})
 }
 
-func (b *backend) term(ttl time.Duration, waited bool) time.Duration {
-	switch {
-	case b.has("leases end early"):
+func (b *backend) term(ttl time.Duration) time.Duration {
+	if b.has("leases end early") {
 		return ttl * 9 / 10
-	case b.has("leases end late"):
-		return ttl + ttl/2 + 600*time.Millisecond
-	case b.has("leases of waiters never end") && waited:
-		return time.Hour
 	}
 	return ttl
 }
@@ -239,9 +224,6 @@ func (b *backend) admit(e *state) {
 		}
 		for _, t := range in {
 			b.callIn(e, t)
-		}
-		if b.has("one reader enters per phase") && in[0].claim.Mode == driver.ModeShared {
-			return
 		}
 	}
 }
@@ -275,13 +257,6 @@ func (b *backend) next(e *state) []*ticket {
 	for _, i := range model.Next(phase, len(e.holders), claims) {
 		in = append(in, queue[i])
 	}
-	switch {
-	case len(in) == 0:
-	case b.has("one reader enters per phase"):
-		in = in[:1]
-	case b.has("a release serves two") && e.releases > 0 && in[0].claim.Mode == driver.ModeExclusive && len(line) > 1:
-		in = line[:2]
-	}
 	return in
 }
 
@@ -291,9 +266,6 @@ func (b *backend) callIn(e *state, t *ticket) {
 	if b.has("dead waiters stay") && t.p.cut.Load() {
 		req.TTL = time.Hour
 	}
-	if b.has("notes of waiters are lost") {
-		req.Rule, req.Trace = "", ""
-	}
 	b.enter(t.p, e, req, t.claim, true)
 }
 
@@ -301,24 +273,13 @@ func (b *backend) token(p *process, e *state) uint64 {
 	switch {
 	case b.has("each process counts tokens"):
 		return p.counter.Add(1)
-	case b.has("tokens are random"):
-		return uint64(time.Now().UnixMicro()) ^ 0xff00
-	case b.has("a token per holder, not per grant") && e.token != 0:
-		return e.token
 	case b.has("tokens are a counter"):
 		b.last++
-	case b.has("tokens restart after a forced release") && len(e.forced) > 0:
-		return 1
-	case b.has("tokens are zero"):
-		return 0
 	case b.has("tokens are the clock with ten bits more"):
 		b.last = max(b.last+1, uint64(time.Now().UnixMicro())<<10)
-	case b.has("tokens are the clock in ms"):
-		b.last = max(b.last+1, uint64(time.Now().UnixMilli()))
 	default:
 		b.last = max(b.last+1, uint64(time.Now().UnixMicro()))
 	}
-	e.token = b.last
 	return b.last
 }
 

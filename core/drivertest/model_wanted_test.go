@@ -14,7 +14,7 @@ const noticedAfter = 3 * pollEvery
 // lingers returns the process that is told when somebody wants the lease of req.
 func (p *process) lingers(req driver.Request, waited bool) *process {
 	switch {
-	case p.has("no lease lingers"), p.has("leases of waiters do not linger") && waited:
+	case p.has("leases of waiters do not linger") && waited:
 		return nil
 	case p.has("leases linger unasked"), p.has("all leases are told of"):
 		return p
@@ -43,17 +43,12 @@ func (p *process) told(key, owner string) {
 
 // lender returns the process that has to know that somebody wants what it has on e; nil: there is
 // none.
-func (b *backend) lender(p *process, e *state, req driver.Request, c driver.Claim) *process {
+func (b *backend) lender(e *state, req driver.Request) *process {
 	if len(e.holders) == 0 || e.phase != driver.ModeExclusive || e.holders[0].by == nil {
 		return nil
 	}
-	switch {
-	case b.has("refusals tell nobody") && !req.Wait, b.has("waits tell nobody") && req.Wait,
-		b.has("only exclusive requests tell") && c.Mode != driver.ModeExclusive,
-		b.has("sets tell nobody") && len(req.Claims) > 1:
+	if b.has("refusals tell nobody") && !req.Wait || b.has("waits tell nobody") && req.Wait {
 		return nil
-	case b.has("the asker is told"):
-		return p
 	}
 	return e.holders[0].by
 }

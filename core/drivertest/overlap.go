@@ -14,6 +14,7 @@ import (
 // crowd runs goroutines of several processes, each of which acts in every round.
 func (s *scene) crowd(processes, goroutines, rounds int, act func(st driver.Store, i int) bool) {
 	s.Helper()
+	rounds = s.many(rounds)
 	var all sync.WaitGroup
 	for p := range processes {
 		st := s.open()

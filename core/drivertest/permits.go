@@ -50,7 +50,7 @@ func onePermit() []check {
 				"N1 one error per grant, in order",
 				"N3 a renewal touches no other owner's lease",
 				"R2 a release touches no other owner's lease":
-				c.name, c.can = "M1 one permit: "+c.name, permits
+				c.name, c.can = byPermit+c.name, permits
 				c.claim = func(key string) driver.Claim { return driver.Permit(key, 1) }
 				again = append(again, c)
 			}

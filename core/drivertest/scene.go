@@ -50,6 +50,14 @@ func (s *scene) open() driver.Store {
 	return st
 }
 
+// many is n, or a third of it if that many would keep the test's processors busy.
+func (s *scene) many(n int) int {
+	if s.OneByOne && testing.Short() && n > 3 {
+		n = (n + 2) / 3
+	}
+	return n
+}
+
 func (s *scene) key() string {
 	return fmt.Sprintf("drivertest:%016x:%d", s.run, s.n.Add(1))
 }

@@ -195,10 +195,10 @@ func setOfModes(s *scene) {
 // transfers locks random pairs of a few accounts, in both directions, a hundred at once. A
 // store that takes the keys in different orders gets stuck.
 func transfers(s *scene) {
-	const accounts, processes, each = 6, 4, 25
+	const accounts, processes = 6, 4
 	k := s.keys(accounts)
 	var inside [accounts]atomic.Int64
-	s.crowd(processes, each, 1, func(st driver.Store, _ int) bool {
+	s.crowd(processes, s.many(25), 1, func(st driver.Store, _ int) bool {
 		i := rand.IntN(accounts)
 		j := (i + 1 + rand.IntN(accounts-1)) % accounts
 		i, j = min(i, j), max(i, j)

@@ -45,7 +45,8 @@ func versionGreatest(s *scene) {
 // versionsRise lets many raise one key at once. A store that reads and then writes in two steps
 // would let a smaller version overwrite a greater one.
 func versionsRise(s *scene) {
-	const processes, goroutines, versions = 3, 3, 40
+	const processes, goroutines = 3, 3
+	versions := s.many(40)
 	key := s.key()
 	var all sync.WaitGroup
 	for p := range processes {
@@ -67,7 +68,7 @@ func versionsRise(s *scene) {
 		}
 	}
 	all.Wait()
-	s.raise(s.open(), key, 0, processes*goroutines*versions)
+	s.raise(s.open(), key, 0, uint64(processes*goroutines*versions))
 }
 
 // versionNumbers uses numbers with which texts, signed numbers and floating point go wrong.

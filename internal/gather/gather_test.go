@@ -1,7 +1,6 @@
 package gather
 
 import (
-	"runtime"
 	"slices"
 	"sync"
 	"testing"
@@ -197,28 +196,6 @@ func TestFarServersGetMoreBatchesAtATime(t *testing.T) {
 		p.ask(1)
 		p.sent(t, want...)
 	})
-}
-
-// Callers whose requests were answered together send their next ones together, too. With one
-// processor it is known who runs when, so nearly all batches have a request of every second one.
-func TestAnsweredCallersJoinTheNextBatch(t *testing.T) {
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
-	const callers, rounds = 8, 200
-	p := newAnswering()
-	p.calm = true
-	var all sync.WaitGroup
-	for range callers {
-		all.Go(func() {
-			for range rounds {
-				<-p.ask(1)[0].done
-			}
-		})
-	}
-	all.Wait()
-	p.tasks.Wait()
-	if n := len(p.batches); n > rounds*5/2 {
-		t.Errorf("%d requests of %d callers left in %d batches", callers*rounds, callers, n)
-	}
 }
 
 func TestBatchesAreBounded(t *testing.T) {

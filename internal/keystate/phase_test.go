@@ -54,43 +54,6 @@ func settle(t *testing.T, k *keystate.Key, most int) (in string, more bool) {
 	return strings.Join(owners, " "), s.More
 }
 
-func TestWhoseTurn(t *testing.T) {
-	for _, tc := range []struct {
-		sentence string
-		mode     string // of the holders, or of the last there were
-		holders  int
-		waiters  string
-		in       string // by their places in the queue, from 1 on
-		after    string // mode of the phase
-	}{
-		{"nobody waits", "x", 0, "", "", "x"},
-		{"A1 an exclusive lease keeps everybody out", "x", 1, "x s p2", "", "x"},
-		{"A6 the first of the exclusive requests", "x", 0, "x x", "1", "x"},
-		{"M3 the end of an exclusive lease lets all readers in", "x", 0, "x s p2 s", "2 4", "s"},
-		{"M3 and so does the end of the last permit", "p", 0, "p2 s x s", "2 4", "s"},
-		{"M3 the end of the last shared lease lets the first of the others in", "s", 0, "s x s", "2", "x"},
-		{"M3 or the first permits", "s", 0, "s p2 p2 p2", "2", "p"},
-		{"M3 nobody but readers waits", "s", 0, "s s", "1 2", "s"},
-		{"M2 a reader behind a writer waits", "s", 1, "x s", "", "s"},
-		{"M1 readers join readers", "s", 1, "s s", "1 2", "s"},
-		{"M1 a permit waits for readers", "s", 1, "p3", "", "s"},
-		{"M1 readers wait for permits", "p", 1, "s", "", "p"},
-		{"M6 as many as there are permits", "p", 1, "p3 p3 p3", "1 2", "p"},
-		{"M6 a small N is not overtaken", "p", 2, "p2 p5", "", "p"},
-		{"M6 each brings its own N", "p", 2, "p5 p2", "1", "p"},
-		{"M2 permits do not pass a reader", "p", 1, "s p5", "", "p"},
-		{"M6 a permit before a reader gets in", "p", 1, "p5 s p5", "1", "p"},
-		{"M2 a permit behind a writer waits", "p", 1, "x p5", "", "p"},
-	} {
-		t.Run(tc.sentence, func(t *testing.T) {
-			k := keyOf(tc.mode, tc.holders, tc.waiters)
-			if in, more := settle(t, k, 0); in != tc.in || k.Mode != claimOf(tc.after+"1").Mode || more {
-				t.Errorf("got %q, then %v, want %q, then %s", in, k.Mode, tc.in, tc.after)
-			}
-		})
-	}
-}
-
 // TestReadersThatAreLeft come in with the next decisions. The writer that waits does not overtake them, and
 // readers that come meanwhile do not belong to them.
 func TestReadersThatAreLeft(t *testing.T) {

@@ -53,45 +53,6 @@ func TestPrograms(t *testing.T) {
 	t.Logf("%d programs, %.0f steps per minute", n, float64(n*steps)/time.Since(began).Minutes())
 }
 
-// TestMost: a decision that may let in ten at a time leaves the others to the next decisions, in their
-// order.
-func TestMost(t *testing.T) {
-	const waiters, most = 95, 10
-	k := &keystate.Key{Name: "k"}
-	ask := func(st *keystate.State, n int) keystate.Answer {
-		a, err := st.Acquire(&keystate.Request{Request: driver.Request{
-			Owner: fmt.Sprint(n), Claims: []driver.Claim{driver.Permit("k", waiters)}, TTL: time.Minute, Wait: true,
-		}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return a
-	}
-	st := &keystate.State{Now: time.Now(), Keys: []*keystate.Key{k}, Rules: &keystate.Rules{Most: most}}
-	writer := driver.Request{Owner: "writer", Claims: []driver.Claim{driver.Exclusive("k")}, TTL: time.Minute}
-	held, _ := st.Acquire(&keystate.Request{Request: writer})
-	for n := range waiters {
-		if a := ask(st, n); a.Held == nil || a.Held.Ahead != n {
-			t.Fatalf("waiter %d: %+v", n, a)
-		}
-	}
-	_, _ = st.Release(&driver.Grant{Owner: "writer", Claims: writer.Claims, Token: held.Token})
-	let := 0
-	for decisions := 0; let < waiters; decisions++ {
-		for _, w := range st.Woken {
-			if w.Owner != fmt.Sprint(let) {
-				t.Fatalf("%s enters as number %d", w.Owner, let)
-			}
-			let++
-		}
-		if st.More != (let < waiters) || decisions > waiters/most {
-			t.Fatalf("after %d decisions %d of %d have entered, and more: %v", decisions+1, let, waiters, st.More)
-		}
-		st = &keystate.State{Now: st.Now, Keys: st.Keys, Rules: st.Rules}
-		_ = st.Settle()
-	}
-}
-
 // FuzzPrograms makes programs of its input.
 func FuzzPrograms(f *testing.F) {
 	for seed := range uint64(8) {

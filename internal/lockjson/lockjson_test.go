@@ -7,7 +7,6 @@ import (
 	"flag"
 	"iter"
 	"os"
-	"reflect"
 	"testing"
 	"time"
 
@@ -66,30 +65,6 @@ func TestGolden(t *testing.T) {
 		want, err := os.ReadFile(file)
 		if err != nil || !bytes.Equal(got, want) {
 			t.Errorf("%s, %v: got\n%s", file, err, got)
-		}
-	}
-}
-
-// An array is valid JSON, and says the same as the lines.
-func TestArrayIsLines(t *testing.T) {
-	for _, infos := range [][]driver.LockInfo{nil, samples[:1], samples} {
-		var array, lines bytes.Buffer
-		if err := errors.Join(WriteArray(&array, list(infos, nil)), WriteLines(&lines, list(infos, nil))); err != nil {
-			t.Fatal(err)
-		}
-		var fromArray, fromLines []Lock
-		if err := json.Unmarshal(array.Bytes(), &fromArray); err != nil {
-			t.Fatalf("%v\n%s", err, array.Bytes())
-		}
-		for d := json.NewDecoder(&lines); d.More(); {
-			var l Lock
-			if err := d.Decode(&l); err != nil {
-				t.Fatal(err)
-			}
-			fromLines = append(fromLines, l)
-		}
-		if len(fromArray) != len(infos) || len(infos) > 0 && !reflect.DeepEqual(fromArray, fromLines) {
-			t.Errorf("%+v\n%+v", fromArray, fromLines)
 		}
 	}
 }

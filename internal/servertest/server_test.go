@@ -10,9 +10,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"runtime"
 	"strconv"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -76,31 +74,6 @@ func answers(addr string, d time.Duration) error {
 	return err
 }
 
-// fatalTB is a test that records how it failed.
-type fatalTB struct {
-	testing.TB
-	message string
-}
-
-func (f *fatalTB) Helper() {}
-
-func (f *fatalTB) Fatalf(format string, args ...any) {
-	f.message = fmt.Sprintf(format, args...)
-	runtime.Goexit()
-}
-
-// fatal returns what fn fails its test with, or "".
-func fatal(t *testing.T, fn func(t testing.TB)) string {
-	f := &fatalTB{TB: t}
-	done := make(chan struct{})
-	go func() { // Goexit ends a goroutine
-		defer close(done)
-		fn(f)
-	}()
-	<-done
-	return f.message
-}
-
 func TestStartTakesAnotherPortWhenThePickedOneIsTaken(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -125,14 +98,6 @@ func TestStartTakesAnotherPortWhenThePickedOneIsTaken(t *testing.T) {
 	}
 }
 
-func TestStartFailsWhenNoPortIsFree(t *testing.T) {
-	p, none := program(), errors.New("all taken")
-	p.Port = func() (int, error) { return 0, none }
-	if message := fatal(t, func(t testing.TB) { Start(t, p) }); !strings.Contains(message, none.Error()) {
-		t.Errorf("failed with %q", message)
-	}
-}
-
 func TestKillRefusesConnectionsUntilRestart(t *testing.T) {
 	s := Start(t, program())
 	s.Kill()
@@ -148,21 +113,6 @@ func TestKillRefusesConnectionsUntilRestart(t *testing.T) {
 	s.Restart(t)
 	if err := answers(s.Addr(), patience); err != nil {
 		t.Error(err)
-	}
-}
-
-func TestRestartFailsWhenThePortIsGone(t *testing.T) {
-	s := Start(t, program())
-	s.Kill()
-	s.leavePort()
-	l, err := net.Listen("tcp", s.Addr())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	message := fatal(t, func(t testing.TB) { s.Restart(t) })
-	if !strings.Contains(message, ErrPortTaken.Error()) {
-		t.Errorf("failed with %q", message)
 	}
 }
 

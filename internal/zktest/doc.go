@@ -13,7 +13,7 @@
 //
 // The servers are Debian's: the package zookeeper, whose jars are run with java. They listen on the
 // loopback interface, and don't wait for the disk: a process that is killed loses nothing that the
-// kernel has. A tick takes 100 ms, so a session's timeout is between 200 ms and 2 s.
+// kernel has. A tick takes 100 ms, so a session's timeout is between 200 ms and 2 s (on the shared server: MaxSession).
 //
 // A server ends with its test or with the test binary, even if that is killed.
 package zktest

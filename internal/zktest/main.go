@@ -3,8 +3,10 @@
 package zktest
 
 import (
+	"fmt"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/keyturn/keyturn/internal/servertest"
 )
@@ -20,11 +22,14 @@ var shared struct {
 // packages that call [Shared].
 func Main(m servertest.Runner) servertest.Runner { return shared.Main(m) }
 
+// MaxSession is the longest session that the shared server allows.
+const MaxSession = 4 * time.Second
+
 // Shared returns the server that all tests of the binary share. The first caller starts it.
 func Shared(t testing.TB) *Server {
 	t.Helper()
 	lasting := shared.Lasting(t, "zktest.Main")
-	shared.once.Do(func() { shared.server = Start(lasting) })
+	shared.once.Do(func() { shared.server = Start(lasting, fmt.Sprint("maxSessionTimeout=", MaxSession.Milliseconds())) })
 	if shared.server == nil {
 		t.Fatal("zktest: ZooKeeper did not start, see the first test that wanted it")
 	}

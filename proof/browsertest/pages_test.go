@@ -224,35 +224,6 @@ func TestEveryPage(t *testing.T) {
 	}
 }
 
-// A telephone shows the words that a heading has elsewhere, and where a picture goes on. A wide page has most room
-// for the key.
-func TestEveryWidth(t *testing.T) {
-	w := newWorld()
-	w.deadlock(10 * time.Second)
-	at := serve(t, w)
-	b := newTab(t)
-	open := func(width int64, path string) {
-		b.show(width, "light")
-		b.do(chromedp.Navigate(at + path))
-		b.await(`document.querySelector("#live.on")`)
-	}
-	open(390, "/")
-	for cell, word := range map[string]string{"for": "for", "left": "left", "waiting": "waiting"} {
-		if got := ask[string](b, `getComputedStyle(document.querySelector("tr.wanted td.`+cell+`"), "::before").content`); !strings.Contains(got, word) {
-			t.Errorf("the cell %s begins with %s", cell, got)
-		}
-	}
-	open(390, "/waits")
-	b.await(`document.querySelector("#picture .figure")`)
-	if !ask[bool](b, `((e) => e.scrollWidth <= e.clientWidth || document.querySelector("#picture .legend").innerText.includes("sideways"))(document.querySelector("#picture .figure"))`) {
-		t.Error("nothing says that the picture goes on")
-	}
-	open(1280, "/")
-	if key, by := ask[int](b, `document.querySelector("th.key").clientWidth`), ask[int](b, `document.querySelector("td.by").clientWidth`); key <= by {
-		t.Errorf("the key has %d pixels, and its holder %d", key, by)
-	}
-}
-
 // A page with 5000 rows still answers.
 func TestManyRows(t *testing.T) {
 	w := &world{begin: time.Now().Add(-time.Hour)}

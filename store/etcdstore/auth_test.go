@@ -14,13 +14,19 @@ import (
 	"github.com/keyturn/keyturn/store/etcdstore/internal/clienttest"
 )
 
-// TestPermissions: a role for the prefix is all that the store needs, for everything that it does. It
-// gets no further than that.
-func TestPermissions(t *testing.T) {
+// TestAuth has one server, as the calls that protect it take a second of a processor.
+func TestAuth(t *testing.T) {
 	t.Parallel()
 	server := etcdtest.Start(t)
 	clienttest.Protect(t, server.Addr())
 	c := clienttest.As(t, "program", server.Addr())
+	t.Run("permissions", func(t *testing.T) { permissions(t, c) })
+	t.Run("roles change", func(t *testing.T) { rolesChange(t, c, clienttest.As(t, "root", server.Addr())) })
+}
+
+// permissions: a role for the prefix is all that the store needs, for everything that it does. It gets no further
+// than that.
+func permissions(t *testing.T, c *clientv3.Client) {
 	a, b := open(t, c), open(t, c)
 	h := hold(t, a, request("holder", "k", 10*time.Second))
 	w := wait(t, b, request("waiter", "k", 20*time.Second))
@@ -57,13 +63,9 @@ func TestPermissions(t *testing.T) {
 	}
 }
 
-// TestRolesChange: an administrator changes what users may do, while a program works.
-func TestRolesChange(t *testing.T) {
-	t.Parallel()
-	server := etcdtest.Start(t)
-	clienttest.Protect(t, server.Addr())
-	s := open(t, clienttest.As(t, "program", server.Addr()))
-	admin := clienttest.As(t, "root", server.Addr())
+// rolesChange: an administrator changes what users may do, while a program works.
+func rolesChange(t *testing.T, c, admin *clientv3.Client) {
+	s := open(t, c)
 	for range 5 {
 		h := hold(t, s, request("o", "k", time.Minute))
 		if _, err := admin.RoleGrantPermission(t.Context(), "locks", "x", "y", clientv3.PermissionType(clientv3.PermRead)); err != nil {

@@ -1,6 +1,7 @@
 package etcdstore_test
 
 import (
+	"sync"
 	"testing"
 	"time"
 
@@ -13,13 +14,19 @@ import (
 )
 
 // TestContract runs the suite that every store has to pass, on the oldest etcd that is supported and
-// with the oldest client. Every store is a process with a network of its own.
+// with the oldest client. Every store is a process with a network of its own. In the short run, the tests share
+// a server, which nobody restarts: a silent one is behind a network that loses everything.
 func TestContract(t *testing.T) {
-	h := harness(t)
-	h.OtherBackend = harness
+	own := func(t testing.TB) drivertest.Harness { return harness(etcdtest.Start(t)) }
 	if testing.Short() {
-		h.Elsewhere = "proof/dbtest"
+		own = func(t testing.TB) drivertest.Harness {
+			h := harness(etcdtest.Shared(t))
+			h.Restart, h.OneByOne, h.Elsewhere = nil, true, "proof/dbtest"
+			return h
+		}
 	}
+	h := own(t)
+	h.OtherBackend = own
 	drivertest.Run(t, h)
 }
 
@@ -29,14 +36,15 @@ type networked struct {
 	*servertest.Proxy
 }
 
-func harness(t testing.TB) drivertest.Harness {
-	server := etcdtest.Start(t)
-	return drivertest.Harness{
+func harness(server *etcdtest.Server) drivertest.Harness {
+	var networks sync.Map // *servertest.Proxy -> nothing
+	h := drivertest.Harness{
 		// etcd keeps whole seconds, and ends leases up to a second late.
 		TTL: 2 * time.Second, Late: 4 * time.Second,
 		New: func(t testing.TB) driver.Store {
 			p := servertest.NewProxy(t, server.Addr())
-			return &networked{open(t, clienttest.New(t, p.Addr())), p}
+			networks.Store(p, nil)
+			return &networked{open(t, clienttest.New(t, p.Addr()), etcdstore.WithPrefix(etcdstore.DefaultPrefix)), p}
 		},
 		Restart: server.Forget,
 		Pause:   func(testing.TB) { server.Pause() },
@@ -44,4 +52,15 @@ func harness(t testing.TB) drivertest.Harness {
 		Cut:     func(_ testing.TB, s driver.Store) { s.(*networked).Cut() },
 		Heal:    func(_ testing.TB, s driver.Store) { s.(*networked).Heal() },
 	}
+	if testing.Short() {
+		all := func(do func(*servertest.Proxy)) {
+			networks.Range(func(p, _ any) bool {
+				do(p.(*servertest.Proxy))
+				return true
+			})
+		}
+		h.Pause = func(testing.TB) { all((*servertest.Proxy).Blackhole) }
+		h.Resume = func(testing.TB) { all((*servertest.Proxy).Heal) }
+	}
+	return h
 }

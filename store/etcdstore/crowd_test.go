@@ -6,15 +6,13 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
-	"github.com/keyturn/keyturn/internal/etcdtest"
-	"github.com/keyturn/keyturn/store/etcdstore/internal/clienttest"
 )
 
 // TestCrowdOfReaders: a process that takes a shared key all the time knows the lock by heart, and is
 // always quicker than one that has to look first. The other one is let in all the same.
 func TestCrowdOfReaders(t *testing.T) {
 	t.Parallel()
-	c := clienttest.New(t, etcdtest.Start(t).Addr())
+	c := shared(t)
 	quick, other := open(t, c), open(t, c)
 	shared := func(owner string) driver.Request {
 		return driver.Request{Owner: owner, Claims: []driver.Claim{driver.Shared("k")}, TTL: time.Minute}

@@ -26,34 +26,39 @@ func risks(t testing.TB, s driver.Store) []string {
 	return all
 }
 
-// TestExamine: what is wrong with servers is found, and nothing else.
-func TestExamine(t *testing.T) {
-	t.Parallel()
-	// A busy machine may elect a leader or break a connection meanwhile, so it looks again.
-	is := func(s driver.Store, want ...string) {
-		t.Helper()
-		var got []string
-		for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
-			if got = risks(t, s); slices.Equal(got, want) {
-				return
-			}
+// areRisks checks that these are found, and nothing else. A busy machine may elect a leader or break a connection
+// meanwhile, so it looks again.
+func areRisks(t testing.TB, s driver.Store, want ...string) {
+	t.Helper()
+	var got []string
+	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		if got = risks(t, s); slices.Equal(got, want) {
+			return
 		}
-		t.Errorf("risks %q, want %q", got, want)
 	}
+	t.Errorf("risks %q, want %q", got, want)
+}
+
+func TestExamineCluster(t *testing.T) {
+	skipShort(t)
+	t.Parallel()
 	members := etcdtest.Cluster(t, 3)
 	all := open(t, clienttest.New(t, addrs(members)...))
-	is(all)
-	is(open(t, clienttest.New(t, members[0].Addr())), "members")
+	areRisks(t, all)
+	areRisks(t, open(t, clienttest.New(t, members[0].Addr())), "members")
 	members[0].Kill()
-	is(all, "server")
+	areRisks(t, all, "server")
+}
 
+func TestExamineSettings(t *testing.T) {
+	t.Parallel()
 	wrong := etcdtest.Start(t, "--max-txn-ops", "50", "--election-timeout", "1400", "--quota-backend-bytes", "2000000")
 	c := clienttest.New(t, wrong.Addr())
 	s := open(t, c)
-	is(s, "members", "shortest lease", "max-txn-ops")
+	areRisks(t, s, "members", "shortest lease", "max-txn-ops")
 	grow(t, c)
-	is(s, "members", "alarm of", "shortest lease", "max-txn-ops")
-	is(open(t, c), "members", "alarm of", "max-txn-ops") // which can be opened without space
+	areRisks(t, s, "members", "alarm of", "shortest lease", "max-txn-ops")
+	areRisks(t, open(t, c), "members", "alarm of", "max-txn-ops") // which can be opened without space
 	_ = s.Close()
-	is(s, "members")
+	areRisks(t, s, "members")
 }

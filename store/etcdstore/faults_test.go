@@ -21,6 +21,7 @@ import (
 // TestLeaderLost: the processes go on taking turns when the leader is killed, or is paused until
 // there is another one and then goes on. A process that held a lock before still holds it.
 func TestLeaderLost(t *testing.T) {
+	skipShort(t)
 	t.Parallel()
 	for name, lose := range map[string]func(*etcdtest.Server){
 		"killed": func(leader *etcdtest.Server) { leader.Kill() },
@@ -111,8 +112,8 @@ func leaderOf(t testing.TB, members []*etcdtest.Server) *etcdtest.Server {
 // only much later than the test allows.
 func TestCompaction(t *testing.T) {
 	t.Parallel()
-	server := etcdtest.Start(t)
-	c := clienttest.New(t, server.Addr())
+	server := etcdtest.Shared(t)
+	c := shared(t)
 	network := servertest.NewProxy(t, server.Addr())
 	a, b := open(t, c), open(t, clienttest.New(t, network.Addr()), etcdstore.WithWaiterLease(2*time.Minute))
 	h := hold(t, a, request("holder", "k", time.Minute))
@@ -146,11 +147,11 @@ func watched(t testing.TB, c *clientv3.Client) {
 // TestDeletedByHand: the holder learns of it, and the next one has the lock at once.
 func TestDeletedByHand(t *testing.T) {
 	t.Parallel()
-	c := clienttest.New(t, etcdtest.Start(t).Addr())
+	c := shared(t)
 	a, b := open(t, c), open(t, c, etcdstore.WithWaiterLease(2*time.Minute))
 	h := hold(t, a, request("holder", "k", 4*time.Minute))
 	w := wait(t, b, request("waiter", "k", 4*time.Minute))
-	if _, err := c.Delete(t.Context(), memberKey("k", "holder")); err != nil {
+	if _, err := c.Delete(t.Context(), memberKey(t, "k", "holder")); err != nil {
 		t.Fatal(err)
 	}
 	next := w.granted()

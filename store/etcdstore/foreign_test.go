@@ -6,19 +6,17 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
-	"github.com/keyturn/keyturn/internal/etcdtest"
-	"github.com/keyturn/keyturn/store/etcdstore/internal/clienttest"
 )
 
 // TestForeignValue: another program has written into a key of the store. That is no outage, which
 // would pass: requests for other keys go on, and the error names the key.
 func TestForeignValue(t *testing.T) {
 	t.Parallel()
-	c := clienttest.New(t, etcdtest.Start(t).Addr())
+	c := shared(t)
 	s := open(t, c)
 	for _, name := range []string{"lock", "member/foreign", "record"} {
 		key := "k-" + name[:4]
-		if _, err := c.Put(t.Context(), "keyturn/{"+key+"}/"+name, "not JSON"); err != nil {
+		if _, err := c.Put(t.Context(), prefix(t)+"{"+key+"}/"+name, "not JSON"); err != nil {
 			t.Fatal(err)
 		}
 		req := request("o", key, time.Minute)
@@ -33,13 +31,13 @@ func TestForeignValue(t *testing.T) {
 // lease. It would stay for ever. It counts as deleted: the owner has lost its lease, and others get the key.
 func TestMemberWithoutLease(t *testing.T) {
 	t.Parallel()
-	c := clienttest.New(t, etcdtest.Start(t).Addr())
+	c := shared(t)
 	a, b := open(t, c), open(t, c)
 	h := hold(t, a, request("holder", "k", time.Minute))
 	w := wait(t, b, request("waiter", "k", time.Minute))
-	r, err := c.Get(t.Context(), memberKey("k", "holder"))
+	r, err := c.Get(t.Context(), memberKey(t, "k", "holder"))
 	if err == nil {
-		_, err = c.Put(t.Context(), memberKey("k", "holder"), string(r.Kvs[0].Value))
+		_, err = c.Put(t.Context(), memberKey(t, "k", "holder"), string(r.Kvs[0].Value))
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -56,7 +54,7 @@ func TestMemberWithoutLease(t *testing.T) {
 // TestForeignCursor: a cursor of another list shows nothing beyond the prefix.
 func TestForeignCursor(t *testing.T) {
 	t.Parallel()
-	s := open(t, clienttest.New(t, etcdtest.Start(t).Addr()))
+	s := open(t, shared(t))
 	hold(t, s, request("o", "a", time.Minute))
 	hold(t, s, request("o", "b", time.Minute))
 	hold(t, s, request("o", "secret", time.Minute))

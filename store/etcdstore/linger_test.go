@@ -5,16 +5,16 @@ import (
 	"testing"
 	"time"
 
+	clientv3 "go.etcd.io/etcd/client/v3"
+
 	"github.com/keyturn/keyturn/core"
-	"github.com/keyturn/keyturn/internal/etcdtest"
-	"github.com/keyturn/keyturn/store/etcdstore/internal/clienttest"
 )
 
 // TestLeasesLinger: a process that asks for the same key again writes nothing. Another one that wants the
 // key gets it at once.
 func TestLeasesLinger(t *testing.T) {
 	t.Parallel()
-	c := clienttest.New(t, etcdtest.Start(t).Addr())
+	c := shared(t)
 	engine := func() *core.Engine {
 		eng, err := core.New(open(t, c), core.WithLinger(time.Minute), core.WithMaxWait(soon))
 		if err != nil {
@@ -25,26 +25,24 @@ func TestLeasesLinger(t *testing.T) {
 	}
 	a, b := engine(), engine()
 	nothing := func(context.Context) error { return nil }
-	revision := func() int64 {
-		r, err := c.Get(t.Context(), "x")
+	revision := func() (last int64) {
+		r, err := c.Get(t.Context(), prefix(t), clientv3.WithPrefix())
 		if err != nil {
 			t.Fatal(err)
 		}
-		return r.Header.Revision
+		for _, kv := range r.Kvs {
+			last = max(last, kv.ModRevision)
+		}
+		return last
 	}
 	// The first request begins to listen, and leases linger from then on.
-	for end := time.Now().Add(soon); ; time.Sleep(time.Millisecond) {
+	eventually(t, "a lease lingers", func() bool {
 		before := revision()
 		if err := a.Do(t.Context(), "k", nothing); err != nil {
 			t.Fatal(err)
 		}
-		if revision() == before {
-			break
-		}
-		if time.Now().After(end) {
-			t.Fatal("no lease lingers")
-		}
-	}
+		return revision() == before
+	})
 	before := revision()
 	for range 50 {
 		if err := a.Do(t.Context(), "k", nothing); err != nil {
@@ -58,13 +56,7 @@ func TestLeasesLinger(t *testing.T) {
 		t.Errorf("the other process: %v", err)
 	}
 	// One that does not wait is refused, and served soon after.
-	for end := time.Now().Add(soon); ; time.Sleep(time.Millisecond) {
-		err := a.Do(t.Context(), "k", nothing, core.WithFailFast())
-		if err == nil {
-			break
-		}
-		if time.Now().After(end) {
-			t.Fatalf("it is refused for ever: %v", err)
-		}
-	}
+	eventually(t, "the first process is served", func() bool {
+		return a.Do(t.Context(), "k", nothing, core.WithFailFast()) == nil
+	})
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/etcdtest"
+	"github.com/keyturn/keyturn/internal/servertest"
 	"github.com/keyturn/keyturn/store/etcdstore"
 	"github.com/keyturn/keyturn/store/etcdstore/internal/clienttest"
 )
@@ -39,9 +40,9 @@ func TestBadOptions(t *testing.T) {
 // TestBadRequests: requests that etcd could not keep are refused before any I/O.
 func TestBadRequests(t *testing.T) {
 	t.Parallel()
-	server := etcdtest.Start(t)
-	s := open(t, clienttest.New(t, server.Addr()))
-	server.Kill()
+	network := servertest.NewProxy(t, etcdtest.Shared(t).Addr())
+	s := open(t, clienttest.New(t, network.Addr()))
+	network.Cut()
 	claims := []driver.Claim{driver.Exclusive("k")}
 	for name, tc := range map[string]struct {
 		req  driver.Request
@@ -62,7 +63,7 @@ func TestBadRequests(t *testing.T) {
 // TestClientStays: the store does not close the caller's client.
 func TestClientStays(t *testing.T) {
 	t.Parallel()
-	c := clienttest.New(t, etcdtest.Start(t).Addr())
+	c := shared(t)
 	if err := open(t, c).Close(); err != nil {
 		t.Error(err)
 	}

@@ -8,14 +8,13 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/internal/etcdtest"
-	"github.com/keyturn/keyturn/store/etcdstore/internal/clienttest"
 )
 
 // TestRevokedWaiter is etcd-io/etcd#11456: the lease of a waiter runs out, and the waiter gets the
 // lock all the same, together with the next one. Here the waiter asks anew, behind the others.
 func TestRevokedWaiter(t *testing.T) {
 	t.Parallel()
-	c := clienttest.New(t, etcdtest.Start(t).Addr())
+	c := shared(t)
 	a, b := open(t, c), open(t, c)
 	h := hold(t, a, request("holder", "k", 10*time.Second))
 	first := wait(t, a, request("first", "k", 10*time.Second))

@@ -63,7 +63,7 @@ func (m *member) Txn(_ context.Context, r *pb.TxnRequest) (*pb.TxnResponse, erro
 func TestKeptAliveByAnOldLeader(t *testing.T) {
 	t.Parallel()
 	value := `{"token":5,"ttl":10,"lease":10,"set":1,"since":1}`
-	m := &member{kv: &mvccpb.KeyValue{Key: []byte(memberKey("k", "o")), Value: []byte(value), CreateRevision: 8, ModRevision: 8, Lease: 7}}
+	m := &member{kv: &mvccpb.KeyValue{Key: []byte(memberKey(t, "k", "o")), Value: []byte(value), CreateRevision: 8, ModRevision: 8, Lease: 7}}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

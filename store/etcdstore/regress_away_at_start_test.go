@@ -16,8 +16,8 @@ func TestAwayAtStart(t *testing.T) {
 	for name, away := range map[string]func(*servertest.Proxy){"refused": (*servertest.Proxy).Cut, "silent": (*servertest.Proxy).Blackhole} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			network := servertest.NewProxy(t, etcdtest.Start(t).Addr())
-			url := "etcd://" + network.Addr()
+			network := servertest.NewProxy(t, etcdtest.Shared(t).Addr())
+			url := "etcd://" + network.Addr() + "?prefix=" + name + "/"
 			away(network)
 			drivertest.AwayAtStart(t, func() (driver.Store, error) { return storeurl.Open(t.Context(), url) }, network.Heal)
 		})

@@ -10,17 +10,15 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/keyturn/keyturn/core/drivertest"
-	"github.com/keyturn/keyturn/internal/etcdtest"
-	"github.com/keyturn/keyturn/store/etcdstore/internal/clienttest"
 )
 
 // Somebody has written most of a megabyte into a lock. It must not go as a whole into each conflict, list and log.
 func TestALongForeignValueIsShortened(t *testing.T) {
 	t.Parallel()
-	c := clienttest.New(t, etcdtest.Start(t).Addr())
+	c := shared(t)
 	s := open(t, c)
 	hold(t, s, request("holder", "k", time.Minute))
-	r, err := c.Get(t.Context(), memberKey("k", "holder"))
+	r, err := c.Get(t.Context(), memberKey(t, "k", "holder"))
 	if err != nil || len(r.Kvs) != 1 {
 		t.Fatalf("%v, %v", r, err)
 	}
@@ -35,15 +33,15 @@ func TestALongForeignValueIsShortened(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = c.Txn(t.Context()).Then(
-		clientv3.OpDelete(memberKey("k", "holder")),
-		clientv3.OpPut(memberKey("k", long), string(text), clientv3.WithLease(clientv3.LeaseID(r.Kvs[0].Lease))),
+		clientv3.OpDelete(memberKey(t, "k", "holder")),
+		clientv3.OpPut(memberKey(t, "k", long), string(text), clientv3.WithLease(clientv3.LeaseID(r.Kvs[0].Lease))),
 	).Commit()
 	if err != nil {
 		t.Fatal(err)
 	}
 	drivertest.Shortened(t, s, "k")
 
-	if _, err := c.Put(t.Context(), memberKey("other", "o"), long); err != nil { // not JSON
+	if _, err := c.Put(t.Context(), memberKey(t, "other", "o"), long); err != nil { // not JSON
 		t.Fatal(err)
 	}
 	if _, err := s.Acquire(t.Context(), request("o", "other", time.Minute)); err == nil || len(fmt.Sprint(err)) > 2000 {

@@ -103,6 +103,16 @@ func (w *waiter) waits() {
 	}
 }
 
+// eventually waits for a condition.
+func eventually(t testing.TB, what string, is func() bool) {
+	t.Helper()
+	for end := time.Now().Add(2 * soon); !is(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("after %v it is not so that %s", 2*soon, what)
+		}
+	}
+}
+
 func isLost(t testing.TB, err error) {
 	t.Helper()
 	if !errors.Is(err, driver.ErrLeaseLost) {
@@ -111,12 +121,14 @@ func isLost(t testing.TB, err error) {
 }
 
 // memberKey is where an owner stands in etcd.
-func memberKey(key, owner string) string { return "keyturn/{" + key + "}/member/" + owner }
+func memberKey(t testing.TB, key, owner string) string {
+	return prefix(t) + "{" + key + "}/member/" + owner
+}
 
 // revoke ends the lease of etcd that keeps an owner.
 func revoke(t testing.TB, c *clientv3.Client, key, owner string) {
 	t.Helper()
-	r, err := c.Get(t.Context(), memberKey(key, owner))
+	r, err := c.Get(t.Context(), memberKey(t, key, owner))
 	if err != nil || len(r.Kvs) != 1 {
 		t.Fatalf("the key of %s: %v, %v", owner, r, err)
 	}

@@ -7,15 +7,13 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
-	"github.com/keyturn/keyturn/internal/etcdtest"
-	"github.com/keyturn/keyturn/store/etcdstore/internal/clienttest"
 )
 
 // TestGreatSet: a set of more claims than fit into one transaction is granted as a whole under one
 // token, waits without holding anything behind the key that it waits for, and is released as a whole.
 func TestGreatSet(t *testing.T) {
 	t.Parallel()
-	c := clienttest.New(t, etcdtest.Start(t).Addr())
+	c := shared(t)
 	a, b := open(t, c), open(t, c)
 	all := claims(100, driver.Exclusive)
 	set := driver.Request{Owner: "set", Claims: all, TTL: time.Minute}
@@ -59,7 +57,7 @@ func TestGreatSet(t *testing.T) {
 // keys. The set's token is greater, or the reader came later (A3).
 func TestGreatSetOfReaders(t *testing.T) {
 	t.Parallel()
-	c := clienttest.New(t, etcdtest.Start(t).Addr())
+	c := shared(t)
 	a, b := open(t, c), open(t, c)
 	all := claims(60, driver.Shared)
 	ctx, stop := context.WithCancel(t.Context())

@@ -21,8 +21,9 @@ import (
 // TestSilentAfterCut: the connection ends, and the next one is accepted and stays silent. The client waits
 // for its first word for 20 s. A waiter must not: its call ends with its context.
 func TestSilentAfterCut(t *testing.T) {
+	skipShort(t)
 	t.Parallel()
-	server := etcdtest.Start(t)
+	server := etcdtest.Shared(t)
 	network := servertest.NewProxy(t, server.Addr())
 	c, err := clientv3.New(clientv3.Config{Endpoints: []string{network.Addr()}, Logger: zap.NewNop()})
 	if err != nil {
@@ -67,7 +68,7 @@ func TestSilentAfterCut(t *testing.T) {
 // all waiters of the process, and the others wait on.
 func TestOthersCancel(t *testing.T) {
 	t.Parallel()
-	server := etcdtest.Start(t)
+	server := etcdtest.Shared(t)
 	a := open(t, clienttest.New(t, server.Addr()))
 	hold(t, a, request("holder", "k", time.Minute))
 	network := servertest.NewProxy(t, server.Addr())

@@ -17,8 +17,7 @@ import (
 // TestURL: stores of one URL see the same leases; one with another prefix does not.
 func TestURL(t *testing.T) {
 	t.Parallel()
-	server := etcdtest.Start(t)
-	url := "etcd://" + server.Addr()
+	url := "etcd://" + etcdtest.Shared(t).Addr()
 	openURL := func(url string) driver.Store {
 		s, err := storeurl.Open(t.Context(), url)
 		if err != nil {
@@ -28,7 +27,7 @@ func TestURL(t *testing.T) {
 		return s
 	}
 	a, b, other := openURL(url), openURL(url+"?waiter_lease=3s"), openURL(url+"?prefix=other/&keep_alive=20s")
-	req := driver.Request{Owner: "a", Claims: []driver.Claim{driver.Exclusive("k")}, TTL: 10 * time.Second}
+	req := driver.Request{Owner: "a", Claims: []driver.Claim{driver.Exclusive("url")}, TTL: 10 * time.Second}
 	if _, err := a.Acquire(t.Context(), req); err != nil {
 		t.Fatal(err)
 	}

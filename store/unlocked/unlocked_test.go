@@ -181,24 +181,6 @@ type some struct{ *memstore.Store }
 
 func (some) Describe() driver.Description { return driver.Description{Shared: true, Sets: true} }
 
-func TestEveryModeIsGranted(t *testing.T) {
-	eng, _ := open(t, "1", memstore.New())
-	claims := []driver.Claim{driver.Exclusive("a"), driver.Shared("b"), driver.Permit("c", 1)}
-	var leases []*core.Lease
-	for range 3 {
-		l, err := eng.AcquireAll(ctx, claims)
-		if err != nil {
-			t.Fatal(err)
-		}
-		leases = append(leases, l)
-	}
-	for _, l := range leases {
-		if err := l.Release(ctx); err != nil {
-			t.Error(err)
-		}
-	}
-}
-
 // TestAskedAgain is how a lease is downgraded: under the same token.
 func TestAskedAgain(t *testing.T) {
 	t.Setenv(unlocked.Env, "1")

@@ -12,10 +12,9 @@ import (
 )
 
 // TestRenewalsTogether counts the writes that renew many leases. One of them has changed, which
-// does not keep the others from being renewed.
+// does not keep the others from being renewed. It is not parallel: others' writes would count, too.
 func TestRenewalsTogether(t *testing.T) {
-	t.Parallel()
-	server := zktest.Start(t) // others' writes would count, too
+	server := zktest.Shared(t)
 	root := newRoot()
 	s := open(t, server.Addr(), root)
 	c := admin(t, server.Addr())

@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-	"unsafe"
 
 	"github.com/keyturn/keyturn/console/internal/poll"
 	"github.com/keyturn/keyturn/core/driver"
@@ -51,13 +50,5 @@ func TestARowForgetsNothing(t *testing.T) {
 		if got := r.Info(); !reflect.DeepEqual(got, info) || !r.At().Equal(at) {
 			t.Errorf("%s:\n%+v\n%+v", name, got, info)
 		}
-	}
-}
-
-// 100 000 of them must fit into the memory that a console may take.
-func TestARowIsSmall(t *testing.T) {
-	t.Parallel()
-	if size := unsafe.Sizeof(poll.Row{}); size > 160 {
-		t.Errorf("%d bytes", size)
 	}
 }

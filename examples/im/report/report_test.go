@@ -2,7 +2,6 @@ package report
 
 import (
 	"bytes"
-	"errors"
 	"os"
 	"regexp"
 	"strings"
@@ -69,30 +68,4 @@ func TestTableOfAFailure(t *testing.T) {
 	}
 }
 
-func TestJSON(t *testing.T) {
-	var out bytes.Buffer
-	if err := result.WriteJSON(&out); err != nil {
-		t.Fatal(err)
-	}
-	want := `{"redis":"a Redis","seconds":3.5,` +
-		`"unguarded":{"status_lost_updates":251,"group_violations":163,"messages_processed_twice":120,"messages_lost":0,"requests":1368},` +
-		`"guarded":{"status_lost_updates":0,"group_violations":0,"messages_processed_twice":0,"messages_lost":0,"requests":1368}}` + "\n"
-	if out.String() != want {
-		t.Errorf("got  %swant %s", out.String(), want)
-	}
-}
-
-type full struct{}
-
-var errFull = errors.New("disk full")
-
 func (full) Write([]byte) (int, error) { return 0, errFull }
-
-func TestWriteErrors(t *testing.T) {
-	if err := result.WriteTable(full{}); !errors.Is(err, errFull) {
-		t.Errorf("table: %v", err)
-	}
-	if err := result.WriteJSON(full{}); !errors.Is(err, errFull) {
-		t.Errorf("JSON: %v", err)
-	}
-}

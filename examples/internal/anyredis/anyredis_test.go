@@ -75,26 +75,6 @@ func TestEmbedded(t *testing.T) {
 	}
 }
 
-func TestTheirs(t *testing.T) {
-	_, client := open(t)
-	if err := client.ConfigSet(t.Context(), "requirepass", "secret").Err(); err != nil {
-		t.Fatal(err)
-	}
-	t.Setenv("REDIS_URL", "redis://:secret@"+client.Options().Addr+"/2")
-	r, err := Open(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
-	if !strings.Contains(r.Name, client.Options().Addr) || strings.Contains(r.String(), "secret") {
-		t.Errorf("named %q", r)
-	}
-	t.Setenv("REDIS_URL", "redis://:wrong@"+client.Options().Addr)
-	if _, err := Open(t.Context()); err == nil || strings.Contains(err.Error(), "wrong@") {
-		t.Errorf("got %v", err)
-	}
-}
-
 // A redis-server that is there and does not work is said to be, at once.
 func TestBrokenServer(t *testing.T) {
 	bin := t.TempDir()
@@ -111,18 +91,6 @@ func TestBrokenServer(t *testing.T) {
 	for _, want := range []string{"redis-server does not start", "REDIS_URL", "exit status 127", "cannot find my library"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%q does not contain %q", err, want)
-		}
-	}
-}
-
-func TestVersion(t *testing.T) {
-	for info, want := range map[string]string{
-		"# Server\r\nredis_version:7.0.15\r\nprocess_id:5\r\n":                  "7.0.15",
-		"redis_version:7.2.4\r\nserver_name:valkey\r\nvalkey_version:8.1.0\r\n": "8.1.0",
-		"# Clients\nconnected_clients:1\n":                                      "(unknown)",
-	} {
-		if got := versionIn(info); got != want {
-			t.Errorf("%q: %q, want %q", info, got, want)
 		}
 	}
 }

@@ -100,19 +100,6 @@ func TestNeverReady(t *testing.T) {
 	}
 }
 
-func TestStartGivenUp(t *testing.T) {
-	f := New(func(error) {})
-	ctx, cancel := context.WithCancelCause(t.Context())
-	why := errors.New("no time")
-	cancel(why)
-	if _, _, err := f.Start(ctx, "the child", []string{"FLEET_TEST_ROLE=never ready"}); !errors.Is(err, why) {
-		t.Errorf("got %v", err)
-	}
-	if err := f.Stop(); err != nil {
-		t.Error(err)
-	}
-}
-
 func TestCrash(t *testing.T) {
 	ended := make(chan error, 1)
 	f := New(func(err error) { ended <- err })
@@ -156,38 +143,4 @@ func TestStopKills(t *testing.T) {
 		t.Fatal(err)
 	}
 	expect(t, f.Stop(), "the child did not end and was killed")
-}
-
-func TestStopReports(t *testing.T) {
-	f := New(func(error) {})
-	if _, err := start1(t, f, "bad end"); err != nil {
-		t.Fatal(err)
-	}
-	expect(t, f.Stop(), "the child (pid ", "exit status 1", "could not tidy up")
-}
-
-// Much of what a process says before it dies is kept out of the error, but not
-// the end of it.
-func TestTail(t *testing.T) {
-	var log tail
-	for range 1000 {
-		fmt.Fprintln(&log, "line after line")
-	}
-	fmt.Fprintln(&log, "the end")
-	if s := log.String(); len(s) != tailBytes || !strings.HasSuffix(s, "line\nthe end\n") {
-		t.Errorf("%d bytes: %q", len(s), s)
-	}
-}
-
-func TestFirstLine(t *testing.T) {
-	found := make(chan string, 1)
-	w := &firstLine{found: found}
-	for _, part := range []string{"127.0.", "0.1:80\nmore\n", "and more\n"} {
-		if n, err := w.Write([]byte(part)); n != len(part) || err != nil {
-			t.Fatal(n, err)
-		}
-	}
-	if got := <-found; got != "127.0.0.1:80" {
-		t.Errorf("got %q", got)
-	}
 }
