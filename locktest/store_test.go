@@ -59,26 +59,6 @@ func TestOutages(t *testing.T) {
 	}
 }
 
-func TestWaitersLearnOfAnOutage(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		kit := locktest.New(t)
-		l := acquire(t, kit.Engine, "k")
-		var waiting sync.WaitGroup
-		began := time.Now()
-		waiting.Go(func() {
-			_, err := kit.Engine.Acquire(ctx, "k", core.WithMaxWait(time.Minute))
-			if !errors.Is(err, driver.ErrUnavailable) || time.Since(began) != time.Second {
-				t.Errorf("after %v: %v", time.Since(began), err)
-			}
-		})
-		time.Sleep(time.Second)
-		kit.Store.Refuse()
-		waiting.Wait()
-		kit.Store.Heal()
-		release(t, l)
-	})
-}
-
 func TestWaitersLearnOfAnOutageHoweverShort(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		kit := locktest.New(t)
@@ -127,19 +107,6 @@ func TestNothingLingersInAnOutage(t *testing.T) {
 		}
 		if err := eng.Close(ctx); err != nil {
 			t.Error(err)
-		}
-	})
-}
-
-func TestWhatHangsGoesOn(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		kit := locktest.New(t)
-		kit.Store.Hang()
-		time.AfterFunc(time.Second, kit.Store.Heal)
-		began := time.Now()
-		release(t, acquire(t, kit.Engine, "k"))
-		if took := time.Since(began); took != time.Second {
-			t.Errorf("took %v", took)
 		}
 	})
 }

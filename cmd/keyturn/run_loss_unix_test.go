@@ -79,25 +79,6 @@ func TestRunGrace(t *testing.T) {
 	p.says("tidied")
 }
 
-// An operator takes the key: the program is asked to end as soon as its holder learns of it, and is
-// killed after the grace period.
-func TestRunForced(t *testing.T) {
-	t.Parallel()
-	store := "redis://" + redistest.Start(t).Addr()
-	file := filepath.Join(t.TempDir(), "beats")
-	p := command(t, append([]string{"--store", store, "run", "k", shortTTL, "--grace=200ms", "--"}, beat(file)...)...).start()
-	await(t, "the program runs", exists(file))
-	if _, err := engine(t, store).ForceRelease(t.Context(), "k", "test"); err != nil {
-		t.Fatal(err)
-	}
-	forced := time.Now()
-	p.ends(76)
-	p.says("forced: test")
-	if took := lastBeat(t, file).Sub(forced); took > 5*time.Second { // a third of the TTL, and the grace; the rest is for a busy machine
-		t.Errorf("the program lived for %v", took)
-	}
-}
-
 // pids reads the numbers that a program has written.
 func pids(text string) (all []int) {
 	for _, n := range regexp.MustCompile(`pid (\d+)`).FindAllStringSubmatch(text, -1) {

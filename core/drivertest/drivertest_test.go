@@ -2,7 +2,6 @@ package drivertest
 
 import (
 	"context"
-	"flag"
 	"strings"
 	"testing"
 
@@ -80,25 +79,6 @@ func TestListedIsExpected(t *testing.T) {
 	for _, c := range checks() {
 		if (c.can.Ledger || c.can.Inspector) && c.skipped(h) == "" && len(verdict(t, c, h)) == 0 {
 			t.Errorf("%q passed a store that refuses what it lists", c.name)
-		}
-	}
-}
-
-// TestBench has every benchmark do a little of everything it does.
-func TestBench(t *testing.T) {
-	benchtime := flag.Lookup("test.benchtime").Value
-	defer benchtime.Set(benchtime.String())
-	benchtime.Set("2000x")
-	mem := memstore.New()
-	h := Harness{New: func(testing.TB) driver.Store { return mem.Peer() }}
-	benchmarks := map[string]func(*scene, *testing.B){
-		"pair": benchPair, "pairs": benchPairs, "hot key": benchHotKey, "renew": benchRenew,
-		"readers and writers": benchReadersAndWriters, "set": benchSet,
-		"mode": func(s *scene, b *testing.B) { s.claim = permit(2); benchMode(s, b) },
-	}
-	for name, bench := range benchmarks {
-		if r := testing.Benchmark(func(b *testing.B) { bench(newScene(b, h, check{}), b) }); r.N == 0 {
-			t.Errorf("%s did nothing: %v", name, r)
 		}
 	}
 }

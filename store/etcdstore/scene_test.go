@@ -103,16 +103,6 @@ func (w *waiter) waits() {
 	}
 }
 
-// eventually waits for a condition.
-func eventually(t testing.TB, what string, is func() bool) {
-	t.Helper()
-	for end := time.Now().Add(2 * soon); !is(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("after %v it is not so that %s", 2*soon, what)
-		}
-	}
-}
-
 func isLost(t testing.TB, err error) {
 	t.Helper()
 	if !errors.Is(err, driver.ErrLeaseLost) {

@@ -237,18 +237,6 @@ func TestNothingIsAStoreNeither(t *testing.T) {
 	}
 }
 
-func TestDefaultLogger(t *testing.T) {
-	var said bytes.Buffer
-	before := slog.Default()
-	defer slog.SetDefault(before)
-	slog.SetDefault(slog.New(slog.NewTextHandler(&said, nil)))
-	t.Setenv(unlocked.Env, "1")
-	_ = unlocked.FromEnv(memstore.New(), nil)
-	if !strings.Contains(said.String(), "NOTHING IS LOCKED") {
-		t.Errorf("said %q", &said)
-	}
-}
-
 func ExampleFromEnv() {
 	// In a shell: KEYTURN_UNLOCKED=1 go run .
 	eng, err := core.New(unlocked.FromEnv(memstore.New(), slog.Default()))

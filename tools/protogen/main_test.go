@@ -117,19 +117,3 @@ func TestErrorsNameThePlace(t *testing.T) {
 		})
 	}
 }
-
-func TestProtoRoot(t *testing.T) {
-	t.Chdir(t.TempDir())
-	put(t, "mod/go.mod", "module m\n")
-	for file, want := range map[string]string{
-		"mod/proto/m/v1/a.proto": "mod/proto",
-		"mod/deep/er/a.proto":    "mod",
-		"mod/a.proto":            "mod",
-		"a.proto":                "",
-	} {
-		got, err := protoRoot(file)
-		if got != want || (err == nil) != (want != "") {
-			t.Errorf("%s: %q, %v; want %q", file, got, err, want)
-		}
-	}
-}

@@ -67,5 +67,3 @@ func TestTableOfAFailure(t *testing.T) {
 		}
 	}
 }
-
-func (full) Write([]byte) (int, error) { return 0, errFull }
