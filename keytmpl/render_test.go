@@ -221,3 +221,14 @@ func TestKeyAllocatesOnlyTheKey(t *testing.T) {
 		t.Errorf("%v allocations", n)
 	}
 }
+
+func TestErrorNamesTheElement(t *testing.T) {
+	_, err := keytmpl.MustParse("g:{m[*].id}").Keys(lists([]string{"a", ""}))
+	if !errors.Is(err, keytmpl.ErrMissingValue) || !strings.Contains(err.Error(), "element 1") {
+		t.Errorf("%v does not name the element", err)
+	}
+	_, err = keytmpl.MustParse("b:{body}").Key(values(strings.Repeat("x", 600)))
+	if !errors.Is(err, keytmpl.ErrTooLong) || strings.Contains(err.Error(), "element") || !strings.Contains(err.Error(), "{body|hash}") {
+		t.Errorf("%v does not say what would help", err)
+	}
+}
