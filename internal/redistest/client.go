@@ -27,7 +27,7 @@ const askTimeout = 10 * time.Second
 // Client returns a new client of the server, closed when the test that started
 // the server ends. The options are go-redis' defaults, changed by opts.
 func (s *Server) Client(opts ...func(*redis.Options)) *redis.Client {
-	o := &redis.Options{Addr: s.Addr()}
+	o := &redis.Options{Addr: s.Addr(), DB: s.db}
 	for _, opt := range opts {
 		opt(o)
 	}
@@ -46,7 +46,11 @@ func (s *Server) CLI(args ...string) (string, error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), askTimeout)
 	defer cancel()
-	args = append([]string{"-h", "127.0.0.1", "-p", strconv.Itoa(s.Port())}, args...)
+	to := []string{"-h", "127.0.0.1", "-p", strconv.Itoa(s.Port())}
+	if s.db > 0 {
+		to = append(to, "-n", strconv.Itoa(s.db))
+	}
+	args = append(to, args...)
 	out, err := exec.CommandContext(ctx, bin, args...).Output()
 	if err != nil {
 		var exit *exec.ExitError

@@ -31,12 +31,3 @@ func TestStartClusterSpreadsTheKeys(t *testing.T) {
 		t.Errorf("%d keys in all, want %d", total, keys)
 	}
 }
-
-func TestAwaitClusterTellsThatANodeHasGone(t *testing.T) {
-	server := Start(t)
-	client := server.Client()
-	server.Kill()
-	if err := awaitCluster(t, client, 1); err == nil {
-		t.Error("a cluster of a server that has gone")
-	}
-}

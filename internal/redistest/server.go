@@ -24,6 +24,13 @@ type Server struct {
 	*servertest.Server
 	t    testing.TB // the one of Start; what lives as long as the server is cleaned up with it
 	more []string   // further arguments, for a restart
+	db   int        // of clients
+}
+
+// Database returns the server as a test sees it that has the database number n to itself: its clients and redis-cli use
+// that one, and end with t. Its settings, users, scripts, counts and connections are still those of the whole server.
+func (s *Server) Database(t testing.TB, n int) *Server {
+	return &Server{Server: s.Server, t: t, db: n}
 }
 
 // Start runs a server until the test and its subtests end. args are added to the command line,

@@ -1,6 +1,7 @@
 package servertest
 
 import (
+	"os"
 	"sync"
 	"testing"
 )
@@ -62,4 +63,15 @@ func (l lasting) Cleanup(f func()) {
 	l.binary.mu.Lock()
 	defer l.binary.mu.Unlock()
 	l.binary.cleanup = append(l.binary.cleanup, f)
+}
+
+// TempDir returns a directory that lasts as long.
+func (l lasting) TempDir() string {
+	l.Helper()
+	dir, err := os.MkdirTemp("", "keyturn-")
+	if err != nil {
+		l.Fatalf("servertest: %v", err)
+	}
+	l.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
 }

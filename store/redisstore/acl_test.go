@@ -118,24 +118,6 @@ func inspectEverything(s *redisstore.Store) error {
 	return errors.Join(errs...)
 }
 
-func TestInspectACL(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	admin := server.Client()
-	if err := inspectEverything(open(t, as(t, server, aclKeys, aclChannels, aclCommands, aclMessages, aclInspect, "+info"))); err != nil {
-		t.Errorf("the user may not: %v", err)
-	}
-	for _, command := range strings.Fields(aclInspect) {
-		admin.Do(context.Background(), "acl", "log", "reset")
-		admin.FlushAll(context.Background())
-		client := as(t, server, aclKeys, aclChannels, aclCommands, aclMessages, aclInspect, strings.Replace(command, "+", "-", 1))
-		_ = inspectEverything(open(t, client))
-		if !slices.Contains(refusals(t, server), strings.TrimPrefix(command, "+")) {
-			t.Errorf("nothing misses %q", command)
-		}
-	}
-}
-
 // TestViewerACL: who only looks needs no permission to write, and has none.
 func TestViewerACL(t *testing.T) {
 	t.Parallel()
@@ -204,35 +186,8 @@ func refusals(t testing.TB, server *redistest.Server) []string {
 	return all
 }
 
-func TestACL(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	client := as(t, server, aclKeys, aclChannels, aclCommands, aclMessages)
-	useEverything(t, open(t, client, noPolling), open(t, client, noPolling))
-	noneIsMissed(t, server)
-}
-
-// TestACLNamesNothingTooMuch takes each command away in turn, and sees
-// something refused.
-func TestACLNamesNothingTooMuch(t *testing.T) {
-	t.Parallel()
-	ctx := context.Background()
-	server := redistest.Start(t)
-	admin := server.Client()
-	for _, command := range strings.Fields(aclCommands + " +publish +subscribe") {
-		admin.Do(ctx, "acl", "log", "reset")
-		admin.FlushAll(ctx)
-		admin.ScriptFlush(ctx)
-		client := as(t, server, aclKeys, aclChannels, aclCommands, aclMessages, strings.Replace(command, "+", "-", 1))
-		tryEverything(open(t, client))
-		if !slices.Contains(refusals(t, server), strings.TrimPrefix(command, "+")) {
-			t.Errorf("nothing misses %q", command)
-		}
-	}
-}
-
 // tryEverything has each of the store's scripts go as far as it gets.
-func tryEverything(s *redisstore.Store) {
+func tryEverything(s *redisstore.Store) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
 	g, _ := s.Acquire(ctx, request("o", "k", time.Minute))
@@ -271,40 +226,60 @@ func tryEverything(s *redisstore.Store) {
 		})
 	}
 	group.Wait()
-	_ = s.Close()
+	return s.Close()
 }
 
-// TestWithoutPubSub: a user who may not send or get messages still gets turns,
-// in order; only later.
+// TestWithoutPubSub: a user who may not send or get messages still gets turns, in order; only later. The lock is kept for
+// a waiter no longer than its TTL, so it has to look more often than its place in line asks for.
 func TestWithoutPubSub(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	client := as(t, server, aclKeys, aclCommands, "+info")
-	quick := redisstore.WithWaiterLease(900 * time.Millisecond)
-	a, b, c := open(t, client, quick), open(t, client, quick), open(t, client, quick)
-	g := lock(t, a, "holder", "k", time.Minute)
-	line := []*waiter{enqueue(t, b, "w1", "k", time.Minute), enqueue(t, c, "w2", "k", time.Minute), enqueue(t, a, "w3", "k", time.Minute)}
-	for _, w := range line {
-		release(t, a, g)
-		next := w.granted(soon)
-		if next.Token <= g.Token {
-			t.Errorf("token %d follows %d", next.Token, g.Token)
+	for _, ttl := range []time.Duration{time.Minute, 500 * time.Millisecond} {
+		key := ttl.String()
+		a, b, c := open(t, client, quickLooks), open(t, client, quickLooks), open(t, client)
+		g := lock(t, a, "holder", key, time.Minute)
+		for _, w := range []*waiter{enqueue(t, b, "w1", key, ttl), enqueue(t, c, "w2", key, ttl), enqueue(t, a, "w3", key, ttl)} {
+			release(t, a, g)
+			next := w.granted(soon)
+			if next.Token <= g.Token {
+				t.Errorf("token %d follows %d", next.Token, g.Token)
+			}
+			g = next
 		}
-		g = next
 	}
 }
 
-// TestShortLeaseWithoutPubSub: the lock is kept for the waiter no longer than its
-// TTL, so it has to look more often than its place in line asks for.
-func TestShortLeaseWithoutPubSub(t *testing.T) {
+// TestACL: a user who may do what docs/operations.md says is refused nothing. Each of the commands is needed: without it,
+// something is refused.
+func TestACL(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
-	client := as(t, server, aclKeys, aclCommands, "+info")
-	a, b := open(t, client), open(t, client)
-	g := lock(t, a, "holder", "k", time.Minute)
-	first := enqueue(t, a, "first", "k", 500*time.Millisecond)
-	second := enqueue(t, b, "second", "k", 500*time.Millisecond)
-	release(t, a, g)
-	release(t, a, first.granted(500*time.Millisecond))
-	second.granted(500 * time.Millisecond)
+	ctx := context.Background()
+	for name, c := range map[string]struct {
+		others, commands string
+		use              func(*redisstore.Store) error
+	}{
+		"locks":     {aclMessages, aclCommands + " +publish +subscribe", tryEverything},
+		"operators": {aclCommands + " " + aclMessages + " +info", aclInspect, inspectEverything},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := redistest.Start(t)
+			admin := server.Client()
+			if err := c.use(open(t, as(t, server, aclKeys, aclChannels, c.others, c.commands))); err != nil {
+				t.Errorf("the user may not: %v", err)
+			}
+			noneIsMissed(t, server)
+			for _, command := range strings.Fields(c.commands) {
+				admin.Do(ctx, "acl", "log", "reset")
+				admin.FlushAll(ctx)
+				admin.ScriptFlush(ctx)
+				s := open(t, as(t, server, aclKeys, aclChannels, c.others, c.commands, strings.Replace(command, "+", "-", 1)))
+				_ = c.use(s)
+				if !slices.Contains(refusals(t, server), strings.TrimPrefix(command, "+")) {
+					t.Errorf("nothing misses %q", command)
+				}
+			}
+		})
+	}
 }

@@ -21,6 +21,7 @@ const (
 
 // TestACLOfCluster: users are not replicated, so every node has the user.
 func TestACLOfCluster(t *testing.T) {
+	long(t)
 	t.Parallel()
 	nodes := redistest.StartCluster(t, 3)
 	for _, node := range nodes {
@@ -35,6 +36,7 @@ func TestACLOfCluster(t *testing.T) {
 // TestACLOfSentinel: the user is allowed what it needs on all servers, and another one on the Sentinel.
 // Before a failover and after it, everything works.
 func TestACLOfSentinel(t *testing.T) {
+	long(t)
 	t.Parallel()
 	s := redistest.StartSentinel(t, 1, 500*time.Millisecond)
 	for _, node := range s.Nodes {

@@ -1,8 +1,8 @@
 package redisstore_test
 
 import (
-	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -33,37 +33,6 @@ func found(t testing.TB, err error) []string {
 	return about
 }
 
-func TestCheck(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
-		policy string
-		acl    []string
-		want   []string
-	}{
-		"well":              {"noeviction", []string{aclKeys, aclChannels, aclCommands, aclMessages, "+info"}, nil},
-		"no settings":       {"noeviction", []string{aclKeys, aclChannels, aclCommands, aclMessages}, nil},
-		"evicts":            {"allkeys-lru", []string{aclKeys, aclChannels, aclCommands, aclMessages, "+info"}, []string{"maxmemory-policy"}},
-		"no channels":       {"noeviction", []string{aclKeys, aclCommands, aclMessages, "+info"}, []string{"messages"}},
-		"may not publish":   {"noeviction", []string{aclKeys, aclChannels, aclCommands, "+subscribe", "+info"}, []string{"messages"}},
-		"may not subscribe": {"noeviction", []string{aclKeys, aclChannels, aclCommands, "+publish", "+info"}, []string{"messages"}},
-		"no keys":           {"noeviction", []string{aclChannels, aclCommands, aclMessages, "+info"}, []string{"locks"}},
-		"nothing":           {"volatile-lru", []string{"+info"}, []string{"locks", "messages", "maxmemory-policy"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			server := redistest.Start(t, "--maxmemory-policy", c.policy)
-			s := open(t, as(t, server, c.acl...))
-			err := s.Check(within(t, 30*time.Second))
-			if got := found(t, err); !slices.Equal(got, c.want) {
-				t.Errorf("found %q, want %q: %v", got, c.want, err)
-			}
-			if n := server.Client().DBSize(context.Background()).Val(); n > 1 { // the counter
-				t.Errorf("%d keys are left", n)
-			}
-		})
-	}
-}
-
 // TestCheckOfADeadServer says so, and does not take for ever; nor does one of a store
 // that is closed.
 func TestCheckOfADeadServer(t *testing.T) {
@@ -83,6 +52,7 @@ func TestCheckOfADeadServer(t *testing.T) {
 
 // TestAdvice: what to do depends on what is wrong.
 func TestAdvice(t *testing.T) {
+	long(t)
 	t.Parallel()
 	server := redistest.Start(t, "--requirepass", "secret")
 	master := redistest.Start(t)
@@ -117,6 +87,7 @@ func TestAdvice(t *testing.T) {
 // TestImpaired: the engine is told when messages do not arrive, with the reason, and
 // when they arrive again.
 func TestImpaired(t *testing.T) {
+	long(t)
 	t.Parallel()
 	server := redistest.Start(t)
 	network := servertest.NewProxy(t, server.Addr())
@@ -175,6 +146,7 @@ func TestImpairedFromTheStart(t *testing.T) {
 
 // The user of a Cluster is a user of each node. One that was forgotten is found each time.
 func TestCheckLooksAtEachMaster(t *testing.T) {
+	long(t)
 	t.Parallel()
 	nodes := redistest.StartCluster(t, 3)
 	for i, node := range nodes {
@@ -194,5 +166,46 @@ func TestCheckLooksAtEachMaster(t *testing.T) {
 		if got := found(t, err); !slices.Equal(got, []string{"locks"}) || !strings.Contains(err.Error(), nodes[1].Addr()) {
 			t.Fatalf("found %q: %v", got, err)
 		}
+	}
+}
+
+func TestCheck(t *testing.T) {
+	t.Parallel()
+	const all = aclKeys + " " + aclChannels + " " + aclCommands + " " + aclMessages + " +info"
+	type row struct {
+		policy, acl string
+		want        []string
+	}
+	rows := map[string]row{
+		"well":              {"noeviction", all, nil},
+		"no settings":       {"noeviction", all + " -info", nil},
+		"evicts":            {"allkeys-lru", all, []string{"maxmemory-policy"}},
+		"no channels":       {"noeviction", all + " resetchannels", []string{"messages"}},
+		"may not publish":   {"noeviction", all + " -publish", []string{"messages"}},
+		"may not subscribe": {"noeviction", all + " -subscribe", []string{"messages"}},
+		"no keys":           {"noeviction", all + " resetkeys", []string{"locks"}},
+		"nothing":           {"volatile-lru", "+info", []string{"locks", "messages", "maxmemory-policy"}},
+	}
+	// Also commands that only waiters need: a user who can hold leases is not enough.
+	for _, command := range strings.Fields(aclCommands) {
+		rows[command] = row{"noeviction", all + strings.Replace(command, "+", " -", 1), []string{"locks"}}
+	}
+	server := redistest.Start(t)
+	for name, c := range rows {
+		server.Client().FlushAll(t.Context())
+		server.Client().ScriptFlush(t.Context())
+		set(t, server, "maxmemory-policy", c.policy)
+		s := open(t, as(t, server, c.acl))
+		err := s.Check(within(t, 30*time.Second))
+		if got := found(t, err); !slices.Equal(got, c.want) {
+			t.Errorf("%s: found %q, want %q: %v", name, got, c.want, err)
+		}
+		if name[0] == '+' && !strings.Contains(fmt.Sprint(err), "see Permissions") {
+			t.Errorf("without %s: %v", name[1:], err)
+		}
+		if n := server.Client().DBSize(t.Context()).Val(); n > 1 && name[0] != '+' { // the counter
+			t.Errorf("%s: %d keys are left", name, n)
+		}
+		_ = s.Close()
 	}
 }

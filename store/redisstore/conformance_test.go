@@ -56,19 +56,35 @@ func TestContract(t *testing.T) {
 // only, and where no prefix stands in front of the keys.
 func TestContractOfCluster(t *testing.T) {
 	t.Parallel()
-	servers, client := startCluster(t)
+	h := drivertest.Harness{Latitude: model.Latitude{Blurred: true, SeparateClaims: true}}
+	client := redis.UniversalClient(nil)
+	if testing.Short() {
+		client, h.Elsewhere = sharedCluster(t), "TestContract"
+	} else {
+		servers, own := startCluster(t)
+		client, h.Pause, h.Resume = own, each(servers, (*redistest.Server).Pause), each(servers, (*redistest.Server).Resume)
+	}
+	h.New = func(t testing.TB) driver.Store { return open(t, client, redisstore.WithPrefix("")) }
+	drivertest.Run(t, h)
+}
+
+// TestContractOfRing runs it where no messages arrive, so all waiters look for themselves.
+func TestContractOfRing(t *testing.T) {
+	long(t)
+	t.Parallel()
+	servers, client := startRing(t)
 	drivertest.Run(t, drivertest.Harness{
-		New:      func(t testing.TB) driver.Store { return open(t, client, redisstore.WithPrefix("")) },
+		New:      func(t testing.TB) driver.Store { return open(t, client, quickLooks) },
 		Latitude: model.Latitude{Blurred: true, SeparateClaims: true},
-		Pause: func(testing.TB) {
-			for _, server := range servers {
-				server.Pause()
-			}
-		},
-		Resume: func(testing.TB) {
-			for _, server := range servers {
-				server.Resume()
-			}
-		},
+		Pause:    each(servers, (*redistest.Server).Pause),
+		Resume:   each(servers, (*redistest.Server).Resume),
 	})
+}
+
+func each(servers []*redistest.Server, do func(*redistest.Server)) func(testing.TB) {
+	return func(testing.TB) {
+		for _, server := range servers {
+			do(server)
+		}
+	}
 }

@@ -33,11 +33,6 @@ func TestConnections(t *testing.T) {
 		"RESP2": func(t *testing.T) (*redistest.Server, func(*redis.Options)) {
 			return redistest.Start(t), func(o *redis.Options) { o.Protocol = 2 }
 		},
-		"RESP3": func(t *testing.T) (*redistest.Server, func(*redis.Options)) {
-			return redistest.Start(t), func(o *redis.Options) { o.Protocol = 3 }
-		},
-		"Unix socket": startUnix,
-		"TLS":         startTLS,
 		// As many managed services have it.
 		"TLS, and a user without INFO and CONFIG": func(t *testing.T) (*redistest.Server, func(*redis.Options)) {
 			server, connect := startTLS(t)
@@ -64,6 +59,7 @@ func TestConnections(t *testing.T) {
 // docs/operations.md says. No caller notices, and no lease is lost. A client that does not know the
 // new authority gets an error that says so.
 func TestRotatedCertificate(t *testing.T) {
+	long(t)
 	t.Parallel()
 	server, connect := startTLS(t)
 	cert, key, roots := certificate(t)
@@ -104,16 +100,6 @@ func TestRotatedCertificate(t *testing.T) {
 	if err := old.work(); !errors.Is(err, core.ErrUnavailable) || !errors.As(err, &unknown) {
 		t.Errorf("a client that does not know the new authority: %v", err)
 	}
-}
-
-func startUnix(t *testing.T) (*redistest.Server, func(*redis.Options)) {
-	dir, err := os.MkdirTemp("", "kt") // the name of a socket must be short
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	socket := filepath.Join(dir, "s")
-	return redistest.Start(t, "--unixsocket", socket), func(o *redis.Options) { o.Network, o.Addr = "unix", socket }
 }
 
 func startTLS(t *testing.T) (*redistest.Server, func(*redis.Options)) {

@@ -15,7 +15,7 @@ import (
 // been too early, and tokens would have gone back.
 func TestCounterOutlivesItsToken(t *testing.T) {
 	t.Parallel()
-	_, client := startCluster(t)
+	client := sharedCluster(t)
 	s := open(t, client)
 	ctx := context.Background()
 	const back = 48 * time.Hour

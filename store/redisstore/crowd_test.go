@@ -29,6 +29,7 @@ func (c countedConn) Write(b []byte) (int, error) {
 // Requests for different slots can't share a script, but those for one master share a
 // write, as soon as there are many of them.
 func TestCrowdSharesWritesOnACluster(t *testing.T) {
+	long(t)
 	t.Parallel()
 	const callers, rounds = 64, 20
 	var addrs []string
@@ -74,6 +75,7 @@ func TestCrowdSharesWritesOnACluster(t *testing.T) {
 // Slots move while many ask: each is told where to ask by the server that it asked in a
 // write with others, and does.
 func TestCrowdFollowsMovedSlots(t *testing.T) {
+	long(t)
 	t.Parallel()
 	servers, client := startCluster(t)
 	s := open(t, client)

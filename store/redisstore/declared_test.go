@@ -18,6 +18,7 @@ import (
 // TestScriptsKeepToOneSlot on a Cluster, of all that the store does. The scripts of plain
 // requests make the names of keys that they were not told, so no server could check that.
 func TestScriptsKeepToOneSlot(t *testing.T) {
+	long(t)
 	t.Parallel()
 	servers, client := startCluster(t)
 	ctx := within(t, 30*time.Second)
@@ -27,7 +28,7 @@ func TestScriptsKeepToOneSlot(t *testing.T) {
 	}
 	s := open(t, client)
 	everything(t, ctx, s)
-	if err := client.(*redis.ClusterClient).ForEachMaster(ctx, func(ctx context.Context, c *redis.Client) error {
+	if err := client.ForEachMaster(ctx, func(ctx context.Context, c *redis.Client) error {
 		return c.Echo(ctx, "end of it").Err()
 	}); err != nil {
 		t.Fatal(err)

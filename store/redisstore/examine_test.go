@@ -44,55 +44,9 @@ func finds(t *testing.T, s driver.Store, want ...string) {
 	t.Errorf("%q, want %q", got, want)
 }
 
-// Each setting that docs/operations.md warns of is found on a server that has it wrong, and nothing on
-// one that has all of them right.
-func TestExamine(t *testing.T) {
-	t.Parallel()
-	right := []string{"--appendonly", "yes", "--appendfsync", "always"}
-	for name, c := range map[string]struct {
-		args []string
-		want []string
-	}{
-		"right":        {nil, nil},
-		"evicts":       {[]string{"--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru"}, []string{"maxmemory-policy"}},
-		"no data kept": {[]string{"--appendonly", "no"}, []string{"appendonly"}},
-		"lazy data":    {[]string{"--appendfsync", "everysec"}, []string{"appendfsync"}},
-		"snapshots":    {[]string{"--save", "3600 1"}, []string{"save"}},
-		"busy":         {[]string{"--busy-reply-threshold", "100"}, []string{"busy-reply-threshold"}},
-		"no replicas":  {[]string{"--min-replicas-to-write", "1"}, []string{"locks", "min-replicas-max-lag"}},
-		"full":         {[]string{"--maxmemory", "1mb"}, []string{"locks", "maxmemory"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			server := redistest.Start(t, append(slices.Clone(right), c.args...)...)
-			if got := risks(t, open(t, server.Client())); !slices.Equal(got, c.want) {
-				t.Errorf("%q, want %q", got, c.want)
-			}
-		})
-	}
-	nobody := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", MaxRetries: -1})
-	t.Cleanup(func() { _ = nobody.Close() })
-	if got := risks(t, open(t, nobody)); !slices.Equal(got, []string{"server"}) {
-		t.Errorf("no server: %q", got)
-	}
-}
-
-// A user that may not read the settings gets no false alarm.
-func TestExamineWithoutPermission(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	admin := server.Client()
-	if err := admin.Do(t.Context(), "ACL", "SETUSER", "u", "on", ">p", "~*", "&*", "+@all", "-config").Err(); err != nil {
-		t.Fatal(err)
-	}
-	s := open(t, server.Client(func(o *redis.Options) { o.Username, o.Password = "u", "p" }))
-	if got := risks(t, s); !slices.Equal(got, []string{"appendonly"}) { // INFO says that
-		t.Errorf("%q", got)
-	}
-}
-
 // The settings of each master of a Cluster.
 func TestExamineCluster(t *testing.T) {
+	long(t)
 	t.Parallel()
 	nodes := redistest.StartCluster(t, 3, "--cluster-require-full-coverage", "yes", "--cluster-node-timeout", "15000")
 	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{nodes[0].Addr()}})
@@ -126,6 +80,7 @@ func TestExamineCluster(t *testing.T) {
 
 // The settings of Sentinels, and of the master that they watch.
 func TestExamineSentinel(t *testing.T) {
+	long(t)
 	t.Parallel()
 	behind := redistest.StartSentinel(t, 1, time.Minute)
 	u := "redis+sentinel://" + behind.Sentinel.Addr() + "/0?master_name=" + redistest.MasterName
@@ -142,4 +97,45 @@ func TestExamineSentinel(t *testing.T) {
 	}
 	behind.Nodes[1].Kill()
 	finds(t, s, append(want, "failover-timeout", "replicas")...)
+}
+
+// Each setting that docs/operations.md warns of is found on a server that has it wrong, and nothing on
+// one that has all of them right. A user that may not read the settings gets no false alarm.
+func TestExamine(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.KeepData...)
+	admin := server.Client()
+	s := open(t, server.Client())
+	for name, c := range map[string]struct {
+		settings, want []string
+	}{
+		"right":        {nil, nil},
+		"evicts":       {[]string{"maxmemory-policy", "allkeys-lru"}, []string{"maxmemory-policy"}},
+		"no data kept": {[]string{"appendonly", "no"}, []string{"appendonly"}},
+		"lazy data":    {[]string{"appendfsync", "everysec"}, []string{"appendfsync"}},
+		"snapshots":    {[]string{"save", "3600 1"}, []string{"save"}},
+		"busy":         {[]string{"busy-reply-threshold", "100"}, []string{"busy-reply-threshold"}},
+		"no replicas":  {[]string{"min-replicas-to-write", "1"}, []string{"locks", "min-replicas-max-lag"}},
+		"full":         {[]string{"maxmemory", "1mb"}, []string{"locks", "maxmemory"}},
+	} {
+		was := map[string]string{}
+		if len(c.settings) > 0 {
+			was = admin.ConfigGet(t.Context(), c.settings[0]).Val()
+			set(t, server, c.settings[0], c.settings[1])
+		}
+		if got := risks(t, s); !slices.Equal(got, c.want) {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+		for setting, value := range was {
+			set(t, server, setting, value)
+		}
+	}
+	set(t, server, "appendonly", "no")
+	if got := risks(t, open(t, as(t, server, "~* &* +@all -config"))); !slices.Equal(got, []string{"appendonly"}) { // INFO says that
+		t.Errorf("without permission: %q", got)
+	}
+	nobody := server.Client(refused, func(o *redis.Options) { o.Addr = "127.0.0.1:1" })
+	if got := risks(t, open(t, nobody)); !slices.Equal(got, []string{"server"}) {
+		t.Errorf("no server: %q", got)
+	}
 }

@@ -42,6 +42,7 @@ func startForeign(t testing.TB, server *redistest.Server, key string, n int) (gr
 // TestShareBesideForeignClients: plain clients send no word of their releases, and a
 // waiter that looks as rarely as it does for its own kind never finds the lock free.
 func TestShareBesideForeignClients(t *testing.T) {
+	long(t)
 	server := redistest.Start(t)
 	s := open(t, server.Client())
 	const clients = 8
@@ -64,6 +65,7 @@ func TestShareBesideForeignClients(t *testing.T) {
 
 // TestLongForeignLock: one that is held for long costs few looks.
 func TestLongForeignLock(t *testing.T) {
+	long(t)
 	t.Parallel()
 	server := redistest.Start(t)
 	s := open(t, server.Client())

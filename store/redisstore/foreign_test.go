@@ -31,7 +31,7 @@ func cli(t testing.TB, server *redistest.Server, want string, args ...string) {
 // fleet does.
 func TestForeignClients(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
+	server := database(t)
 	s := open(t, server.Client(), redisstore.WithWaiterLease(300*time.Millisecond))
 
 	// They have it, we don't.
@@ -90,7 +90,7 @@ func TestForeignLockWithoutExpiry(t *testing.T) {
 
 func TestWrongType(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
+	server := database(t)
 	s := open(t, server.Client())
 	cli(t, server, "1", "HSET", "lock:k", "field", "value")
 	for _, wait := range []bool{false, true} {
@@ -115,28 +115,4 @@ func TestWrongType(t *testing.T) {
 	if n := server.Client().HLen(context.Background(), "lock:k").Val(); n != 1 {
 		t.Error("what somebody else keeps there was changed")
 	}
-}
-
-// TestOldFramesLeaveTheNextHolderAlone repeats, after a new grant, what the old
-// holder sent: a network may deliver late, and twice.
-func TestOldFramesLeaveTheNextHolderAlone(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	s := open(t, server.Client())
-	old := lock(t, s, "old", "k", time.Minute)
-	release(t, s, old)
-	g := lock(t, s, "new", "k", 30*time.Second)
-	old.TTL = time.Hour
-	for range 2 {
-		if err := renew(t, s, old); !errors.Is(err, driver.ErrLeaseLost) {
-			t.Errorf("old renewal: %v", err)
-		}
-		if err := s.Release(within(t, time.Second), old); !errors.Is(err, driver.ErrLeaseLost) {
-			t.Errorf("old release: %v", err)
-		}
-	}
-	if ttl := server.Client().PTTL(context.Background(), "lock:k").Val(); ttl > 30*time.Second {
-		t.Errorf("the new lease was extended to %v", ttl)
-	}
-	release(t, s, g)
 }

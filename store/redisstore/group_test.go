@@ -105,30 +105,6 @@ func TestOneCallersCancelIsNotItsNeighbours(t *testing.T) {
 	})
 }
 
-// A restarted server, or one whose scripts were flushed, is sent the source.
-func TestGroupsSurviveFlushedScripts(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	s := open(t, server.Client())
-	admin := server.Client()
-	for round := range 3 {
-		if err := admin.ScriptFlush(within(t, time.Second)).Err(); err != nil {
-			t.Fatal(err)
-		}
-		crowd(t, server, func(i int) {
-			req := request(fmt.Sprint("o", i, ".", round), fmt.Sprint("k", i), time.Minute)
-			g, err := s.Acquire(within(t, 10*time.Second), req)
-			if err != nil {
-				t.Errorf("acquire %d: %v", i, err)
-				return
-			}
-			if err := s.Release(within(t, 10*time.Second), g); err != nil {
-				t.Errorf("release %d: %v", i, err)
-			}
-		})
-	}
-}
-
 // The client sends a group again whose reply was lost. Each of its requests has
 // been carried out by then, and is answered as if it had been the first time.
 func TestGroupsWithLostReplies(t *testing.T) {
@@ -227,41 +203,4 @@ func TestHeldKeysInAGroupWithoutMemory(t *testing.T) {
 		}
 	})
 	release(t, s, g)
-}
-
-// TestLongNames: keys, owners and notes may be as long as they are allowed to be, and
-// of any bytes; alone, and in a group.
-func TestLongNames(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	s := open(t, server.Client())
-	admin := server.Client()
-	ask := func(i int) driver.Request {
-		pad := fmt.Sprintf("%03d", i)
-		req := request(pad+strings.Repeat("ö/", (driver.MaxOwnerBytes-len(pad))/len("ö/")), pad+strings.Repeat("ключ", 63), time.Minute)
-		req.Rule, req.Trace = strings.Repeat("%: |", driver.MaxNoteBytes/4), strings.Repeat("é", driver.MaxNoteBytes/2)
-		return req
-	}
-	there := func(i int) {
-		g, err := s.Acquire(within(t, 10*time.Second), ask(i))
-		if err != nil {
-			t.Errorf("request %d: %v", i, err)
-			return
-		}
-		key := g.Claims[0].Key
-		if v := admin.Get(within(t, 10*time.Second), "lock:"+key).Val(); !strings.HasPrefix(v, fmt.Sprint(g.Owner, ":", g.Token, ":")) {
-			t.Errorf("request %d is stored as %q", i, v)
-		}
-		if i%100 == 0 { // each takes a call of its own
-			info, err := s.Inspect(within(t, 10*time.Second), key)
-			if err != nil || len(info.Holders) != 1 || info.Holders[0].Rule != ask(i).Rule || info.Holders[0].Trace != ask(i).Trace {
-				t.Errorf("request %d: %+v, %v", i, info, err)
-			}
-		}
-		if err := s.Release(within(t, 10*time.Second), g); err != nil {
-			t.Errorf("release %d: %v", i, err)
-		}
-	}
-	there(0)
-	crowd(t, server, there)
 }

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
-	"github.com/keyturn/keyturn/internal/redistest"
 )
 
 // A12 lets a store say nothing. This one says how long the holder has had the key,
@@ -15,7 +14,7 @@ import (
 // it there for a while.
 func TestHeldFor(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
+	server := database(t)
 	s := open(t, server.Client())
 	const hold = 300 * time.Millisecond
 	// A waiter does not know how long the answer that it counts on from took to come.

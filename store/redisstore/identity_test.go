@@ -4,17 +4,11 @@ package redisstore_test
 
 import (
 	"context"
-	"log/slog"
-	"slices"
-	"strings"
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/internal/redistest"
-	"github.com/keyturn/keyturn/store/redisstore"
 )
 
 // early is long before the first renewal of a lease of a minute is due, after 20 s.
@@ -38,6 +32,7 @@ const beats = 3 * time.Second
 
 // TestEmptyRestart: a server that has lost its data is recognized by its new run ID.
 func TestEmptyRestart(t *testing.T) {
+	long(t)
 	t.Parallel()
 	server := redistest.Start(t)
 	eng := engineOn(t, server.Client(), time.Minute)
@@ -53,6 +48,7 @@ func TestEmptyRestart(t *testing.T) {
 // TestSentinelFailover: a replica that did not have the grant becomes the master. The
 // holder finds out when its client sees that, and one that it had stays in force.
 func TestSentinelFailover(t *testing.T) {
+	long(t)
 	t.Parallel()
 	s := redistest.StartSentinel(t, 1, time.Second)
 	eng := engineOn(t, s.Client(), time.Minute)
@@ -82,43 +78,5 @@ func TestSentinelFailover(t *testing.T) {
 	}
 	if err := leases[1].Release(t.Context()); err != nil {
 		t.Error(err)
-	}
-}
-
-// TestWarnsOfPartitions: behind Sentinel a master that is cut off has to stop by itself.
-func TestWarnsOfPartitions(t *testing.T) {
-	t.Parallel()
-	s := redistest.StartSentinel(t, 1, time.Second)
-	warnings := func(client redis.UniversalClient, opts ...redisstore.Option) string {
-		t.Helper()
-		var log strings.Builder
-		store, err := redisstore.New(client, append(opts, redisstore.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))...)
-		if err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(time.Second) // it looks in the background, and Close would end that
-		if err := store.Close(); err != nil {
-			t.Error(err)
-		}
-		return log.String()
-	}
-	const warning = "min-replicas-to-write=0"
-	eventually(t, 20*time.Second, "a warning", func() bool { return strings.Count(warnings(s.Client()), warning) == 1 })
-	for name, log := range map[string]string{
-		"WithReplicas": warnings(s.Client(), redisstore.WithReplicas(1, 100*time.Millisecond)),
-		"no Sentinel":  warnings(s.Nodes[0].Client()),
-	} {
-		if strings.Contains(log, warning) {
-			t.Errorf("%s: %s", name, log)
-		}
-	}
-	set(t, s.Nodes[0], "min-replicas-to-write", "1")
-	if log := warnings(s.Client()); strings.Contains(log, warning) {
-		t.Errorf("a warning with the setting: %s", log)
-	}
-	set(t, s.Nodes[0], "min-replicas-to-write", "0")
-	err := open(t, s.Client()).Check(within(t, 10*time.Second))
-	if got := found(t, err); !slices.Equal(got, []string{"min-replicas-to-write"}) {
-		t.Errorf("Check found %q: %v", got, err)
 	}
 }

@@ -13,6 +13,7 @@ import (
 // The locks on the others are as well as before, and so are their messages: the inbox
 // moves to one of them. It used to stay.
 func TestInboxLeavesADeadNode(t *testing.T) {
+	long(t)
 	t.Parallel()
 	servers, client := startCluster(t)
 	s := open(t, client, noPolling)

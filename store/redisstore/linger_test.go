@@ -50,10 +50,10 @@ func lingers(t testing.TB, eng *core.Engine, key string) bool {
 
 func TestLingerGivesWay(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
-	_, cluster := startCluster(t)
-	for name, client := range map[string]redis.UniversalClient{"server": server.Client(), "cluster": cluster} {
+	server := database(t)
+	for name, client := range map[string]redis.UniversalClient{"server": server.Client(), "cluster": sharedCluster(t)} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			here, there := keeps(t, client), newEngine(t, open(t, client))
 			for _, opts := range [][]core.CallOption{nil, {core.WithShared()}, {core.WithPermits(2)}} {
 				use(t, here, "k")
@@ -104,6 +104,7 @@ func TestNothingLingersWithoutMessages(t *testing.T) {
 
 // A dead subscription is found out also if nobody of this process waits.
 func TestNothingLingersBehindADeadSubscription(t *testing.T) {
+	long(t)
 	t.Parallel()
 	server := redistest.Start(t)
 	network := servertest.NewProxy(t, server.Addr())

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"sync"
 	"testing"
 	"time"
 
@@ -20,7 +21,76 @@ import (
 func TestMain(m *testing.M) {
 	redis.SetLogger(quiet{}) // the connections that tests break, by the hundred
 	actAsProcess()
-	goleak.VerifyTestMain(m)
+	goleak.VerifyTestMain(binary.Main(m))
+}
+
+// long is for tests that kill, stop or reshard servers and take more than about a second alone, or need a Cluster or a
+// Sentinel of their own: the short run (go test -short) leaves them to the long one. It has the contract on one server and
+// on a Cluster, and what decides in less than a second what a script, a request or a caller does.
+func long(t testing.TB) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("only in the long run")
+	}
+}
+
+// binary has the servers that tests share.
+var binary servertest.Binary
+
+var shared struct {
+	mu        sync.Mutex
+	server    *redistest.Server
+	nodes     []*redistest.Server
+	databases int // that are in use
+}
+
+// database is a database of its own on a server that tests share. A test that breaks its server, changes its settings or
+// users, or counts what it does starts one instead.
+func database(t testing.TB) *redistest.Server {
+	t.Helper()
+	shared.mu.Lock()
+	defer shared.mu.Unlock()
+	if shared.server == nil {
+		shared.server = redistest.Start(binary.Lasting(t, "binary.Main"), "--databases", "1000")
+	}
+	shared.databases++
+	return shared.server.Database(t, shared.databases)
+}
+
+// sharedCluster is a client of a Cluster that tests share: the names of their keys keep them apart.
+func sharedCluster(t testing.TB) redis.UniversalClient {
+	t.Helper()
+	shared.mu.Lock()
+	defer shared.mu.Unlock()
+	if shared.nodes == nil {
+		shared.nodes = redistest.StartCluster(binary.Lasting(t, "binary.Main"), 3)
+	}
+	return clusterOf(t, shared.nodes)
+}
+
+// clusterOf makes a client of a Cluster.
+func clusterOf(t testing.TB, nodes []*redistest.Server, opts ...func(*redis.ClusterOptions)) *redis.ClusterClient {
+	t.Helper()
+	o := &redis.ClusterOptions{}
+	for _, node := range nodes {
+		o.Addrs = append(o.Addrs, node.Addr())
+	}
+	for _, opt := range opts {
+		opt(o)
+	}
+	client := redis.NewClusterClient(o)
+	t.Cleanup(func() { _ = client.Close() })
+	eventually(t, 5*time.Second, "the Cluster is up", func() bool {
+		return client.Ping(context.Background()).Err() == nil
+	})
+	return client
+}
+
+// startCluster runs a Cluster of three masters.
+func startCluster(t testing.TB) ([]*redistest.Server, *redis.ClusterClient) {
+	t.Helper()
+	nodes := redistest.StartCluster(t, 3)
+	return nodes, clusterOf(t, nodes)
 }
 
 type quiet struct{}

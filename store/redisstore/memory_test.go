@@ -7,13 +7,11 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/redistest"
 	"github.com/keyturn/keyturn/store/redisstore"
@@ -45,6 +43,7 @@ func onEach(t *testing.T, test func(t *testing.T, servers []*redistest.Server, c
 		test(t, []*redistest.Server{server}, server.Client())
 	})
 	t.Run("cluster", func(t *testing.T) {
+		long(t)
 		t.Parallel()
 		servers, client := startCluster(t)
 		test(t, servers, client)
@@ -182,92 +181,4 @@ func TestEffectsAreRecordedWithoutMemory(t *testing.T) {
 	if out, _ := server.CLI("EXISTS", "lock:k0"); out != "0" {
 		t.Error("Complete leaves the lock")
 	}
-}
-
-// TestOnceWithoutMemory: an effect that meets a server without memory is had once,
-// however often it is delivered; and none is begun.
-func TestOnceWithoutMemory(t *testing.T) {
-	onEach(t, func(t *testing.T, servers []*redistest.Server, client redis.UniversalClient) {
-		effects := map[string]int{}
-		deliver := func(key string, during func()) (core.Outcome, error) {
-			eng, err := core.New(open(t, client), core.WithCircuit(core.Forever))
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer eng.Close(context.Background())
-			return eng.Once(within(t, 10*time.Second), key, func(context.Context) ([]byte, error) {
-				effects[key]++
-				during()
-				return make([]byte, 64<<10), nil
-			})
-		}
-		nothing := func() {}
-		out, err := deliver("k", func() { exhaust(t, servers...) })
-		if err != nil || len(out.Result) != 64<<10 || !out.ResultNotKept {
-			t.Errorf("the first delivery: %d bytes, not kept %v, %v", len(out.Result), out.ResultNotKept, err)
-		}
-		for range 2 {
-			if out, err := deliver("k", nothing); !out.Duplicate || !errors.Is(err, driver.ErrResultNotKept) {
-				t.Errorf("another delivery: %+v, %v", out, err)
-			}
-		}
-		if _, err := deliver("new", nothing); !errors.Is(err, redisstore.ErrOutOfMemory) {
-			t.Errorf("without memory: %v", err)
-		}
-		if effects["k"] != 1 || effects["new"] != 0 {
-			t.Errorf("effects: %v", effects)
-		}
-	})
-}
-
-// TestInventedKeysFillAServer: a client that sends a new id each time fills it with
-// results. Then it is refused, and every effect that it had is on record.
-func TestInventedKeysFillAServer(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	set(t, server, "maxmemory", strconv.Itoa(used(t, server)+8<<20))
-	s := open(t, server.Client())
-	h := lock(t, s, "holder", "held", time.Minute)
-	eng, err := core.New(s, core.WithCircuit(core.Forever))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = eng.Close(context.Background()) })
-	const clients, most = 16, 100
-	var effects [clients][most]bool
-	var all sync.WaitGroup
-	for client := range clients {
-		all.Go(func() {
-			for i := range most {
-				_, err := eng.Once(within(t, 30*time.Second), fmt.Sprintf("msg:%d:%d", client, i), func(context.Context) ([]byte, error) {
-					effects[client][i] = true
-					return make([]byte, 64<<10), nil
-				})
-				if err != nil && !errors.Is(err, redisstore.ErrOutOfMemory) {
-					t.Errorf("client %d, message %d: %v", client, i, err)
-				}
-				if effect := effects[client][i]; effect != (err == nil) {
-					t.Errorf("client %d, message %d: an effect: %v, and %v", client, i, effect, err)
-				}
-			}
-		})
-	}
-	all.Wait()
-	had, recorded := 0, 0
-	admin := server.Client()
-	for client := range effects {
-		for i, effect := range effects[client] {
-			if effect {
-				had++
-				recorded += int(admin.Exists(context.Background(), fmt.Sprintf("{lock:msg:%d:%d}:r", client, i)).Val())
-			}
-		}
-	}
-	if had == 0 || had == clients*most {
-		t.Fatalf("%d effects: this tests nothing", had)
-	}
-	if recorded != had {
-		t.Errorf("%d effects, %d on record", had, recorded)
-	}
-	release(t, s, h)
 }

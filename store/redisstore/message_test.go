@@ -38,7 +38,7 @@ func TestMessageIsTheGrant(t *testing.T) {
 	for _, claim := range []driver.Claim{driver.Exclusive("k"), driver.Shared("k"), driver.Permit("k", 2)} {
 		t.Run(claim.Mode.String(), func(t *testing.T) {
 			t.Parallel()
-			server := redistest.Start(t)
+			server := database(t)
 			a, b := open(t, server.Client(), noPolling), open(t, server.Client(), redisstore.WithWaiterLease(time.Minute))
 			release(t, a, lock(t, a, "first", "k", time.Minute)) // has the server learn the scripts
 			g := lock(t, a, "holder", "k", time.Hour)
@@ -69,11 +69,11 @@ func TestMessageIsTheGrant(t *testing.T) {
 // waiter finds its lease when it looks.
 func TestMessageIsTheGrantInACluster(t *testing.T) {
 	t.Parallel()
-	_, client := startCluster(t)
+	client := sharedCluster(t)
 	a, b := open(t, client, quickLooks), open(t, client, redisstore.WithWaiterLease(4*time.Second))
 	told := 0
 	for i := range 6 {
-		key := strconv.Itoa(i)
+		key := fmt.Sprint("message", i)
 		g := lock(t, a, "holder"+key, key, time.Hour)
 		w := enqueue(t, b, "w"+key, key, time.Hour)
 		release(t, a, g)
@@ -98,7 +98,7 @@ func TestMessageIsTheGrantInACluster(t *testing.T) {
 // out before the last question was put.
 func TestMessageToAnEarlierQuestion(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
+	server := database(t)
 	ctx, admin := context.Background(), server.Client()
 	s := open(t, server.Client(), noPolling)
 	g := lock(t, s, "holder", "k", time.Minute)
@@ -150,42 +150,9 @@ func TestMessageAfterALongWait(t *testing.T) {
 	}
 }
 
-// TestPausedHeadFindsItsTurnOver: the message was in its socket when it was paused,
-// and is the first thing that it reads afterwards.
-func TestPausedHeadFindsItsTurnOver(t *testing.T) {
-	t.Parallel()
-	const ttl = 300 * time.Millisecond
-	server := redistest.Start(t)
-	s := open(t, server.Client())
-	g := lock(t, s, "holder", "k", time.Minute)
-	head := startProcess(t, server, "k", ttl)
-	head.says("queued", startup)
-	second := enqueue(t, s, "second", "k", time.Minute)
-	pause(t, head)
-	release(t, s, g)
-	next := second.granted(soon)
-	resume(t, head)
-	number, _ := waitingAgain(t, server)
-	if number == 0 {
-		t.Error("the head takes no message for a grant any more")
-	}
-	release(t, s, next)
-	head.says("granted", startup)
-}
-
-// waitingAgain is the question of the only one who waits for "k", once there is one.
-func waitingAgain(t testing.TB, server *redistest.Server) (uint64, string) {
-	t.Helper()
-	var owners []string
-	eventually(t, startup, "somebody waits", func() bool {
-		owners = server.Client().LRange(context.Background(), "{lock:k}:q", 0, -1).Val()
-		return len(owners) == 1
-	})
-	return question(t, server, owners[0])
-}
-
 // TestToldAndKilled costs the others the claim time at most: nobody renews.
 func TestToldAndKilled(t *testing.T) {
+	long(t)
 	t.Parallel()
 	server := redistest.Start(t)
 	s := open(t, server.Client())
@@ -208,7 +175,7 @@ func TestToldAndKilled(t *testing.T) {
 // that nothing.
 func TestPassedLeaseIsRenewedSoon(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
+	server := database(t)
 	here, there := engine(t, server), engine(t, server, core.WithTTL(time.Hour))
 	first, err := here.Acquire(within(t, time.Second), "k")
 	if err != nil {
@@ -237,11 +204,11 @@ func TestPassedLeaseIsRenewedSoon(t *testing.T) {
 // has given it back. So the next one never waits for the claim time.
 func TestCancelRacesWithTheMessage(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
+	server := database(t)
 	a, b := open(t, server.Client(), noPolling), open(t, server.Client(), noPolling)
 	g := lock(t, a, "holder", "k", time.Minute)
 	taken := 0
-	for i := range 100 {
+	for i := range 40 {
 		hurried := enqueue(t, b, "hurried"+strconv.Itoa(i), "k", time.Minute)
 		patient := enqueue(t, a, "patient"+strconv.Itoa(i), "k", time.Minute)
 		var all sync.WaitGroup
@@ -265,7 +232,7 @@ func TestCancelRacesWithTheMessage(t *testing.T) {
 		}
 		g = next
 	}
-	t.Logf("%d of 100 took it", taken)
+	t.Logf("%d of 40 took it", taken)
 }
 
 // TestNoMessageWithoutMemory: nobody is told of a grant that came to nothing.
@@ -315,7 +282,7 @@ func TestNobodyListensInAnyMode(t *testing.T) {
 // TestMessageThatIsNoGrant: a record must be looked for, and a set may need more.
 func TestMessageThatIsNoGrant(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
+	server := database(t)
 	s := open(t, server.Client(), noPolling)
 	g := lock(t, s, "holder", "k", time.Minute)
 	set := enqueueFor(t, s, "set", driver.Exclusive("k"), driver.Exclusive("l"))
@@ -344,7 +311,7 @@ func TestMessageThatIsNoGrant(t *testing.T) {
 // may go from hand to hand for longer than one that others want, or had.
 func TestPassedWithinAnEngine(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
+	server := database(t)
 	s := open(t, server.Client())
 	release(t, s, lock(t, s, "warm", "up", time.Minute))
 	for i, c := range []struct {

@@ -16,6 +16,7 @@ import (
 // Two engines ask for everything in any order, over a real server, and some give
 // up: nobody holds what another excludes.
 func TestEnginesWithAllModes(t *testing.T) {
+	long(t)
 	t.Parallel()
 	type request struct {
 		claims []driver.Claim
@@ -87,67 +88,5 @@ func TestEnginesWithAllModes(t *testing.T) {
 		if err := l.Release(context.Background()); err != nil {
 			t.Error(err)
 		}
-	}
-}
-
-// TestTokensRiseInEveryMode: from one mode to the next, from process to process,
-// through hand-offs, and after the server lost its data.
-func TestTokensRiseInEveryMode(t *testing.T) {
-	t.Parallel()
-	ctx := context.Background()
-	server := redistest.Start(t)
-	engines := []*core.Engine{engine(t, server), engine(t, server)}
-	last, owner, handed := uint64(0), "", 0
-	hold := func(l *core.Lease, err error) {
-		t.Helper()
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		if l.Token() <= last {
-			t.Errorf("%v has token %d after %d", l.Claims(), l.Token(), last)
-		}
-		last = l.Token()
-		if l.Owner() == owner { // it was handed on
-			handed++
-		}
-		owner = l.Owner()
-		if err := l.Release(ctx); err != nil {
-			t.Error(err)
-		}
-	}
-	loss := []func(){func() {}, func() { server.Client().FlushAll(ctx) }, func() { server.Restart(t) }}
-	for i := range 9 {
-		eng := engines[i%2]
-		first, err := eng.Acquire(ctx, "k")
-		var all sync.WaitGroup
-		var one sync.Mutex // hold is for one at a time, as the key is
-		for range 3 {
-			all.Go(func() {
-				l, err := eng.Acquire(ctx, "k")
-				one.Lock()
-				defer one.Unlock()
-				hold(l, err)
-			})
-		}
-		one.Lock()
-		hold(first, err)
-		one.Unlock()
-		all.Wait()
-		hold(eng.Acquire(ctx, "k", core.WithShared()))
-		hold(eng.Acquire(ctx, "k", core.WithPermits(3)))
-		hold(eng.AcquireAll(ctx, []driver.Claim{driver.Shared("k"), driver.Permit("l", 2)}))
-		hold(eng.AcquireAll(ctx, core.Under("k", "m")))
-		if l, err := eng.Acquire(ctx, "k"); err != nil {
-			t.Error(err)
-		} else if err := l.Downgrade(ctx); err != nil {
-			t.Error(err)
-		} else {
-			hold(l, nil)
-		}
-		loss[i%3]()
-	}
-	if handed == 0 {
-		t.Error("nothing was handed on: that shows little")
 	}
 }

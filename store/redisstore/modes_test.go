@@ -3,7 +3,6 @@ package redisstore_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -11,7 +10,6 @@ import (
 
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/redistest"
-	"github.com/keyturn/keyturn/internal/servertest"
 	"github.com/keyturn/keyturn/store/redisstore"
 )
 
@@ -33,7 +31,7 @@ func keysLeft(t testing.TB, server *redistest.Server) []string {
 func TestMarkerKeepsForeignClientsOut(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
-	server := redistest.Start(t)
+	server := database(t)
 	admin := server.Client()
 	s := open(t, server.Client())
 	for name, claim := range map[string]driver.Claim{"shared": driver.Shared("s"), "permit": driver.Permit("p", 3)} {
@@ -85,7 +83,7 @@ func TestMarkerKeepsForeignClientsOut(t *testing.T) {
 // beside it do not come back with the next marker.
 func TestStaleHolders(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
+	server := database(t)
 	s := open(t, server.Client())
 	old := lease(t, s, "old", driver.Shared("k"))
 	server.Client().Del(context.Background(), "lock:k")
@@ -98,173 +96,27 @@ func TestStaleHolders(t *testing.T) {
 	}
 }
 
-// TestDeadHolder: of several holders the one that is not renewed ends alone, and
-// the next gets its place.
-func TestDeadHolder(t *testing.T) {
+// TestOutOfMemory: nothing new in any mode, but what is held is kept, recorded, released and passed on.
+func TestOutOfMemory(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	server := redistest.Start(t)
 	s := open(t, server.Client(), noPolling)
-	die := func(claim driver.Claim) driver.Grant {
-		g, err := s.Acquire(ctx, driver.Request{Owner: "dead", Claims: []driver.Claim{claim}, TTL: 200 * time.Millisecond})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return g
-	}
-	lives := lease(t, s, "lives", driver.Permit("p", 2))
-	dead := die(driver.Permit("p", 2))
-	if e := held(t, s, driver.Permit("p", 2)); e.RetryAfter > 200*time.Millisecond || e.Holder != "lives" {
-		t.Errorf("%+v: a place comes free in 200ms, and who lives has most time left", e)
-	}
-	enqueueFor(t, s, "next", driver.Permit("p", 2)).granted(soon)
-	if err := renew(t, s, dead); !errors.Is(err, driver.ErrLeaseLost) {
-		t.Errorf("want ErrLeaseLost, got %v", err)
-	}
-	if err := renew(t, s, lives); err != nil {
-		t.Error(err)
-	}
-
-	lives = lease(t, s, "lives", driver.Shared("s"))
-	dead = die(driver.Shared("s"))
-	w := enqueueFor(t, s, "writer", driver.Exclusive("s"))
-	eventually(t, soon, "the dead one's lease is over", func() bool {
-		return errors.Is(renew(t, s, driver.Grant{Owner: "dead", Claims: dead.Claims, TTL: time.Millisecond, Token: dead.Token}), driver.ErrLeaseLost)
-	})
-	select {
-	case <-w.done:
-		t.Fatal("the writer is in while a reader lives")
-	default:
-	}
-	release(t, s, lives)
-	w.granted(soon)
-}
-
-// TestRollingDeploy: N is each request's own.
-func TestRollingDeploy(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	s := open(t, server.Client(), noPolling)
-	var old []driver.Grant
-	for i := range 3 {
-		old = append(old, lease(t, s, fmt.Sprint("old", i), driver.Permit("k", 3)))
-	}
-	held(t, s, driver.Permit("k", 2))
-	lease(t, s, "new", driver.Permit("k", 4))
-	few, many := enqueueFor(t, s, "few", driver.Permit("k", 2)), enqueueFor(t, s, "many", driver.Permit("k", 4))
-	release(t, s, old[0])
-	release(t, s, old[1]) // two are left: not fewer than 2
-	select {
-	case <-few.done:
-		t.Fatal("two are in force, and a request for one of two was granted")
-	case <-many.done:
-		t.Fatal("a request with a greater N has overtaken")
-	default:
-	}
-	release(t, s, old[2])
-	few.granted(soon)
-	many.granted(soon)
-}
-
-// TestDowngrade keeps the token and lets the waiting readers in.
-func TestDowngrade(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	s := open(t, server.Client(), noPolling)
-	g := lease(t, s, "o", driver.Exclusive("k"))
-	writer := enqueueFor(t, s, "writer", driver.Exclusive("k"))
-	reader := enqueueFor(t, s, "reader", driver.Shared("k"))
-	down := g
-	down.Claims = []driver.Claim{driver.Shared("k")}
-	if err := s.Downgrade(within(t, time.Second), down); err != nil {
-		t.Error(err)
-	}
-	release(t, s, reader.granted(soon))
-	if err := renew(t, s, g); !errors.Is(err, driver.ErrLeaseLost) {
-		t.Errorf("renewed as exclusive: %v", err)
-	}
-	var own *driver.DeadlockError
-	_, err := s.Acquire(within(t, time.Second), driver.Request{Owner: "o", Claims: []driver.Claim{driver.Exclusive("k")}, TTL: time.Minute})
-	if !errors.As(err, &own) || own.Held.Mode != driver.ModeShared || own.Wanted.Mode != driver.ModeExclusive || errors.Is(err, driver.ErrHeld) {
-		t.Errorf("an upgrade: want a DeadlockError, got %v", err)
-	}
-	if err := renew(t, s, down); err != nil {
-		t.Errorf("after a refused upgrade: %v", err)
-	}
-	release(t, s, down)
-	writer.granted(soon)
-}
-
-// TestPhases: the waiters that get in at the end of each phase.
-func TestPhases(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	s := open(t, server.Client(), noPolling)
-	x := lease(t, s, "x", driver.Exclusive("k"))
-	w1 := enqueueFor(t, s, "w1", driver.Exclusive("k"))
-	r1 := enqueueFor(t, s, "r1", driver.Shared("k"))
-	w2 := enqueueFor(t, s, "w2", driver.Permit("k", 1))
-	r2 := enqueueFor(t, s, "r2", driver.Shared("k"))
-	if e := held(t, s, driver.Exclusive("k")); e.Ahead != 4 || e.Holder != "x" {
-		t.Errorf("%+v: four are ahead", e)
-	}
-	release(t, s, x)
-	a, b := r1.granted(soon), r2.granted(soon)             // both, wherever they stood
-	if e := held(t, s, driver.Shared("k")); e.Ahead != 2 { // a writer waits
-		t.Errorf("%+v: two are ahead", e)
-	}
-	release(t, s, a)
-	r3 := enqueueFor(t, s, "r3", driver.Shared("k"))
-	release(t, s, b)
-	a = w1.granted(soon) // after the last reader, the line
-	release(t, s, a)
-	release(t, s, r3.granted(soon))
-	w4 := enqueueFor(t, s, "w4", driver.Exclusive("k"))
-	a = w2.granted(soon)
-	r5 := enqueueFor(t, s, "r5", driver.Shared("k"))
-	release(t, s, a) // the last permit
-	a = r5.granted(soon)
-	r6 := enqueueFor(t, s, "r6", driver.Shared("k"))
-	w4.cancel() // the line is empty: readers join
-	w4.refused(soon)
-	release(t, s, r6.granted(soon))
-	release(t, s, a)
-	if left := keysLeft(t, server); len(left) > 0 {
-		t.Errorf("left behind: %v", left)
-	}
-}
-
-// TestDeadWriter in line keeps readers out for no longer than it takes to see
-// that nobody listens.
-func TestDeadWriter(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	p := servertest.NewProxy(t, server.Addr())
-	s, other := open(t, server.Client()), open(t, throughProxy(server, p, once))
-	lease(t, s, "reader", driver.Shared("k"))
-	enqueueFor(t, other, "writer", driver.Exclusive("k"))
-	held(t, s, driver.Shared("k"))
-	p.Cut()
-	eventually(t, soon, "readers are let in", func() bool {
-		_, err := s.Acquire(context.Background(), driver.Request{Owner: "second", Claims: []driver.Claim{driver.Shared("k")}, TTL: time.Minute})
-		return err == nil
-	})
-}
-
-// TestOutOfMemoryInEveryMode: nothing new, but what is held is kept and released.
-func TestOutOfMemoryInEveryMode(t *testing.T) {
-	t.Parallel()
-	ctx := context.Background()
-	server := redistest.Start(t)
-	s := open(t, server.Client(), noPolling)
+	recorded := lease(t, s, "once", driver.Exclusive("r"))
 	grants := []driver.Grant{
+		lease(t, s, "alone", driver.Exclusive("x")),
 		lease(t, s, "reader", driver.Shared("s")), lease(t, s, "reader2", driver.Shared("s")),
 		lease(t, s, "permit", driver.Permit("p", 3)),
 		lease(t, s, "set", driver.Exclusive("a"), driver.Shared("b"), driver.Permit("c", 1)),
 	}
 	w := enqueueFor(t, s, "w", driver.Shared("a"))
 	forced := lease(t, s, "forced", driver.Shared("f"))
-	set(t, server, "maxmemory", "1mb")
+	exhaust(t, server)
+	refusal(t, s, redisstore.ErrOutOfMemory)
+	held(t, s, driver.Exclusive("x")) // being refused needs no memory
+	if err := s.Complete(within(t, time.Second), recorded, driver.Record{Result: []byte("r")}, time.Second); !errors.Is(err, driver.ErrResultNotKept) {
+		t.Errorf("Complete: want ErrResultNotKept, got %v", err)
+	}
 	for _, claims := range [][]driver.Claim{
 		{driver.Shared("s")},
 		{driver.Permit("p", 3)},
@@ -300,9 +152,7 @@ func TestOutOfMemoryInEveryMode(t *testing.T) {
 		t.Error(err)
 	}
 	release(t, s, g)
-	if left := keysLeft(t, server); len(left) > 0 {
-		t.Errorf("left behind: %v", left)
-	}
+	eventually(t, soon, "nothing is left behind", func() bool { return len(keysLeft(t, server)) == 0 })
 }
 
 // TestSideKeysOfAWrongType fail what needs them, and nothing runs unlocked.

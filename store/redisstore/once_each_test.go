@@ -2,16 +2,12 @@ package redisstore_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/internal/redistest"
-	"github.com/keyturn/keyturn/internal/servertest"
 )
 
 // A batch of 500 messages, half of them repeated, takes a few round trips. A loop takes 750.
@@ -58,60 +54,5 @@ func TestOnceEachTakesFewRoundTrips(t *testing.T) {
 	t.Logf("%d round trips", trips)
 	if trips > 100 {
 		t.Errorf("%d round trips", trips)
-	}
-}
-
-// BenchmarkOnceEach is of 500 new messages: in a loop of Once, in a call of OnceEach, and in a call that
-// repeats them. The network has no delay or 2 ms.
-func BenchmarkOnceEach(b *testing.B) {
-	for _, delay := range []time.Duration{0, time.Millisecond} {
-		server := redistest.Start(b)
-		network := servertest.NewProxy(b, server.Addr())
-		network.Delay(delay)
-		eng, err := core.New(open(b, throughProxy(server, network, func(*redis.Options) {})))
-		if err != nil {
-			b.Fatal(err)
-		}
-		b.Cleanup(func() { _ = eng.Close(context.Background()) })
-		ctx, result, from := context.Background(), []byte("ok"), 0
-		each := func(b *testing.B, from int) {
-			items := make([]core.Item, 500)
-			for i := range items {
-				items[i].Key = fmt.Sprint("msg:", from+i)
-			}
-			err := eng.OnceEach(ctx, items, func(_ context.Context, fresh []int) error {
-				for _, i := range fresh {
-					items[i].Result = result
-				}
-				return nil
-			})
-			for i := range items {
-				err = errors.Join(err, items[i].Err)
-			}
-			if err != nil {
-				b.Fatal(err)
-			}
-		}
-		b.Run(fmt.Sprint("loop/", 2*delay), func(b *testing.B) {
-			for range b.N {
-				for range 500 {
-					from++
-					if _, err := eng.Once(ctx, fmt.Sprint("msg:", from), func(context.Context) ([]byte, error) { return result, nil }); err != nil {
-						b.Fatal(err)
-					}
-				}
-			}
-		})
-		b.Run(fmt.Sprint("each/", 2*delay), func(b *testing.B) {
-			for range b.N {
-				from += 500
-				each(b, from)
-			}
-		})
-		b.Run(fmt.Sprint("repeated/", 2*delay), func(b *testing.B) {
-			for range b.N {
-				each(b, from)
-			}
-		})
 	}
 }

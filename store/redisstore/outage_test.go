@@ -21,62 +21,10 @@ import (
 // slack is what a call may take beyond its context on a busy machine.
 const slack = 300 * time.Millisecond
 
-// TestRedisAbsent: nobody listens at the address.
-func TestRedisAbsent(t *testing.T) {
-	t.Parallel()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	client := redis.NewClient(&redis.Options{Addr: l.Addr().String()})
-	t.Cleanup(func() { _ = client.Close() })
-	_ = l.Close()
-	unreachable(t, client)
-}
-
-// TestRedisMute: the address takes connections and says nothing.
-func TestRedisMute(t *testing.T) {
-	t.Parallel()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = l.Close() }) // the kernel takes the connections
-	client := redis.NewClient(&redis.Options{Addr: l.Addr().String(), ReadTimeout: 500 * time.Millisecond})
-	t.Cleanup(func() { _ = client.Close() })
-	unreachable(t, client)
-}
-
-func unreachable(t *testing.T, client *redis.Client) {
-	began := time.Now()
-	s, err := redisstore.New(client, silent)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if took := time.Since(began); took > 50*time.Millisecond {
-		t.Errorf("New took %v", took)
-	}
-	for _, wait := range []bool{false, true} {
-		const bound = 200 * time.Millisecond
-		began := time.Now()
-		req := request("o", "k", time.Minute)
-		req.Wait = wait
-		_, err := s.Acquire(within(t, bound), req)
-		if took := time.Since(began); took > bound+slack {
-			t.Errorf("Acquire took %v, its bound is %v", took, bound)
-		}
-		if !errors.Is(err, driver.ErrUnavailable) || errors.Is(err, driver.ErrHeld) || errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("want ErrUnavailable alone, got %v", err)
-		}
-	}
-	if err := s.Close(); err != nil {
-		t.Errorf("Close: %v", err)
-	}
-}
-
 // TestHalfOpenConnection: every call keeps its bound, and no goroutine stays;
 // TestMain looks for those.
 func TestHalfOpenConnection(t *testing.T) {
+	long(t)
 	t.Parallel()
 	server := redistest.Start(t)
 	network := servertest.NewProxy(t, server.Addr())
@@ -117,6 +65,7 @@ func TestHalfOpenConnection(t *testing.T) {
 // TestResetStorm cuts all connections again and again: errors are typed, and
 // nobody gets in beside a holder.
 func TestResetStorm(t *testing.T) {
+	long(t)
 	t.Parallel()
 	server := redistest.Start(t)
 	network := servertest.NewProxy(t, server.Addr())
@@ -163,40 +112,6 @@ func TestResetStorm(t *testing.T) {
 	all.Wait()
 	if done.Load() == 0 {
 		t.Error("nobody got anything done")
-	}
-}
-
-// TestPausedServer is SIGSTOP for longer than the TTL: the holder is told at its
-// deadline, although no answer says so.
-func TestPausedServer(t *testing.T) {
-	t.Parallel()
-	const ttl = 400 * time.Millisecond
-	server := redistest.Start(t)
-	eng, err := core.New(open(t, server.Client()), core.WithTTL(ttl))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer eng.Close(within(t, 5*time.Second))
-	lease, err := eng.Acquire(context.Background(), "k")
-	if err != nil {
-		t.Fatal(err)
-	}
-	server.Pause()
-	defer server.Resume()
-	paused := time.Now()
-	select {
-	case <-lease.Context().Done():
-	case <-time.After(ttl + slack):
-		t.Fatal("the holder was not told")
-	}
-	if took := time.Since(paused); took > ttl+slack/2 {
-		t.Errorf("the holder was told after %v", took)
-	}
-	if err := context.Cause(lease.Context()); !errors.Is(err, driver.ErrLeaseLost) {
-		t.Errorf("want ErrLeaseLost, got %v", err)
-	}
-	if err := lease.Release(context.Background()); !errors.Is(err, driver.ErrLeaseLost) {
-		t.Errorf("release: want ErrLeaseLost, got %v", err)
 	}
 }
 

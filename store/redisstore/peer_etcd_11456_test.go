@@ -2,6 +2,7 @@ package redisstore_test
 
 import (
 	"strconv"
+	"syscall"
 	"testing"
 	"time"
 
@@ -22,7 +23,7 @@ func TestWaiterThatSleptThroughItsTurn(t *testing.T) {
 	pause(t, sleeper)
 	release(t, s, g) // its message waits in the connection of a process that stands still
 	g = next.granted(soon)
-	resume(t, sleeper)
+	sleeper.signal(syscall.SIGCONT)
 	eventually(t, 5*time.Second, "it is in line again", func() bool { return waiting(t, server, "k") == 1 })
 	if err := renew(t, s, g); err != nil {
 		t.Fatalf("the holder's lease: %v", err)

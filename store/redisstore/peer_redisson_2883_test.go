@@ -41,7 +41,7 @@ func TestSilentHeadOfLine(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			ctx := context.Background()
-			server := redistest.Start(t)
+			server := database(t)
 			admin := server.Client()
 			network := servertest.NewProxy(t, server.Addr())
 			a, b := open(t, server.Client()), open(t, server.Client(), opts...)
@@ -75,7 +75,7 @@ func TestSilentHeadOfLine(t *testing.T) {
 func TestPatientWaiterKeepsItsPlace(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
-	server := redistest.Start(t)
+	server := database(t)
 	admin := server.Client()
 	patient, hasty := open(t, server.Client(), noPolling), open(t, server.Client(), redisstore.WithWaiterLease(100*time.Millisecond))
 	g := lock(t, patient, "holder", "k", time.Minute)
@@ -90,24 +90,4 @@ func TestPatientWaiterKeepsItsPlace(t *testing.T) {
 	}
 	release(t, patient, g)
 	release(t, patient, w.granted(soon))
-}
-
-// TestPausedHeadOfLine has the head neither dead nor alive: it gets its turn,
-// does not come, and loses it after the claim time.
-func TestPausedHeadOfLine(t *testing.T) {
-	t.Parallel()
-	const ttl = 400 * time.Millisecond // the claim time is no longer than that
-	server := redistest.Start(t)
-	a, b := open(t, server.Client()), open(t, server.Client())
-	g := lock(t, a, "holder", "k", time.Minute)
-	head := startProcess(t, server, "k", ttl)
-	head.says("queued", startup)
-	second := enqueue(t, b, "second", "k", time.Minute)
-	pause(t, head)
-	released := time.Now()
-	release(t, a, g)
-	second.granted(soon)
-	if took := second.at.Sub(released); took < ttl-50*time.Millisecond {
-		t.Errorf("the next was let in after %v: the head in line had no chance to come", took)
-	}
 }

@@ -9,6 +9,7 @@ import (
 
 // TestIdleWaiterIsQuiet is about rueidis#602, a waiter that spun.
 func TestIdleWaiterIsQuiet(t *testing.T) {
+	long(t)
 	t.Parallel()
 	server := redistest.Start(t)
 	s := open(t, server.Client()) // as it is by default

@@ -20,7 +20,7 @@ func TestPrefix(t *testing.T) {
 	for _, prefix := range []string{"", "app/lock/", "rueidislock:0:"} {
 		t.Run(prefix, func(t *testing.T) {
 			t.Parallel()
-			server := redistest.Start(t)
+			server := database(t)
 			s, admin, ctx := open(t, server.Client(), redisstore.WithPrefix(prefix)), server.Client(), context.Background()
 			const key = "order:7"
 			theirs := map[string]bool{prefix + "order:7:lines": true, prefix + "orders": true, prefix + "order:8": true}

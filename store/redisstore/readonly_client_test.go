@@ -17,6 +17,7 @@ import (
 // TestClientThatReadsFromReplicas: a program may let go-redis read from the replicas of a Cluster,
 // which lag. The store must not: a replica that it asked would not know the last grants.
 func TestClientThatReadsFromReplicas(t *testing.T) {
+	long(t)
 	t.Parallel()
 	masters := redistest.StartCluster(t, 1)
 	replicas := redistest.AddReplicas(t, masters)

@@ -5,7 +5,6 @@ import (
 
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/core/drivertest"
-	"github.com/keyturn/keyturn/internal/redistest"
 	"github.com/keyturn/keyturn/internal/servertest"
 	"github.com/keyturn/keyturn/store/storeurl"
 )
@@ -16,7 +15,7 @@ func TestAwayAtStart(t *testing.T) {
 	for name, away := range map[string]func(*servertest.Proxy){"refused": (*servertest.Proxy).Cut, "silent": (*servertest.Proxy).Blackhole} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			network := servertest.NewProxy(t, redistest.Start(t).Addr())
+			network := servertest.NewProxy(t, database(t).Addr())
 			url := "redis://" + network.Addr()
 			away(network)
 			drivertest.AwayAtStart(t, func() (driver.Store, error) { return storeurl.Open(t.Context(), url) }, network.Heal)

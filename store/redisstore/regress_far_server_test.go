@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/keyturn/keyturn/internal/redistest"
 	"github.com/keyturn/keyturn/internal/servertest"
 )
 
@@ -15,7 +14,7 @@ import (
 func TestAServerFarAwayKeepsItsConnections(t *testing.T) {
 	t.Parallel()
 	const pairs = 8
-	server := redistest.Start(t)
+	server := database(t)
 	p := servertest.NewProxy(t, server.Addr())
 	client := throughProxy(server, p)
 	eng := newEngine(t, open(t, client))

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
-	"github.com/keyturn/keyturn/internal/redistest"
 	"github.com/keyturn/keyturn/internal/servertest"
 )
 
@@ -25,7 +24,7 @@ func TestBehindAFrozenWaiter(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			server := redistest.Start(t)
+			server := database(t)
 			network := servertest.NewProxy(t, server.Addr())
 			s, hangs := open(t, server.Client()), open(t, throughProxy(server, network))
 			h := lease(t, s, "holder", test.holds)

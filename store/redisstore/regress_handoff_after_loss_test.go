@@ -21,7 +21,7 @@ func TestNoHandOffOfWhatTheServerLost(t *testing.T) {
 	client := server.Client()
 	one, other := engine(t, server), engine(t, server)
 	ctx := within(t, 60*time.Second)
-	for round := range 30 {
+	for round := range 8 {
 		first, err := one.Acquire(ctx, "k")
 		if err != nil {
 			t.Fatal(err)

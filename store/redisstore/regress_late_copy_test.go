@@ -32,7 +32,7 @@ func TestALateCopyOfARequestKeepsNoKey(t *testing.T) {
 	for name, ask := range claims {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			server := redistest.Start(t)
+			server := database(t)
 			p := servertest.NewProxy(t, server.Addr())
 			eng := newEngineWith(t, open(t, throughProxy(server, p, hasty)), 30*time.Second)
 			if l, err := ask(eng); err != nil { // connections and scripts are there from now on
@@ -59,6 +59,7 @@ func TestALateCopyOfARequestKeepsNoKey(t *testing.T) {
 
 // The same for a request that its caller has given up.
 func TestALateCopyOfAnAbandonedRequestKeepsNoKey(t *testing.T) {
+	long(t)
 	t.Parallel()
 	const late = time.Second
 	server := redistest.Start(t)

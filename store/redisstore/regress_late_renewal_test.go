@@ -17,6 +17,7 @@ import (
 // A renewal had reached the server: nobody held the key, and it stayed locked for the
 // rest of another TTL, in 8 of 8 tries 10 s after the network was back.
 func TestALostLeaseThatWasRenewedIsReleased(t *testing.T) {
+	long(t)
 	t.Parallel()
 	const ttl = 9 * time.Second
 	server := redistest.Start(t)
@@ -47,6 +48,7 @@ func TestALostLeaseThatWasRenewedIsReleased(t *testing.T) {
 // An extension to a longer TTL arrived and its answer was lost, and so was the release.
 // The engine gave the release up after the old TTL; the key stayed locked for 17 s more.
 func TestAReleaseAfterAnUnansweredExtensionIsSentAgain(t *testing.T) {
+	long(t)
 	t.Parallel()
 	server := redistest.Start(t)
 	p := servertest.NewProxy(t, server.Addr())

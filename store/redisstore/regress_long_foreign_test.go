@@ -8,14 +8,13 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
-	"github.com/keyturn/keyturn/internal/redistest"
 )
 
 // A foreign value of a megabyte went as a whole into each conflict, each list and each log.
 func TestALongForeignValueIsShortened(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
-	server := redistest.Start(t)
+	server := database(t)
 	s := open(t, server.Client())
 	long := strings.Repeat("é", 1<<19)
 	pretends := "h/1/1/abc/id:1763683200000001:0:1763683200000:30000:" + long

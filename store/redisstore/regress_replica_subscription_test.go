@@ -19,6 +19,7 @@ import (
 // does not count that subscriber. The scripts took its process for dead after they had sent it the
 // lock, and gave the lock to the next waiter, too: both held it.
 func TestSubscriptionOnAReplica(t *testing.T) {
+	long(t)
 	t.Parallel()
 	for name, claim := range map[string]driver.Claim{"exclusive": driver.Exclusive("k"), "permit": driver.Permit("k", 1)} {
 		t.Run(name, func(t *testing.T) {

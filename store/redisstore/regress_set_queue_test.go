@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
-	"github.com/keyturn/keyturn/internal/redistest"
 )
 
 // TestRefusedSetNamesTheFirstClaim: a set that does not wait in line passed over its first key,
@@ -14,7 +13,7 @@ import (
 // a process was of this kind, also one that waited afterwards. Random programs found it.
 func TestRefusedSetNamesTheFirstClaim(t *testing.T) {
 	t.Parallel()
-	s := open(t, redistest.Start(t).Client())
+	s := open(t, database(t).Client())
 	permit := lease(t, s, "permit", driver.Permit("a", 3))
 	writer := enqueue(t, s, "writer", "a", time.Minute)
 	h := lock(t, s, "holder", "b", time.Minute)

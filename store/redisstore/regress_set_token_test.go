@@ -14,22 +14,22 @@ import (
 // it. Here the counters are set so that it happens each time.
 func TestTokenOfASetBesideReaders(t *testing.T) {
 	t.Parallel()
-	_, client := startCluster(t)
+	client := sharedCluster(t)
 	s := open(t, client)
 	ctx := context.Background()
-	holder := lock(t, s, "holder", "b", time.Minute)
-	set := enqueueFor(t, s, "set", driver.Shared("a"), driver.Exclusive("b"))
+	holder := lock(t, s, "holder", "set:b", time.Minute)
+	set := enqueueFor(t, s, "set", driver.Shared("set:a"), driver.Exclusive("set:b"))
 	eventually(t, 5*time.Second, "the set has its first key", func() bool {
-		info, err := s.Inspect(within(t, 5*time.Second), "a")
+		info, err := s.Inspect(within(t, 5*time.Second), "set:a")
 		return err == nil && len(info.Holders) == 1
 	})
 	ahead := time.Now().Add(10 * time.Second).UnixMicro()
-	for _, counter := range []string{"{lock:a}:t", "{lock:b}:t"} {
+	for _, counter := range []string{"{lock:set:a}:t", "{lock:set:b}:t"} {
 		if err := client.Set(ctx, counter, ahead, time.Minute).Err(); err != nil {
 			t.Fatal(err)
 		}
 	}
-	reader := lease(t, s, "reader", driver.Shared("a"))
+	reader := lease(t, s, "reader", driver.Shared("set:a"))
 	release(t, s, holder)
 	g := set.granted(5 * time.Second)
 	if g.Token <= reader.Token {
@@ -38,7 +38,7 @@ func TestTokenOfASetBesideReaders(t *testing.T) {
 	if err := renew(t, s, g); err != nil {
 		t.Errorf("the set's renewal: %v", err)
 	}
-	next := lease(t, s, "next", driver.Shared("a"))
+	next := lease(t, s, "next", driver.Shared("set:a"))
 	if next.Token <= g.Token {
 		t.Errorf("token %d follows the set's %d", next.Token, g.Token)
 	}

@@ -19,6 +19,7 @@ import (
 // hangs here. go-redis asks whenever it connects, so a client whose connections end soon leaves
 // the old master soon. Without that setting the two hold the lease until failover-timeout.
 func TestReplacedMasterThatStillAnswers(t *testing.T) {
+	long(t)
 	t.Parallel()
 	const failoverTimeout = 20 * time.Second
 	ctx := within(t, time.Minute)

@@ -20,6 +20,7 @@ import (
 // times, and it leaves again. Two processes that work meanwhile see no error, never hold a key
 // together, and get rising tokens. A lease that is held all the time stays in force.
 func TestResharding(t *testing.T) {
+	long(t)
 	t.Parallel()
 	// Otherwise a master that has given its last slot away becomes a replica.
 	const stays, no = "--cluster-allow-replica-migration", "no"

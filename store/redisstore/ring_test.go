@@ -17,6 +17,7 @@ import (
 // TestRing: go-redis moves the keys of a server that does not answer to the others, although its locks
 // stay behind. With the setting of docs/operations.md they wait for their server.
 func TestRing(t *testing.T) {
+	long(t)
 	t.Parallel()
 	for name, c := range map[string]struct {
 		heartbeat time.Duration // how often it asks each server

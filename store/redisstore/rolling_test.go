@@ -89,6 +89,7 @@ var more = strings.NewReplacer(
 // as during a roll-out. The next one writes entries of another version with a field more, and
 // messages with a word more. Neither starves, and nobody waits for longer than for its turn.
 func TestRollingUpgrade(t *testing.T) {
+	long(t)
 	t.Parallel()
 	server := redistest.Start(t)
 	next := &otherRelease{change: more, hashes: map[string]string{}}

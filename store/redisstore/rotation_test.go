@@ -20,6 +20,7 @@ import (
 // TestRotatedPassword: the password of the user changes under a running store, as docs/operations.md
 // says. No caller notices, no lease is lost, and messages arrive on a new connection.
 func TestRotatedPassword(t *testing.T) {
+	long(t)
 	t.Parallel()
 	for name, start := range map[string]func(t *testing.T, password func() (string, string)) ([]*redistest.Server, redis.UniversalClient){
 		"one server": func(t *testing.T, password func() (string, string)) ([]*redistest.Server, redis.UniversalClient) {

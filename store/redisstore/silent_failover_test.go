@@ -15,6 +15,7 @@ import (
 // Sentinel has a replica take over. Subscriptions that stay behind on the old master
 // would go unnoticed for a long time; full service is back within seconds.
 func TestSilentFailover(t *testing.T) {
+	long(t)
 	sentinel := redistest.StartSentinel(t, 1, 500*time.Millisecond)
 	var stores []*redisstore.Store
 	for range 4 {

@@ -73,7 +73,7 @@ func TestWaiterWithoutInboxHasItsTurn(t *testing.T) {
 // the half waiter lease that others have.
 func TestWaiterWithoutInboxThatDoesNotCome(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
+	server := database(t)
 	a := open(t, server.Client(), noPolling)
 	ctx, admin := context.Background(), server.Client()
 	g := lock(t, a, "holder", "k", time.Minute)

@@ -36,44 +36,6 @@ func refusal(t testing.TB, s *redisstore.Store, cause error) {
 	}
 }
 
-func TestOutOfMemory(t *testing.T) {
-	t.Parallel()
-	ctx := context.Background()
-	server := redistest.Start(t)
-	admin := server.Client()
-	s := open(t, server.Client(), noPolling)
-	alone := lock(t, s, "alone", "a", time.Minute)
-	contended := lock(t, s, "holder", "c", time.Minute)
-	recorded := lock(t, s, "once", "r", time.Minute)
-	w := enqueue(t, s, "w", "c", time.Minute)
-	set(t, server, "maxmemory", "1mb") // the server alone takes more
-	if err := admin.Set(ctx, "x", "y", 0).Err(); err == nil {
-		t.Fatal("there is memory left: this tests nothing")
-	}
-
-	refusal(t, s, redisstore.ErrOutOfMemory)
-	if n := admin.Exists(ctx, "lock:free", "{lock:free}:q", "{lock:free}:w").Val(); n != 0 {
-		t.Errorf("a refused request left %d keys behind", n)
-	}
-	// Getting in line needs memory; being refused does not.
-	if _, err := s.Acquire(within(t, time.Second), request("o", "a", time.Minute)); !errors.Is(err, driver.ErrHeld) {
-		t.Errorf("want ErrHeld, got %v", err)
-	}
-	for _, g := range []driver.Grant{alone, contended} {
-		if err := renew(t, s, g); err != nil {
-			t.Errorf("Renew: %v", err)
-		}
-	}
-	// A record is stored, though without its result.
-	rec := driver.Record{Result: []byte("result")}
-	if err := s.Complete(within(t, time.Second), recorded, rec, time.Minute); !errors.Is(err, driver.ErrResultNotKept) {
-		t.Errorf("Complete: want ErrResultNotKept, got %v", err)
-	}
-	release(t, s, alone)
-	release(t, s, contended)
-	release(t, s, w.granted(soon)) // also from hand to hand
-}
-
 func TestReadOnly(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -154,6 +116,7 @@ func TestBusyServer(t *testing.T) {
 
 // TestLoadingServer: a server that reads its data back in says LOADING.
 func TestLoadingServer(t *testing.T) {
+	long(t)
 	t.Parallel()
 	ctx := context.Background()
 	server := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always", "--aof-use-rdb-preamble", "no",
@@ -204,23 +167,10 @@ func isLoading(addr string) bool {
 	return strings.HasPrefix(answer, "-LOADING ")
 }
 
-func TestNoAuth(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t, "--requirepass", "secret")
-	s := open(t, server.Client())
-	_, err := s.Acquire(within(t, time.Second), request("o", "k", time.Minute))
-	if !errors.Is(err, driver.ErrUnavailable) {
-		t.Errorf("want ErrUnavailable, got %v", err)
-	}
-	var cause redis.Error
-	if !errors.As(err, &cause) {
-		t.Errorf("what the server said is not to be seen in %v", err)
-	}
-}
-
 // TestRenewalsWaitForReplicas: a lease that the replicas do not have would be forgotten
 // in a failover, so its renewal is not one. Many of them wait once.
 func TestRenewalsWaitForReplicas(t *testing.T) {
+	long(t)
 	t.Parallel()
 	master := redistest.Start(t, "--repl-diskless-sync-delay", "0")
 	replica := follow(t, master)
@@ -284,4 +234,37 @@ func follow(t testing.TB, master *redistest.Server) *redistest.Server {
 	})
 	eventually(t, 10*time.Second, "it follows", func() bool { return replica.Client().Exists(ctx, "written").Val() == 0 })
 	return replica
+}
+
+// TestRestartWithData: what the server wrote down is in force again, leases and
+// places in line.
+func TestRestartWithData(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.KeepData...)
+	s := open(t, server.Client(), redisstore.WithWaiterLease(600*time.Millisecond))
+	g := lock(t, s, "holder", "k", time.Minute)
+	w := enqueue(t, s, "w", "k", time.Minute)
+	server.Restart(t)
+	if err := renew(t, s, g); err != nil {
+		t.Errorf("Renew: %v", err)
+	}
+	if n := waiting(t, server, "k"); n != 1 {
+		t.Errorf("%d in line", n)
+	}
+	release(t, s, g)
+	if next := w.granted(soon); next.Token <= g.Token {
+		t.Errorf("token %d follows %d", next.Token, g.Token)
+	}
+}
+
+// TestEvictionWarning: a store looks for the setting when it is made, by INFO or, without permission for that, CONFIG.
+func TestEvictionWarning(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, "--maxmemory-policy", "volatile-ttl")
+	for _, acl := range []string{"+@all", "+@all -info"} {
+		var out logBuffer
+		s := open(t, as(t, server, acl, "allkeys"), out.option())
+		eventually(t, soon, "a warning", func() bool { return strings.Contains(out.String(), "maxmemory-policy=volatile-ttl") })
+		_ = s.Close()
+	}
 }

@@ -167,29 +167,10 @@ func TestClosed(t *testing.T) {
 	}
 }
 
-// TestLeaseEndsHereBeforeItDoesThere, however late the answer is and however often
-// the client asked.
-func TestLeaseEndsHereBeforeItDoesThere(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	s := open(t, server.Client())
-	admin := server.Client()
-	release(t, s, lock(t, s, "warm", "up", time.Minute))
-	server.Pause()
-	resuming := time.AfterFunc(200*time.Millisecond, server.Resume)
-	defer resuming.Stop()
-	called := time.Now()
-	g := lock(t, s, "o", "k", time.Minute)
-	left := admin.PTTL(within(t, 5*time.Second), "lock:k").Val()
-	if there := time.Now().Add(left); g.Since.Before(called) || there.Before(g.Since.Add(g.TTL-2*time.Millisecond)) {
-		t.Errorf("called at 0, the lease counts from %v, and ends at the server at %v", g.Since.Sub(called), there.Sub(called))
-	}
-}
-
 // TestManyRenewals go in batches, and each goes by its own answer.
 func TestManyRenewals(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
+	server := database(t)
 	s := open(t, server.Client())
 	var grants []driver.Grant
 	for i := range 1200 {
@@ -231,71 +212,11 @@ func (l *logBuffer) option() redisstore.Option {
 	return redisstore.WithLogger(slog.New(slog.NewTextHandler(l, nil)))
 }
 
-// lookHook tells the names of the commands that have been answered.
-type lookHook chan string
-
-func (h lookHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		err := next(ctx, cmd)
-		h <- cmd.Name()
-		return err
-	}
-}
-
-func (lookHook) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (lookHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
-}
-
-func TestEvictionWarning(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
-		policy, acl string
-		warns       bool
-	}{
-		"noeviction":     {"noeviction", "+@all", false},
-		"evicting":       {"allkeys-lru", "+@all", true},
-		"volatile":       {"volatile-ttl", "+@all", true},
-		"INFO forbidden": {"allkeys-lru", "+@all -info", true},
-		"both forbidden": {"allkeys-lru", "+@all -info -config", false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			server := redistest.Start(t, "--maxmemory-policy", c.policy)
-			var out logBuffer
-			client := as(t, server, c.acl, "allkeys")
-			looks := make(lookHook, 8)
-			client.AddHook(looks)
-			s := open(t, client, out.option())
-			for last := ""; last != "config" && (last != "info" || strings.Contains(c.acl, "-info")); last = <-looks {
-			}
-			_ = s.Close() // waits for what it makes of that
-			if warned := strings.Contains(out.String(), "maxmemory-policy="+c.policy); warned != c.warns {
-				t.Errorf("warned: %t, want %t: %s", warned, c.warns, out.String())
-			}
-		})
-	}
-}
-
-func TestSubscriptionWarning(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	var out logBuffer
-	s := open(t, as(t, server, aclKeys, aclCommands), out.option())
-	lock(t, s, "holder", "k", time.Minute)
-	enqueue(t, s, "w", "k", time.Minute)
-	eventually(t, soon, "the warning", func() bool { return strings.Contains(out.String(), "no messages arrive") })
-	if n := strings.Count(out.String(), "\n"); n != 1 {
-		t.Errorf("%d lines: %s", n, out.String())
-	}
-}
-
 // TestCorruptData is not an outage: nothing may run unlocked because of it.
 func TestCorruptData(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
-	server := redistest.Start(t)
+	server := database(t)
 	s := open(t, server.Client())
 	server.Client().Set(ctx, "lock:k", "o:junk", time.Minute)
 	_, err := s.Acquire(within(t, time.Second), request("o", "k", time.Minute))

@@ -1,7 +1,6 @@
 package redisstore_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -14,24 +13,7 @@ import (
 
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/redistest"
-	"github.com/keyturn/keyturn/store/redisstore"
 )
-
-// startCluster runs a cluster of three masters.
-func startCluster(t testing.TB) ([]*redistest.Server, redis.UniversalClient) {
-	t.Helper()
-	servers := redistest.StartCluster(t, 3)
-	var addrs []string
-	for _, server := range servers {
-		addrs = append(addrs, server.Addr())
-	}
-	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs})
-	t.Cleanup(func() { _ = client.Close() })
-	eventually(t, 5*time.Second, "the cluster is up", func() bool {
-		return client.Set(context.Background(), "x", "y", time.Millisecond).Err() == nil
-	})
-	return servers, client
-}
 
 // startRing spreads the keys over two servers.
 func startRing(t testing.TB) ([]*redistest.Server, redis.UniversalClient) {
@@ -45,6 +27,7 @@ func startRing(t testing.TB) ([]*redistest.Server, redis.UniversalClient) {
 // TestMovedSlot: a request that goes directly to the server that had the slot is told
 // to ask another one, and does.
 func TestMovedSlot(t *testing.T) {
+	long(t)
 	t.Parallel()
 	servers, client := startCluster(t)
 	s := open(t, client)
@@ -86,6 +69,7 @@ func TestMovedSlot(t *testing.T) {
 // counter on another. Requests wait until that is over, and a lock that has moved is
 // not free.
 func TestMovingSlot(t *testing.T) {
+	long(t)
 	t.Parallel()
 	servers, client := startCluster(t)
 	s := open(t, client)
@@ -135,51 +119,5 @@ func TestMovingSlot(t *testing.T) {
 		if err := <-answers; err != nil {
 			t.Error(err)
 		}
-	}
-}
-
-func TestOtherTopologies(t *testing.T) {
-	t.Parallel()
-	for name, start := range map[string]func(testing.TB) ([]*redistest.Server, redis.UniversalClient){
-		"cluster": startCluster,
-		"ring":    startRing,
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			_, client := start(t)
-			quick := redisstore.WithWaiterLease(1500 * time.Millisecond)
-			a, b := open(t, client, quick), open(t, client, quick)
-			var grants []driver.Grant
-			for i := range 20 {
-				grants = append(grants, lock(t, a, "holder", fmt.Sprint("k", i), time.Minute))
-			}
-			for i, err := range a.Renew(within(t, time.Second), grants) {
-				if err != nil {
-					t.Errorf("Renew of %d: %v", i, err)
-				}
-			}
-			for i, g := range grants[:2] {
-				key := g.Claims[0].Key
-				first, second := enqueue(t, b, "first", key, time.Minute), enqueue(t, a, "second", key, time.Minute)
-				release(t, a, g)
-				next := first.granted(soon)
-				if next.Token <= g.Token {
-					t.Errorf("key %d: token %d follows %d", i, next.Token, g.Token)
-				}
-				if err := b.Complete(within(t, time.Second), next, driver.Record{Result: []byte("r")}, time.Minute); err != nil {
-					t.Errorf("Complete: %v", err)
-				}
-				second.granted(soon)
-				if _, rec, err := a.Begin(within(t, time.Second), request("late", key, time.Minute)); err != nil || rec == nil {
-					t.Errorf("Begin: %v, %v", rec, err)
-				}
-				if ttl := client.PTTL(context.Background(), "{lock:"+key+"}:t").Val(); ttl < 55*time.Minute || ttl > time.Hour+time.Second {
-					t.Errorf("the counter lives for %v", ttl)
-				}
-			}
-			if err := a.Release(within(t, time.Second), grants[0]); !errors.Is(err, driver.ErrLeaseLost) {
-				t.Errorf("want ErrLeaseLost, got %v", err)
-			}
-		})
 	}
 }

@@ -13,6 +13,7 @@ import (
 // TestUndoneAfterALongOutage: a grant whose answer was lost is nobody's. It is undone
 // also where the network takes longer to come back than anybody waits.
 func TestUndoneAfterALongOutage(t *testing.T) {
+	long(t)
 	t.Parallel()
 	server := redistest.Start(t)
 	s, network := lossy(t, server, refused)

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
-	"github.com/keyturn/keyturn/internal/redistest"
 )
 
 // TestWaiterOfAnotherRelease: during a rolling upgrade a process may meet the entry of a
@@ -19,7 +18,7 @@ func TestWaiterOfAnotherRelease(t *testing.T) {
 	for name, mode := range map[string]func(string) driver.Claim{"exclusive": driver.Exclusive, "shared": driver.Shared} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			server := redistest.Start(t)
+			server := database(t)
 			s := open(t, server.Client(), noPolling)
 			ctx, admin := context.Background(), server.Client()
 			g := lock(t, s, "holder", "k", time.Minute)
@@ -38,7 +37,7 @@ func TestWaiterOfAnotherRelease(t *testing.T) {
 			if left := admin.LRange(ctx, line, 0, -1).Val(); !slices.Equal(left, []string{"newer"}) {
 				t.Errorf("in line are %q", left)
 			}
-			all := waiters(t, s, "k")
+			all := inspect(t, s, "k").Waiters
 			if len(all) != 1 || all[0].Owner != "newer" {
 				t.Errorf("an operator sees %+v", all)
 			}

@@ -71,6 +71,7 @@ func TestURL(t *testing.T) {
 
 // The hosts of redis+sentinel are the Sentinels, those of redis+cluster some nodes.
 func TestURLOfSeveralServers(t *testing.T) {
+	long(t)
 	t.Parallel()
 	nodes := redistest.StartCluster(t, 3)
 	behind := redistest.StartSentinel(t, 1, time.Minute)

@@ -15,7 +15,7 @@ import (
 // What operations.md says of the key of a version.
 func TestVersionInRedis(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
+	server := database(t)
 	s := open(t, server.Client())
 	if newest, err := s.AdvanceVersion(within(t, time.Second), "user:1", math.MaxUint64, time.Hour); err != nil || newest != math.MaxUint64 {
 		t.Fatalf("%d, %v", newest, err)

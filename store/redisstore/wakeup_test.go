@@ -67,7 +67,7 @@ func TestReleaseWakesOneWaiter(t *testing.T) {
 // leave it to the first in line.
 func TestNobodyJumpsTheLine(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
+	server := database(t)
 	s := open(t, server.Client(), noPolling)
 	lock(t, s, "holder", "k", time.Minute)
 	first := enqueue(t, s, "first", "k", time.Minute)
@@ -82,29 +82,11 @@ func TestNobodyJumpsTheLine(t *testing.T) {
 	second.granted(soon)
 }
 
-func TestCancelledWaiterLeavesTheLine(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	s := open(t, server.Client(), noPolling)
-	g := lock(t, s, "holder", "k", time.Minute)
-	first := enqueue(t, s, "first", "k", time.Minute)
-	second := enqueue(t, s, "second", "k", time.Minute)
-	first.cancel()
-	if err := first.refused(soon); !errors.Is(err, driver.ErrHeld) {
-		t.Errorf("want ErrHeld, got %v", err)
-	}
-	if n := waiting(t, server, "k"); n != 1 {
-		t.Errorf("%d in line, want 1", n)
-	}
-	release(t, s, g)
-	second.granted(soon)
-}
-
 // TestCancelMeetsTheGrant has the lock passed to a waiter that does not want it
 // any more: it goes on to the next, and not only when the claim time is over.
 func TestCancelMeetsTheGrant(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
+	server := database(t)
 	a := open(t, server.Client(), noPolling)
 	network := servertest.NewProxy(t, server.Addr())
 	b := open(t, throughProxy(server, network), noPolling)
@@ -122,32 +104,10 @@ func TestCancelMeetsTheGrant(t *testing.T) {
 	first.refused(soon)
 }
 
-// TestReleaseWhileNobodyListens frees the key if none of those in line can be
-// told, and leaves them their places.
-func TestReleaseWhileNobodyListens(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	network := servertest.NewProxy(t, server.Addr())
-	a := open(t, server.Client(), noPolling)
-	b := open(t, throughProxy(server, network), noPolling)
-	g := lock(t, a, "holder", "k", time.Minute)
-	w := enqueue(t, b, "w", "k", time.Minute)
-	network.Cut()
-	eventually(t, soon, "the server notices", func() bool { return subscribers(t, server) == 0 })
-	release(t, a, g)
-	if n := server.Client().Exists(context.Background(), "lock:k").Val(); n != 0 {
-		t.Error("the lock was given to somebody who can't be told")
-	}
-	if n := waiting(t, server, "k"); n != 1 {
-		t.Errorf("%d in line, want the one that is cut off", n)
-	}
-	network.Heal()
-	w.granted(soon) // it subscribes again, and looks
-}
-
 // TestHalfOpenSubscription: nothing is heard, and nothing says that the
 // connection is dead. For those who release, its process would be there for ever.
 func TestHalfOpenSubscription(t *testing.T) {
+	long(t)
 	t.Parallel()
 	server := redistest.Start(t)
 	network := servertest.NewProxy(t, server.Addr())

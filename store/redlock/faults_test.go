@@ -216,56 +216,6 @@ func TestSlowNode(t *testing.T) {
 	}
 }
 
-// TestSplitVotes: five processes ask at the same moment, again and again. Somebody gets the key
-// within a second each time.
-func TestSplitVotes(t *testing.T) {
-	const processes, rounds = 5, 10
-	f := started(t)
-	var stores []*redlock.Store
-	for i := range processes {
-		s := f.open(t)
-		lock(t, s, fmt.Sprint("warm", i), fmt.Sprint("warm", i), time.Minute)
-		stores = append(stores, s)
-	}
-	for round := range rounds {
-		key := fmt.Sprint("key", round)
-		begin, first := make(chan struct{}), make(chan time.Time, processes)
-		var all sync.WaitGroup
-		for i, s := range stores {
-			all.Go(func() {
-				<-begin
-				req := request(fmt.Sprintf("o%d.%d", round, i), key, time.Minute)
-				req.Wait = true
-				g, err := s.Acquire(within(t, 20*time.Second), req)
-				if err != nil {
-					t.Errorf("Acquire: %v", err)
-					return
-				}
-				first <- time.Now()
-				if err := s.Release(within(t, 5*time.Second), g); err != nil {
-					t.Errorf("Release: %v", err)
-				}
-			})
-		}
-		began := time.Now()
-		close(begin)
-		all.Wait()
-		if t.Failed() {
-			return
-		}
-		if took := (<-first).Sub(began); took > time.Second {
-			t.Errorf("round %d: the first of %d processes got the key after %v", round, processes, took)
-		}
-		last := began
-		for len(first) > 0 {
-			last = <-first
-		}
-		if took := last.Sub(began); took > processes*time.Second {
-			t.Errorf("round %d: the last of %d processes got the key after %v", round, processes, took)
-		}
-	}
-}
-
 // TestTokensRise over the loss of any minority, and restarts without data.
 func TestTokensRise(t *testing.T) {
 	const maxTTL = time.Second
