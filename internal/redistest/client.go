@@ -130,3 +130,27 @@ func ask(addr, command string) (string, error) {
 	}
 	return string(body), nil
 }
+
+// OnCommand is a hook of a client that sees each command before it is sent, alone or in a pipeline.
+type OnCommand func(redis.Cmder)
+
+// DialHook implements [redis.Hook].
+func (OnCommand) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+// ProcessHook implements [redis.Hook].
+func (see OnCommand) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		see(cmd)
+		return next(ctx, cmd)
+	}
+}
+
+// ProcessPipelineHook implements [redis.Hook].
+func (see OnCommand) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		for _, cmd := range cmds {
+			see(cmd)
+		}
+		return next(ctx, cmds)
+	}
+}

@@ -13,6 +13,9 @@ import (
 // TestFront: clients reach the nodes of a Cluster through proxies, before and after a restart, and
 // while a slot moves.
 func TestFront(t *testing.T) {
+	if testing.Short() {
+		t.Skip("only in the long run")
+	}
 	t.Parallel()
 	nodes := StartCluster(t, 3)
 	ways := Front(t, nodes)
@@ -45,6 +48,9 @@ func TestFront(t *testing.T) {
 
 // TestRejoin: a killed master comes back as a replica with the data of its successor.
 func TestRejoin(t *testing.T) {
+	if testing.Short() {
+		t.Skip("only in the long run")
+	}
 	t.Parallel()
 	s := StartSentinel(t, 1, 500*time.Millisecond)
 	ctx := t.Context()

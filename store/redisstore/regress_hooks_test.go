@@ -1,7 +1,6 @@
 package redisstore_test
 
 import (
-	"context"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -24,7 +23,7 @@ func TestHooksSeeEveryRequest(t *testing.T) {
 		server := database(t)
 		seen := new(onlooker)
 		client := server.Client()
-		client.AddHook(seen)
+		client.AddHook(redistest.OnCommand(seen.saw))
 		requests(t, client)
 		equal(t, "client", seen, server)
 	})
@@ -33,7 +32,7 @@ func TestHooksSeeEveryRequest(t *testing.T) {
 		t.Parallel()
 		nodes, client := startCluster(t)
 		each := new(onlooker)
-		client.OnNewNode(func(c *redis.Client) { c.AddHook(each) })
+		client.OnNewNode(func(c *redis.Client) { c.AddHook(redistest.OnCommand(each.saw)) })
 		before := ran(t, nodes...)
 		requests(t, client)
 		equal(t, "nodes", each, nodes...)
@@ -94,23 +93,5 @@ func (o *onlooker) saw(cmd redis.Cmder) {
 		o.scripts.Add(1)
 	case "publish":
 		o.messages.Add(1)
-	}
-}
-
-func (*onlooker) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (o *onlooker) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		o.saw(cmd)
-		return next(ctx, cmd)
-	}
-}
-
-func (o *onlooker) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return func(ctx context.Context, cmds []redis.Cmder) error {
-		for _, cmd := range cmds {
-			o.saw(cmd)
-		}
-		return next(ctx, cmds)
 	}
 }

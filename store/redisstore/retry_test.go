@@ -123,13 +123,13 @@ func TestReleaseRepeatedAfterTheEnd(t *testing.T) {
 func TestLostReplies(t *testing.T) {
 	t.Parallel()
 	server := database(t)
-	s, network := lossy(t, server)
 	admin := server.Client()
-	during := func(what, key string, exists int64, request func() error) {
+	during := func(what, key string, exists int64, request func(*redisstore.Store) error) {
 		t.Helper()
+		s, network := lossy(t, server) // with a connection on which the request can leave
 		network.CutReplies()
 		answer := make(chan error, 1)
-		go func() { answer <- request() }()
+		go func() { answer <- request(s) }()
 		eventually(t, soon, what+" is carried out", func() bool { return admin.Exists(context.Background(), key).Val() == exists })
 		network.Heal()
 		if err := <-answer; err != nil {
@@ -137,20 +137,21 @@ func TestLostReplies(t *testing.T) {
 		}
 	}
 	var g driver.Grant
-	during("an acquisition", "lock:k", 1, func() (err error) {
+	during("an acquisition", "lock:k", 1, func(s *redisstore.Store) (err error) {
 		g, err = s.Acquire(within(t, 5*time.Second), request("o", "k", time.Minute))
 		return err
 	})
 	if v := admin.Get(context.Background(), "lock:k").Val(); !strings.HasPrefix(v, fmt.Sprint("o:", g.Token, ":")) {
 		t.Errorf("the lease is %+v, the lock %q", g, v)
 	}
-	during("a release", "lock:k", 0, func() error { return s.Release(within(t, 5*time.Second), g) })
+	during("a release", "lock:k", 0, func(s *redisstore.Store) error { return s.Release(within(t, 5*time.Second), g) })
 	// Asked once and answered once, "not yours" is a loss.
+	s := open(t, server.Client())
 	if err := s.Release(within(t, time.Second), g); !errors.Is(err, driver.ErrLeaseLost) {
 		t.Errorf("want ErrLeaseLost, got %v", err)
 	}
 	g = lock(t, s, "once", "k", time.Minute)
-	during("a completion", "{lock:k}:r", 1, func() error {
+	during("a completion", "{lock:k}:r", 1, func(s *redisstore.Store) error {
 		return s.Complete(within(t, 5*time.Second), g, driver.Record{Result: []byte("done")}, time.Minute)
 	})
 }

@@ -43,24 +43,28 @@ func setUser(t *testing.T, server *redistest.Server, rules ...string) {
 	}
 }
 
-// asKeyturn are options of a client of the user keyturn.
-func asKeyturn(o *redis.Options) { o.Username, o.Password = "keyturn", "password" }
+// openAs opens a store whose clients are a user with these rules.
+func (f *fleet) openAs(t *testing.T, rules []string) *redlock.Store {
+	t.Helper()
+	var clients []*redis.Client
+	for _, server := range f.servers {
+		setUser(t, server, rules...)
+		clients = append(clients, server.Client(func(o *redis.Options) { o.Username, o.Password = "keyturn", "password" }))
+	}
+	s, err := redlock.New(clients, patient)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
 
 // TestExamineFindsWhatAUserMayNotRun: each command in turn, on one node.
 func TestExamineFindsWhatAUserMayNotRun(t *testing.T) {
 	t.Parallel()
 	f := start(t)
 	rules := documentedRules(t)
-	var clients []*redis.Client
-	for _, server := range f.servers {
-		setUser(t, server, rules...)
-		clients = append(clients, server.Client(asKeyturn))
-	}
-	s, err := redlock.New(clients, patient)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
+	s := f.openAs(t, rules)
 	refused := func() (about []string) {
 		for _, f := range s.Describe().Examine(t.Context()) {
 			if strings.HasPrefix(f.About, "commands of ") && f.Risk != "" {
@@ -75,8 +79,7 @@ func TestExamineFindsWhatAUserMayNotRun(t *testing.T) {
 	node := f.servers[0]
 	for _, rule := range rules {
 		command, ok := strings.CutPrefix(rule, "+")
-		switch {
-		case !ok || slices.Contains([]string{"publish", "subscribe", "ping", "info", "scan", "evalsha", "time"}, command):
+		if !ok || slices.Contains([]string{"publish", "subscribe", "ping", "info", "scan", "evalsha", "time"}, command) {
 			continue // it is not for scripts, or its lack shows elsewhere
 		}
 		setUser(t, node, "-"+command)
@@ -86,33 +89,14 @@ func TestExamineFindsWhatAUserMayNotRun(t *testing.T) {
 		}
 		setUser(t, node, rule)
 	}
-	for end := time.Now().Add(10 * time.Second); node.Client().DBSize(t.Context()).Val() > 0; time.Sleep(50 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("the probes have left keys")
-		}
-	}
+	eventually(t, "no probe leaves a key", func() bool { return node.Client().DBSize(t.Context()).Val() == 0 })
 }
 
 // TestPermissions: the user of docs/operations.md can do everything, also wait.
 func TestPermissions(t *testing.T) {
 	rules := documentedRules(t)
 	f := start(t)
-	open := func() *redlock.Store {
-		var clients []*redis.Client
-		for _, server := range f.servers {
-			clients = append(clients, server.Client(asKeyturn))
-		}
-		s, err := redlock.New(clients, patient)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = s.Close() })
-		return s
-	}
-	for _, server := range f.servers {
-		setUser(t, server, rules...)
-	}
-	a, b := open(), open()
+	a, b := f.openAs(t, rules), f.openAs(t, rules)
 	ctx := within(t, 20*time.Second)
 	if err := a.Init(ctx); err != nil {
 		t.Fatalf("Init: %v", err)

@@ -31,6 +31,7 @@ func TestExamineClock(t *testing.T) {
 // TestClockJumps: the clock of one node is set an hour ahead, and then two hours back. Quorums of
 // four of five stand that, and the tokens stay with the other nodes' clocks.
 func TestClockJumps(t *testing.T) {
+	long(t)
 	f := &fleet{}
 	var machines []*redistest.Machine
 	for range nodes {

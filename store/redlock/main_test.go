@@ -3,6 +3,7 @@ package redlock_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"testing"
 	"time"
@@ -18,14 +19,49 @@ import (
 
 func TestMain(m *testing.M) {
 	redis.SetLogger(quiet{}) // the connections that tests break, by the hundred
-	actAsProcess()
 	// go-redis looks once a second whether a server that refused a connection is back.
-	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial"))
+	goleak.VerifyTestMain(binary.Main(m), goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial"))
 }
 
 type quiet struct{}
 
 func (quiet) Printf(context.Context, string, ...any) {}
+
+// long is for tests that kill or stop servers and take more than about a second alone: the short run (go test -short)
+// leaves them to the long one.
+func long(t testing.TB) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("only in the long run")
+	}
+}
+
+// binary has the servers that tests share.
+var binary servertest.Binary
+
+var shared struct {
+	mu        sync.Mutex
+	servers   []*redistest.Server
+	databases int // that are in use
+}
+
+// sharing is a fleet of nodes that vote: databases of its own on servers that tests share. A test that breaks a node,
+// changes its users, or counts what it does starts servers instead.
+func sharing(t testing.TB) *fleet {
+	t.Helper()
+	shared.mu.Lock()
+	defer shared.mu.Unlock()
+	for len(shared.servers) < nodes {
+		shared.servers = append(shared.servers, redistest.Start(binary.Lasting(t, "binary.Main")))
+	}
+	shared.databases++
+	f := &fleet{}
+	for _, server := range shared.servers {
+		f.servers = append(f.servers, server.Database(t, shared.databases))
+	}
+	f.init(t)
+	return f
+}
 
 // fleet is five servers, each behind a proxy.
 type fleet struct {
@@ -152,4 +188,34 @@ func lock(t testing.TB, s driver.Store, owner, key string, ttl time.Duration) dr
 func onHeldOnce(c chan struct{}) func(driver.HeldError) {
 	var once sync.Once
 	return func(driver.HeldError) { once.Do(func() { close(c) }) }
+}
+
+// eventually waits for a condition that must come true.
+func eventually(t testing.TB, what string, cond func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(15 * time.Second); !cond(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("never: %s", what)
+		}
+	}
+}
+
+// votes is how many nodes have a vote for key.
+func (f *fleet) votes(t testing.TB, key string) (n int64) {
+	t.Helper()
+	for _, server := range f.servers {
+		one, err := server.Client().Exists(within(t, 5*time.Second), "lock:"+key).Result()
+		if err != nil {
+			t.Fatal(err)
+		}
+		n += one
+	}
+	return n
+}
+
+// settled waits until n nodes have the lock on key. A grant comes with a quorum, and the other
+// votes a moment later.
+func (f *fleet) settled(t testing.TB, key string, n int64) {
+	t.Helper()
+	eventually(t, fmt.Sprintf("%d nodes have the lock on %s", n, key), func() bool { return f.votes(t, key) == n })
 }

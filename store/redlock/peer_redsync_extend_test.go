@@ -11,7 +11,8 @@ import (
 // TestRenewalGivesNoVote: redsync's WithSetNXOnExtend sets the key again on nodes that have lost it.
 // A renewal that comes late would then give a lease that has ended to its old owner.
 func TestRenewalGivesNoVote(t *testing.T) {
-	f := started(t)
+	t.Parallel()
+	f := sharing(t)
 	s := f.open(t)
 	g := lock(t, s, "o", "key", time.Minute)
 	forget := func(nodes ...int) {
@@ -21,53 +22,19 @@ func TestRenewalGivesNoVote(t *testing.T) {
 			}
 		}
 	}
-	has := func() (n int64) {
-		for _, server := range f.servers {
-			one, err := server.Client().Exists(within(t, 5*time.Second), "lock:key").Result()
-			if err != nil {
-				t.Fatal(err)
-			}
-			n += one
-		}
-		return n
-	}
 	f.settled(t, "key", nodes)
 	forget(1, 4)
 	if err := s.Renew(within(t, 5*time.Second), []driver.Grant{g})[0]; err != nil {
 		t.Errorf("Renew of a lease that three of five nodes have: %v", err)
 	}
-	if n := has(); n != 3 {
+	if n := f.votes(t, "key"); n != 3 {
 		t.Errorf("%d nodes have the lease after a renewal, want 3", n)
 	}
 	forget(0)
 	if err := s.Renew(within(t, 5*time.Second), []driver.Grant{g})[0]; !errors.Is(err, driver.ErrLeaseLost) {
 		t.Errorf("Renew of a lease that two of five nodes have: %v", err)
 	}
-	if n := has(); n != 2 {
+	if n := f.votes(t, "key"); n != 2 {
 		t.Errorf("%d nodes have the lease after a renewal, want 2", n)
-	}
-}
-
-// settled waits until n nodes have the lock on key. A grant comes with a quorum, and the other
-// votes a moment later.
-func (f *fleet) settled(t *testing.T, key string, n int64) {
-	t.Helper()
-	deadline := time.Now().Add(10 * time.Second)
-	for {
-		var has int64
-		for _, server := range f.servers {
-			one, err := server.Client().Exists(within(t, 5*time.Second), "lock:"+key).Result()
-			if err != nil {
-				t.Fatal(err)
-			}
-			has += one
-		}
-		if has == n {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%d nodes have the lock, want %d", has, n)
-		}
-		time.Sleep(time.Millisecond)
 	}
 }

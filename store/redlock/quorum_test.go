@@ -15,6 +15,7 @@ import (
 // five meet in a single node, so that node may give the key to a second owner. Quorums of four meet
 // in three.
 func TestQuorumsMeet(t *testing.T) {
+	long(t)
 	for _, tc := range []struct {
 		quorum  int
 		overlap bool
@@ -130,7 +131,8 @@ func TestBeyond(t *testing.T) {
 
 // TestSameServer: two addresses of one server are no two nodes. The lock would be its alone.
 func TestSameServer(t *testing.T) {
-	f := started(t)
+	t.Parallel()
+	f := sharing(t)
 	port := f.servers[0].Addr()[len("127.0.0.1"):]
 	again := f.servers[0].Client(func(o *redis.Options) { o.Addr = "localhost" + port })
 	s, err := redlock.New([]*redis.Client{f.servers[0].Client(), again, f.servers[1].Client()}, patient, redlock.WithQuorum(3))
@@ -145,6 +147,7 @@ func TestSameServer(t *testing.T) {
 
 // TestImpaired: operators learn which node is missing, and that it is back.
 func TestImpaired(t *testing.T) {
+	long(t)
 	f := started(t)
 	s := f.open(t)
 	told := make(chan error, 100)

@@ -14,7 +14,7 @@ func TestAwayAtStart(t *testing.T) {
 	for name, away := range map[string]func(*servertest.Proxy){"refused": (*servertest.Proxy).Cut, "silent": (*servertest.Proxy).Blackhole} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s, networks := started(t).openProxied(t)
+			s, networks := sharing(t).openProxied(t)
 			for _, network := range networks[1:] {
 				away(network)
 			}

@@ -17,7 +17,8 @@ import (
 // After a short outage, all the idle connections of a client may be broken, and the client does not
 // see it before it uses them. A renewal tried two of them, and reported an outage that was over.
 func TestRenewalAfterEveryIdleConnectionBroke(t *testing.T) {
-	f := started(t)
+	t.Parallel()
+	f := sharing(t)
 	var clients []*redis.Client
 	var broken atomic.Int64 // connections up to this generation are
 	for _, server := range f.servers {

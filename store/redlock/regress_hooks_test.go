@@ -1,7 +1,6 @@
 package redlock_test
 
 import (
-	"context"
 	"fmt"
 	"sync/atomic"
 	"testing"
@@ -9,6 +8,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/keyturn/keyturn/internal/redistest"
 	"github.com/keyturn/keyturn/store/redlock"
 )
 
@@ -20,7 +20,11 @@ func TestHooksSeeEveryRequest(t *testing.T) {
 	clients := make([]*redis.Client, len(f.servers))
 	for i, server := range f.servers {
 		clients[i] = server.Client()
-		clients[i].AddHook(counter{&seen})
+		clients[i].AddHook(redistest.OnCommand(func(cmd redis.Cmder) {
+			if name := cmd.Name(); name == "eval" || name == "evalsha" {
+				seen.Add(1)
+			}
+		}))
 	}
 	s, err := redlock.New(clients, patient)
 	if err != nil {
@@ -45,32 +49,5 @@ func TestHooksSeeEveryRequest(t *testing.T) {
 	}
 	if seen.Load() != ran || ran == 0 {
 		t.Errorf("the hooks saw %d of %d scripts", seen.Load(), ran)
-	}
-}
-
-// counter is a hook that counts scripts.
-type counter struct{ n *atomic.Int64 }
-
-func (c counter) saw(cmds ...redis.Cmder) {
-	for _, cmd := range cmds {
-		if name := cmd.Name(); name == "eval" || name == "evalsha" {
-			c.n.Add(1)
-		}
-	}
-}
-
-func (counter) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (c counter) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		c.saw(cmd)
-		return next(ctx, cmd)
-	}
-}
-
-func (c counter) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return func(ctx context.Context, cmds []redis.Cmder) error {
-		c.saw(cmds...)
-		return next(ctx, cmds)
 	}
 }

@@ -12,8 +12,9 @@ import (
 
 // A foreign value of a megabyte went as a whole into each conflict, each list and each log.
 func TestALongForeignValueIsShortened(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
-	f := started(t)
+	f := sharing(t)
 	s := f.open(t)
 	long := strings.Repeat("é", 1<<19)
 	for name, value := range map[string]string{"text": long, "pretends": "h/1/1/abc/id:1763683200000001:0:1763683200000:30000:" + long + "|:7"} {
