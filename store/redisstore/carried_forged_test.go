@@ -59,7 +59,11 @@ func TestForgedCarriedText(t *testing.T) {
 			}
 			try(text)
 			rng := rand.New(rand.NewPCG(1, uint64(claim.Mode)))
-			for range 100 {
+			tries := 150
+			if testing.Short() {
+				tries = 20
+			}
+			for range tries {
 				try(forge(rng, text))
 			}
 			if err := lease.Release(within(t, 5*time.Second)); err != nil {

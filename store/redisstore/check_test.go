@@ -188,6 +188,9 @@ func TestCheck(t *testing.T) {
 	}
 	// Also commands that only waiters need: a user who can hold leases is not enough.
 	for _, command := range strings.Fields(aclCommands) {
+		if testing.Short() && command != "+hget" {
+			continue
+		}
 		rows[command] = row{"noeviction", all + strings.Replace(command, "+", " -", 1), []string{"locks"}}
 	}
 	server := redistest.Start(t)

@@ -26,32 +26,29 @@ import (
 )
 
 // TestConnections: the store does all that it does on any connection that go-redis makes, with the
-// subscription for messages, too.
+// subscription for messages, too. Other tests have RESP3.
 func TestConnections(t *testing.T) {
 	t.Parallel()
-	for name, start := range map[string]func(t *testing.T) (*redistest.Server, func(*redis.Options)){
-		"RESP2": func(t *testing.T) (*redistest.Server, func(*redis.Options)) {
-			return redistest.Start(t), func(o *redis.Options) { o.Protocol = 2 }
-		},
-		// As many managed services have it.
-		"TLS, and a user without INFO and CONFIG": func(t *testing.T) (*redistest.Server, func(*redis.Options)) {
-			server, connect := startTLS(t)
-			setUser(t, server, "on >pw resetkeys resetchannels -@all", aclKeys, aclChannels, aclCommands, aclMessages)
-			return server, func(o *redis.Options) {
-				connect(o)
-				o.Username, o.Password = "keyturn", "pw"
-			}
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			server, connect := start(t)
-			a, b := open(t, server.Client(connect)), open(t, server.Client(connect))
-			useEverything(t, a, b)
-			if err := a.Check(within(t, 5*time.Second)); err != nil {
-				t.Errorf("Check: %v", err)
-			}
-		})
+	t.Run("RESP2", func(t *testing.T) {
+		t.Parallel()
+		connects(t, database(t), func(o *redis.Options) { o.Protocol = 2 })
+	})
+	// As many managed services have it.
+	t.Run("TLS, and a user without INFO and CONFIG", func(t *testing.T) {
+		t.Parallel()
+		server, connect := startTLS(t)
+		setUser(t, server, "on >pw resetkeys resetchannels -@all", aclKeys, aclChannels, aclCommands, aclMessages)
+		connects(t, server, connect, func(o *redis.Options) { o.Username, o.Password = "keyturn", "pw" })
+		noneIsMissed(t, server)
+	})
+}
+
+func connects(t *testing.T, server *redistest.Server, opts ...func(*redis.Options)) {
+	t.Helper()
+	a, b := open(t, server.Client(opts...)), open(t, server.Client(opts...))
+	useEverything(t, a, b)
+	if err := a.Check(within(t, 5*time.Second)); err != nil {
+		t.Errorf("Check: %v", err)
 	}
 }
 

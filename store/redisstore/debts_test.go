@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"reflect"
-	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -161,43 +159,5 @@ func TestSuccessorOfAnOwedRelease(t *testing.T) {
 	}
 	if err := next.Release(context.Background()); err != nil {
 		t.Errorf("the successor's release: %v", err)
-	}
-}
-
-// TestStopDuringAnOutage is SIGTERM for a process whose server is away: if that comes
-// back within the bound of Close, the key is free; otherwise Close says so.
-func TestStopDuringAnOutage(t *testing.T) {
-	long(t)
-	t.Parallel()
-	for name, tc := range map[string]struct {
-		outage time.Duration
-		want   string // of Close
-	}{
-		"that ends":               {time.Second, "<nil>"},
-		"longer than it may take": {0, "keyturn: closed with 1 leases whose release was not answered: keyturn: outcome unknown"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			server := redistest.Start(t, redistest.KeepData...)
-			p := startProcess(t, server, "k", longTTL, envStop+"=1")
-			p.says("granted", startup)
-			server.Kill()
-			if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-				t.Fatal(err)
-			}
-			if err := p.says("released", startup); !strings.Contains(err, "outcome unknown") {
-				t.Errorf("the release said %s", err)
-			}
-			if tc.outage > 0 {
-				time.Sleep(tc.outage)
-				server.Restart(t)
-			}
-			if got := p.says("closed", startup+5*time.Second); got != tc.want {
-				t.Errorf("Close said %s, want %s", got, tc.want)
-			}
-			if tc.outage > 0 {
-				freeSoon(t, newEngine(t, open(t, server.Client())), "k")
-			}
-		})
 	}
 }

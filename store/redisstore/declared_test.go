@@ -3,7 +3,6 @@ package redisstore_test
 import (
 	"bufio"
 	"context"
-	"errors"
 	"net"
 	"regexp"
 	"strings"
@@ -27,7 +26,17 @@ func TestScriptsKeepToOneSlot(t *testing.T) {
 		monitors = append(monitors, monitor(t, ctx, server.Addr()))
 	}
 	s := open(t, client)
-	everything(t, ctx, s)
+	useEverything(t, s, s)
+	if err := inspectEverything(s); err != nil {
+		t.Fatal(err)
+	}
+	g := lease(t, s, "writer", driver.Exclusive("d"))
+	reader := enqueueFor(t, s, "reader", driver.Shared("d"))
+	g.Claims = []driver.Claim{driver.Shared("d")}
+	if err := s.Downgrade(ctx, g); err != nil {
+		t.Fatal(err)
+	}
+	release(t, s, reader.granted(soon))
 	if err := client.ForEachMaster(ctx, func(ctx context.Context, c *redis.Client) error {
 		return c.Echo(ctx, "end of it").Err()
 	}); err != nil {
@@ -110,52 +119,4 @@ func tagOf(key string) string {
 		key, _, _ = strings.Cut(rest, "}")
 	}
 	return key
-}
-
-// everything that a store can do, through each of its scripts, on their short ways and on
-// their long ones.
-func everything(t *testing.T, ctx context.Context, s driver.Store) {
-	t.Helper()
-	must := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	g := lock(t, s, "plain", "k", time.Minute)
-	must(renew(t, s, g))
-	w := enqueue(t, s, "waits", "k", time.Minute)
-	r := enqueueFor(t, s, "reads", driver.Shared("k"))
-	release(t, s, g)
-	read := r.granted(10 * time.Second)
-	release(t, s, read)
-	g = w.granted(10 * time.Second)
-	must(renew(t, s, g))
-	reader := enqueueFor(t, s, "later", driver.Shared("k"))
-	shared := g
-	shared.Claims = []driver.Claim{driver.Shared("k")}
-	must(s.Downgrade(ctx, shared))
-	release(t, s, reader.granted(10*time.Second))
-	must(renew(t, s, shared))
-	_, err := s.ForceRelease(ctx, "k", "test")
-	must(err)
-	g = lock(t, s, "robbed", "k", time.Minute)
-	_, err = s.ForceRelease(ctx, "k", "test")
-	must(err)
-	if err := s.Release(ctx, g); !errors.Is(err, driver.ErrLeaseLost) {
-		t.Fatalf("the release of what was taken by force: %v", err)
-	}
-	permit := lease(t, s, "permit", driver.Permit("k", 2))
-	release(t, s, permit)
-	set := lease(t, s, "set", driver.Exclusive("a"), driver.Exclusive("b"))
-	release(t, s, set)
-	once, _, err := begin(t, s, "once", "k")
-	must(err)
-	must(s.Complete(ctx, once, driver.Record{Result: []byte("done")}, time.Minute))
-	_, err = s.AdvanceVersion(ctx, "k", 7, time.Minute)
-	must(err)
-	_, err = s.Inspect(ctx, "k")
-	must(err)
-	_, err = s.Forget(ctx, "k")
-	must(err)
 }

@@ -80,7 +80,7 @@ func TestForeignLockWithoutExpiry(t *testing.T) {
 	cli(t, server, uuid, "GET", "lock:k")
 	_, err := s.Acquire(within(t, time.Second), request("o", "k", time.Minute))
 	var held *driver.HeldError
-	if !errors.As(err, &held) || held.RetryAfter != 0 {
+	if !errors.As(err, &held) || held.RetryAfter != 0 || held.HeldFor != 0 {
 		t.Errorf("want a holder of whom no end is known, got %+v", err)
 	}
 	cli(t, server, "-1", "PTTL", "lock:k")

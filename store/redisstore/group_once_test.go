@@ -25,10 +25,9 @@ func TestExecutionsInAGroupHaveOutcomesOfTheirOwn(t *testing.T) {
 		return s.Begin(within(t, 10*time.Second), request(fmt.Sprint(owner, i), key(i), time.Minute))
 	}
 
-	const kinds = 6
-	const fresh, recorded, held, mine, wrongType, waited = 0, 1, 2, 3, 4, 5
+	const kinds = 5
+	const fresh, recorded, held, mine, wrongType = 0, 1, 2, 3, 4
 	before := make([]driver.Grant, many)
-	waiters := make([]chan *driver.Record, many)
 	for i := range many {
 		switch i % kinds {
 		case recorded:
@@ -53,7 +52,7 @@ func TestExecutionsInAGroupHaveOutcomesOfTheirOwn(t *testing.T) {
 		grants[i] = g
 		ok := false
 		switch i % kinds {
-		case fresh, waited:
+		case fresh:
 			ok = err == nil && rec == nil && g.Token > 0
 		case recorded:
 			ok = err == nil && rec != nil && bytes.Equal(rec.Result, stored.Result) &&
@@ -77,21 +76,6 @@ func TestExecutionsInAGroupHaveOutcomesOfTheirOwn(t *testing.T) {
 		seen[g.Token] = i
 	}
 
-	for i := waited; i < many; i += kinds {
-		waiters[i] = make(chan *driver.Record, 1)
-		go func() {
-			req := request(fmt.Sprint("waiter", i), key(i), time.Minute)
-			req.Wait = true
-			_, rec, err := s.Begin(within(t, 20*time.Second), req)
-			if err != nil {
-				t.Errorf("waiter %d: %v", i, err)
-			}
-			waiters[i] <- rec
-		}()
-		eventually(t, 5*time.Second, "it waits", func() bool {
-			return admin.Exists(context.Background(), "{lock:"+key(i)+"}:w").Val() == 1
-		})
-	}
 	if err := admin.Del(within(t, time.Second), "lock:"+key(mine)).Err(); err != nil { // somebody took it away
 		t.Fatal(err)
 	}
@@ -111,10 +95,6 @@ func TestExecutionsInAGroupHaveOutcomesOfTheirOwn(t *testing.T) {
 	})
 	for i := range many {
 		switch {
-		case i%kinds == waited:
-			if rec := <-waiters[i]; rec == nil || !bytes.HasPrefix(rec.Result, []byte(key(i))) {
-				t.Errorf("the waiter of %d got %+v", i, rec)
-			}
 		case i%kinds == held:
 			release(t, s, before[i])
 		case i == mine:

@@ -17,10 +17,6 @@ import (
 // Leases that linger, on real servers: what a memstore cannot show is how their process learns that
 // they are wanted.
 
-// sooner is less than a waiter's pause between two looks, so a wait that ends within it was ended
-// by a message.
-const sooner = 1500 * time.Millisecond
-
 // keeps is an engine that keeps its leases for as long as a test lasts.
 func keeps(t testing.TB, client redis.UniversalClient) *core.Engine {
 	t.Helper()
@@ -46,60 +42,6 @@ func lingers(t testing.TB, eng *core.Engine, key string) bool {
 		t.Fatal(err)
 	}
 	return len(info.Holders) == 1 && info.Holders[0].Lingers
-}
-
-func TestLingerGivesWay(t *testing.T) {
-	t.Parallel()
-	server := database(t)
-	for name, client := range map[string]redis.UniversalClient{"server": server.Client(), "cluster": sharedCluster(t)} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			here, there := keeps(t, client), newEngine(t, open(t, client))
-			for _, opts := range [][]core.CallOption{nil, {core.WithShared()}, {core.WithPermits(2)}} {
-				use(t, here, "k")
-				began := time.Now()
-				if err := there.Do(within(t, 20*time.Second), "k", func(context.Context) error { return nil }, opts...); err != nil {
-					t.Fatal(err)
-				}
-				if waited := time.Since(began); waited > sooner {
-					t.Errorf("waited %v", waited)
-				}
-			}
-			use(t, here, "k")
-			if _, err := there.TryAcquire(within(t, 5*time.Second), "k"); !errors.Is(err, core.ErrHeld) {
-				t.Errorf("a fail-fast request: %v", err)
-			}
-			eventually(t, 5*time.Second, "the next try succeeds", func() bool {
-				l, err := there.TryAcquire(within(t, 5*time.Second), "k")
-				return err == nil && l.Release(context.Background()) == nil
-			})
-			use(t, here, "k")
-			if _, err := there.ForceRelease(within(t, 5*time.Second), "k", "a test"); err != nil {
-				t.Fatal(err)
-			}
-			eventually(t, 5*time.Second, "the process is told of the forced release", func() bool {
-				l, err := here.Acquire(within(t, 5*time.Second), "k")
-				if err != nil {
-					t.Fatal(err)
-				}
-				defer func() { _ = l.Release(context.Background()) }()
-				return lingers(t, here, "k") // otherwise it has a lease that the store does not know
-			})
-		})
-	}
-}
-
-// When the subscription is lost, nothing lingers, although nobody has asked.
-func TestNothingLingersWithoutMessages(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	here := keeps(t, server.Client())
-	use(t, here, "k")
-	if err := server.Client().Do(context.Background(), "client", "kill", "type", "pubsub").Err(); err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, 5*time.Second, "the lease goes back", func() bool { return !lingers(t, here, "k") })
-	use(t, here, "k") // with the new subscription
 }
 
 // A dead subscription is found out also if nobody of this process waits.

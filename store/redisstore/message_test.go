@@ -64,36 +64,6 @@ func TestMessageIsTheGrant(t *testing.T) {
 	}
 }
 
-// TestMessageIsTheGrantInACluster, wherever in it the subscription is. A message may
-// get lost there while the nodes are still getting to know each other; then the
-// waiter finds its lease when it looks.
-func TestMessageIsTheGrantInACluster(t *testing.T) {
-	t.Parallel()
-	client := sharedCluster(t)
-	a, b := open(t, client, quickLooks), open(t, client, redisstore.WithWaiterLease(4*time.Second))
-	told := 0
-	for i := range 6 {
-		key := fmt.Sprint("message", i)
-		g := lock(t, a, "holder"+key, key, time.Hour)
-		w := enqueue(t, b, "w"+key, key, time.Hour)
-		release(t, a, g)
-		next := w.granted(5 * time.Second)
-		if next.Token <= g.Token || next.Term != 0 && next.Term != 2*time.Second {
-			t.Errorf("granted %+v after %+v", next, g)
-		}
-		if next.Term != 0 {
-			told++
-		}
-		if err := renew(t, b, next); err != nil {
-			t.Errorf("Renew: %v", err)
-		}
-		release(t, b, next)
-	}
-	if told < 4 {
-		t.Errorf("%d of 6 grants came by message", told)
-	}
-}
-
 // TestMessageToAnEarlierQuestion is no grant: what was passed on then may have run
 // out before the last question was put.
 func TestMessageToAnEarlierQuestion(t *testing.T) {

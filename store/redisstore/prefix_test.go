@@ -17,7 +17,7 @@ import (
 // beside its locks.
 func TestPrefix(t *testing.T) {
 	t.Parallel()
-	for _, prefix := range []string{"", "app/lock/", "rueidislock:0:"} {
+	for _, prefix := range []string{"", "app/lock/"} {
 		t.Run(prefix, func(t *testing.T) {
 			t.Parallel()
 			server := database(t)

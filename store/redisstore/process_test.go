@@ -10,8 +10,6 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
-	ossignal "os/signal"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -31,7 +29,6 @@ const (
 	envAddr = "KEYTURN_TEST_ADDR"
 	envKey  = "KEYTURN_TEST_KEY"
 	envTTL  = "KEYTURN_TEST_TTL"
-	envStop = "KEYTURN_TEST_STOP" // not empty: releases and closes the engine at SIGTERM
 )
 
 // actAsProcess does the work of a started process, if this is one: it takes the
@@ -59,24 +56,8 @@ func actAsProcess() {
 		panic(err)
 	}
 	fmt.Println("granted", lease.Token())
-	if os.Getenv(envStop) != "" {
-		stopOnSignal(eng, lease)
-	}
 	_, _ = io.Copy(io.Discard, os.Stdin)
 	fmt.Println("released", lease.Release(context.Background()))
-	os.Exit(0)
-}
-
-// stopOnSignal does what a service does that is told to stop: its handlers return,
-// and it closes the engine.
-func stopOnSignal(eng *core.Engine, lease *core.Lease) {
-	stop, done := ossignal.NotifyContext(context.Background(), syscall.SIGTERM)
-	defer done()
-	<-stop.Done()
-	fmt.Println("released", lease.Release(context.Background()))
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-	defer cancel()
-	fmt.Println("closed", eng.Close(ctx))
 	os.Exit(0)
 }
 
@@ -186,37 +167,6 @@ func subscribers(t testing.TB, server *redistest.Server) int {
 		t.Fatal(err)
 	}
 	return strings.Count(list, "\n")
-}
-
-func TestProcessesTakeTurnsInOrderOfArrival(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	s := open(t, server.Client())
-	g := lock(t, s, "parent", "k", time.Minute)
-	var line []*process
-	for range 4 {
-		p := startProcess(t, server, "k", time.Minute)
-		p.says("queued", startup)
-		line = append(line, p)
-	}
-	for _, p := range line {
-		_ = p.stdin.Close() // release as soon as you have it
-	}
-	release(t, s, g)
-	last := g.Token
-	for i, p := range line {
-		token, err := strconv.ParseUint(p.says("granted", soon), 10, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if token <= last {
-			t.Errorf("process %d, %d in line, has token %d after %d", p.cmd.Process.Pid, i+1, token, last)
-		}
-		last = token
-		if err := p.says("released", soon); err != "<nil>" {
-			t.Errorf("release: %v", err)
-		}
-	}
 }
 
 func TestKilledHolderFreesTheKey(t *testing.T) {

@@ -16,7 +16,7 @@ func TestRecordsAreNotReadForAListOfLocks(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	s := open(t, server.Client())
-	const records = 1000
+	const records = 300
 	for i := range records {
 		req := request(fmt.Sprint("o", i), fmt.Sprint("message:", i), time.Minute)
 		g, _, err := s.Begin(within(t, time.Minute), req)

@@ -14,43 +14,6 @@ func wants(owner, key string, n uint64) driver.Request {
 	return driver.Request{Owner: owner, Claims: []driver.Claim{driver.Exclusive(key)}, TTL: time.Minute, HandOffs: n}
 }
 
-// TestTokensFollowWhatIsReserved on whatever way the next grant takes, with a counter that is
-// ahead of the clock: there the clock does not hide a token that is given twice. The lead is
-// less than what a grant may reserve, as the tests' machine takes its time.
-func TestTokensFollowWhatIsReserved(t *testing.T) {
-	t.Parallel()
-	server := database(t)
-	s := open(t, server.Client())
-	ctx := within(t, 20*time.Second)
-	reserved := uint64(0)
-	for round := range 10 {
-		for name, next := range map[string]driver.Request{
-			"plain":  wants("next", "k", 1000),
-			"shared": {Owner: "next", Claims: []driver.Claim{driver.Shared("k")}, TTL: time.Minute},
-			"set":    {Owner: "next", Claims: []driver.Claim{driver.Exclusive("j"), driver.Exclusive("k")}, TTL: time.Minute},
-		} {
-			next.Owner = fmt.Sprint("next", round, name) // a late copy of a request must not meet its owner again
-			g, err := s.Acquire(ctx, wants(fmt.Sprint("o", round, name), "k", 1000))
-			if err != nil {
-				t.Fatal(err)
-			}
-			reserved = max(reserved, g.HandOffs)
-			release(t, s, g)
-			got, err := s.Acquire(ctx, next)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if got.Token <= g.Token+g.HandOffs {
-				t.Errorf("round %d, %s: token %d follows %d with %d reserved", round, name, got.Token, g.Token, g.HandOffs)
-			}
-			release(t, s, got)
-		}
-	}
-	if reserved != 1000 {
-		t.Errorf("%d tokens were reserved at most", reserved)
-	}
-}
-
 // TestTokensOfABatchAreApart: many grants of one moment, each with its own reserved tokens.
 func TestTokensOfABatchAreApart(t *testing.T) {
 	t.Parallel()

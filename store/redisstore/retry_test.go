@@ -10,7 +10,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/redistest"
 	"github.com/keyturn/keyturn/internal/servertest"
@@ -72,48 +71,6 @@ func TestUnansweredAcquireIsUndone(t *testing.T) {
 				return admin.Exists(context.Background(), "lock:k").Val() == 0
 			})
 		})
-	}
-}
-
-// TestReleaseRepeatedAfterTheEnd: the first attempt never arrived, the lease ran out, and
-// another holder had the key. The second attempt's "not yours" is no clean release. Through
-// the engine, which renews in between, nobody knows the outcome.
-func TestReleaseRepeatedAfterTheEnd(t *testing.T) {
-	long(t)
-	t.Parallel()
-	server := redistest.Start(t)
-	s, network := lossy(t, server, func(o *redis.Options) { o.MaxRetries = 50 })
-	admin := server.Client()
-	gone := func() bool { return admin.Exists(context.Background(), "lock:k").Val() == 0 }
-	late := func(release func() error) error {
-		t.Helper()
-		network.Blackhole()
-		before := calls(t, server)
-		done := make(chan error, 1)
-		go func() { done <- release() }()
-		eventually(t, 5*time.Second, "the lease has run out", gone)
-		if calls(t, server) != before {
-			t.Fatal("a request arrived: this tests nothing")
-		}
-		other := open(t, server.Client())
-		g := lock(t, other, "other", "k", time.Minute)
-		network.Heal()
-		err := <-done
-		if err := other.Release(within(t, 5*time.Second), g); err != nil {
-			t.Errorf("the other's lease: %v", err)
-		}
-		return err
-	}
-	g := lock(t, s, "o", "k", 300*time.Millisecond)
-	if err := late(func() error { return s.Release(within(t, 10*time.Second), g) }); !errors.Is(err, driver.ErrLeaseLost) {
-		t.Errorf("want ErrLeaseLost, got %v", err)
-	}
-	eng := newEngineWith(t, s, 600*time.Millisecond)
-	lease := acquire(t, eng, "k")
-	held := time.Now()
-	eventually(t, 5*time.Second, "it is renewed", func() bool { return time.Since(held) > 700*time.Millisecond })
-	if err := late(func() error { return lease.Release(context.Background()) }); !errors.Is(err, core.ErrOutcomeUnknown) {
-		t.Errorf("want ErrOutcomeUnknown, got %v", err)
 	}
 }
 

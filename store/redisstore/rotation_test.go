@@ -22,73 +22,53 @@ import (
 func TestRotatedPassword(t *testing.T) {
 	long(t)
 	t.Parallel()
-	for name, start := range map[string]func(t *testing.T, password func() (string, string)) ([]*redistest.Server, redis.UniversalClient){
-		"one server": func(t *testing.T, password func() (string, string)) ([]*redistest.Server, redis.UniversalClient) {
-			server := redistest.Start(t)
-			return []*redistest.Server{server}, server.Client(func(o *redis.Options) { o.CredentialsProvider = password })
-		},
-		"Cluster": func(t *testing.T, password func() (string, string)) ([]*redistest.Server, redis.UniversalClient) {
-			nodes := redistest.StartCluster(t, 3)
-			client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{nodes[0].Addr()}, CredentialsProvider: password})
-			t.Cleanup(func() { _ = client.Close() })
-			return nodes, client
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			var password atomic.Pointer[string]
-			knows := func(pw string) { password.Store(&pw) }
-			knows("pw")
-			servers, client := start(t, func() (string, string) { return "keyturn", *password.Load() })
-			onAll := func(rules ...string) {
-				for _, server := range servers {
-					setUser(t, server, rules...)
-				}
-			}
-			disconnect := func() {
-				for _, server := range servers {
-					if err := server.Client().Do(t.Context(), "client", "kill", "user", "keyturn").Err(); err != nil {
-						t.Fatal(err)
-					}
-				}
-			}
-			onAll("on >pw resetkeys resetchannels -@all", aclKeys, aclChannels, aclCommands, aclMessages, aclCluster)
-			c := startTwo(t, client)
-			held, err := c.engines[0].Acquire(t.Context(), "held")
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer func() { _ = held.Release(context.Background()) }()
-			work := func() {
-				t.Helper()
-				if err := c.work(); err != nil {
-					t.Error(err)
-				}
-			}
-			work()
-			onAll(">new")
-			work()
-			knows("new")
-			work()
-			onAll("<pw")
-			work()
-			disconnect() // connections stay what they were when they were made
-			work()
-			if err := held.Err(); err != nil {
-				t.Errorf("a lease that was held all the time: %v", err)
-			}
-
-			// The other way round: the servers change first. Callers get an error that says what is
-			// wrong, and none after the client knows the password.
-			onAll("resetpass >third")
-			disconnect()
-			if err := c.work(); !errors.Is(err, core.ErrUnavailable) || !strings.Contains(err.Error(), "WRONGPASS") {
-				t.Errorf("with an old password: %v", err)
-			}
-			knows("third")
-			eventually(t, 10*time.Second, "the store works again", func() bool { return c.work() == nil })
-		})
+	var password atomic.Pointer[string]
+	knows := func(pw string) { password.Store(&pw) }
+	knows("pw")
+	server := redistest.Start(t)
+	client := server.Client(func(o *redis.Options) {
+		o.CredentialsProvider = func() (string, string) { return "keyturn", *password.Load() }
+	})
+	disconnect := func() {
+		if err := server.Client().Do(t.Context(), "client", "kill", "user", "keyturn").Err(); err != nil {
+			t.Fatal(err)
+		}
 	}
+	setUser(t, server, "on >pw resetkeys resetchannels -@all", aclKeys, aclChannels, aclCommands, aclMessages)
+	c := startTwo(t, client)
+	held, err := c.engines[0].Acquire(t.Context(), "held")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = held.Release(context.Background()) }()
+	work := func() {
+		t.Helper()
+		if err := c.work(); err != nil {
+			t.Error(err)
+		}
+	}
+	work()
+	setUser(t, server, ">new")
+	work()
+	knows("new")
+	work()
+	setUser(t, server, "<pw")
+	work()
+	disconnect() // connections stay what they were when they were made
+	work()
+	if err := held.Err(); err != nil {
+		t.Errorf("a lease that was held all the time: %v", err)
+	}
+
+	// The other way round: the servers change first. Callers get an error that says what is
+	// wrong, and none after the client knows the password.
+	setUser(t, server, "resetpass >third")
+	disconnect()
+	if err := c.work(); !errors.Is(err, core.ErrUnavailable) || !strings.Contains(err.Error(), "WRONGPASS") {
+		t.Errorf("with an old password: %v", err)
+	}
+	knows("third")
+	eventually(t, 10*time.Second, "the store works again", func() bool { return c.work() == nil })
 }
 
 // twoProcesses are two processes that want the same keys.

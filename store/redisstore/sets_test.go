@@ -11,6 +11,7 @@ import (
 
 // TestLargestSet is that of a template's bound: several scripts, one grant.
 func TestLargestSet(t *testing.T) {
+	long(t)
 	t.Parallel()
 	server := database(t)
 	s := open(t, server.Client())

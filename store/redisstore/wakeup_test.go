@@ -82,28 +82,6 @@ func TestNobodyJumpsTheLine(t *testing.T) {
 	second.granted(soon)
 }
 
-// TestCancelMeetsTheGrant has the lock passed to a waiter that does not want it
-// any more: it goes on to the next, and not only when the claim time is over.
-func TestCancelMeetsTheGrant(t *testing.T) {
-	t.Parallel()
-	server := database(t)
-	a := open(t, server.Client(), noPolling)
-	network := servertest.NewProxy(t, server.Addr())
-	b := open(t, throughProxy(server, network), noPolling)
-	g := lock(t, a, "holder", "k", time.Minute)
-	first := enqueue(t, b, "first", "k", time.Minute)
-	second := enqueue(t, a, "second", "k", time.Minute)
-	network.CutReplies() // the message does not arrive
-	release(t, a, g)
-	if v := server.Client().Get(context.Background(), "lock:k").Val(); v[:6] != "first:" {
-		t.Fatalf("the lock was passed to %q", v)
-	}
-	first.cancel()
-	second.granted(soon)
-	network.Heal()
-	first.refused(soon)
-}
-
 // TestHalfOpenSubscription: nothing is heard, and nothing says that the
 // connection is dead. For those who release, its process would be there for ever.
 func TestHalfOpenSubscription(t *testing.T) {
