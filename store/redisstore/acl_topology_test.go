@@ -1,12 +1,16 @@
+//go:build unix
+
 package redisstore_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/redistest"
 	"github.com/keyturn/keyturn/store/redisstore"
 )
@@ -56,4 +60,64 @@ func TestACLOfSentinel(t *testing.T) {
 	})
 	useModes(t, open(t, client, noPolling, confirmed), open(t, client, noPolling, confirmed))
 	noneIsMissed(t, append(s.Nodes, s.Sentinel)...)
+}
+
+// TestClientThatReadsFromReplicas: a program may let go-redis read from the replicas of a Cluster,
+// which lag. The store must not: a replica that it asked would not know the last grants.
+func TestClientThatReadsFromReplicas(t *testing.T) {
+	long(t)
+	t.Parallel()
+	masters := redistest.StartCluster(t, 1)
+	replicas := redistest.AddReplicas(t, masters)
+	for name, route := range map[string]func(*redis.ClusterOptions){
+		"ReadOnly":       func(o *redis.ClusterOptions) { o.ReadOnly = true },
+		"RouteByLatency": func(o *redis.ClusterOptions) { o.RouteByLatency = true },
+		"RouteRandomly":  func(o *redis.ClusterOptions) { o.RouteRandomly = true },
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := &redis.ClusterOptions{Addrs: []string{masters[0].Addr()}}
+			route(o)
+			client := redis.NewClusterClient(o)
+			t.Cleanup(func() { _ = client.Close() })
+			for _, r := range replicas {
+				r.Pause() // they answer nothing, so that nobody gets on with them
+				defer r.Resume()
+			}
+			a, b := open(t, client), open(t, client)
+			for i := range 6 {
+				key := fmt.Sprint(name, i)
+				g := lock(t, a, "holder", key, time.Minute)
+				w := enqueue(t, b, "next", key, time.Minute)
+				if err := renew(t, a, g); err != nil {
+					t.Errorf("Renew: %v", err)
+				}
+				info, err := a.Inspect(within(t, 5*time.Second), key)
+				if err != nil || len(info.Holders) != 1 || len(info.Waiters) != 1 {
+					t.Errorf("Inspect: %+v, %v", info, err)
+				}
+				release(t, a, g)
+				next := w.granted(soon)
+				if err := b.Complete(within(t, 5*time.Second), next, driver.Record{Result: []byte("r")}, time.Minute); err != nil {
+					t.Errorf("Complete: %v", err)
+				}
+				if n, err := a.AdvanceVersion(within(t, 5*time.Second), key, 7, time.Minute); n != 7 || err != nil {
+					t.Errorf("AdvanceVersion: %d, %v", n, err)
+				}
+			}
+			listed := 0
+			for page := ""; ; {
+				infos, next, err := a.List(context.Background(), driver.Listing{Prefix: name, Cursor: page, Limit: 100, Records: true})
+				if err != nil {
+					t.Fatalf("List: %v", err)
+				}
+				listed += len(infos)
+				if page = next; page == "" {
+					break
+				}
+			}
+			if listed != 6 {
+				t.Errorf("%d keys are listed", listed)
+			}
+		})
+	}
 }

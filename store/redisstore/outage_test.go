@@ -13,9 +13,11 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/core/drivertest"
 	"github.com/keyturn/keyturn/internal/redistest"
 	"github.com/keyturn/keyturn/internal/servertest"
 	"github.com/keyturn/keyturn/store/redisstore"
+	"github.com/keyturn/keyturn/store/storeurl"
 )
 
 // slack is what a call may take beyond its context on a busy machine.
@@ -148,5 +150,65 @@ func TestNoConnectionToBeHad(t *testing.T) {
 	}
 	if !errors.Is(err, driver.ErrUnavailable) {
 		t.Errorf("error %v", err)
+	}
+}
+
+// TestAwayAtStart: New asked its server, and failed without an answer or waited for it without a bound.
+func TestAwayAtStart(t *testing.T) {
+	t.Parallel()
+	for name, away := range map[string]func(*servertest.Proxy){"refused": (*servertest.Proxy).Cut, "silent": (*servertest.Proxy).Blackhole} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			network := servertest.NewProxy(t, database(t).Addr())
+			url := "redis://" + network.Addr()
+			away(network)
+			drivertest.AwayAtStart(t, func() (driver.Store, error) { return storeurl.Open(t.Context(), url) }, network.Heal)
+		})
+	}
+}
+
+// A caller that sends its own request makes the connection, too. go-redis' dial with TLS does not end with a
+// context: beside a server that accepted connections and was silent then, callers came back after 5 s.
+func TestSilentServerWithTLS(t *testing.T) {
+	t.Parallel()
+	server, withTLS := startTLS(t)
+	var proxy *servertest.Proxy
+	s := open(t, server.Client(withTLS, func(o *redis.Options) {
+		proxy = servertest.NewProxy(t, o.Addr)
+		o.Addr, o.DialTimeout = proxy.Addr(), 20*time.Second
+	}))
+	release(t, s, lock(t, s, "first", "k", time.Minute)) // a server that answers soon
+	proxy.Cut()
+	proxy.Blackhole() // accepts connections, and no more
+	defer proxy.Cut() // so that dials end
+	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
+	defer cancel()
+	began := time.Now()
+	if _, err := s.Acquire(ctx, request("second", "k", time.Minute)); !errors.Is(err, driver.ErrUnavailable) {
+		t.Errorf("a silent server: %v", err)
+	}
+	if took := time.Since(began); took > 10*time.Second {
+		t.Errorf("a caller with 100 ms came back after %v", took)
+	}
+}
+
+// Each answer took 60 ms, which is longer than the short timeout of a request that its caller sends
+// itself. The request failed with it, go-redis closed the connection, and the store sent the
+// request again on a new one. So each request took 300 ms, and 20 requests took 38 connections.
+func TestAServerFarAwayKeepsItsConnections(t *testing.T) {
+	t.Parallel()
+	const pairs = 8
+	server := database(t)
+	p := servertest.NewProxy(t, server.Addr())
+	client := throughProxy(server, p)
+	eng := newEngine(t, open(t, client))
+	p.Delay(40 * time.Millisecond) // each way
+	for range pairs {
+		if err := eng.Do(context.Background(), "k", func(context.Context) error { return nil }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if made := client.PoolStats().Misses; made > pairs {
+		t.Errorf("%d requests took %d connections", 2*pairs, made)
 	}
 }

@@ -11,6 +11,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/redistest"
 )
 
 // trips counts the round trips of a client: a pipeline is one.
@@ -68,5 +70,47 @@ func TestListOfAClusterInFewRoundTrips(t *testing.T) {
 	// A page has about 100 keys: a SCAN or two, and a pipeline, or two where it goes on at the next master.
 	if all := seen.commands.Load() + seen.pipelines.Load(); n != keys || all > keys/10 {
 		t.Errorf("%d keys in %d commands and %d pipelines", n, seen.commands.Load(), seen.pipelines.Load())
+	}
+}
+
+// The list of the keys that are held read all records of Once, only to leave them out: 38 s for a million.
+func TestRecordsAreNotReadForAListOfLocks(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s := open(t, server.Client())
+	const records = 300
+	for i := range records {
+		req := request(fmt.Sprint("o", i), fmt.Sprint("message:", i), time.Minute)
+		g, _, err := s.Begin(within(t, time.Minute), req)
+		if err == nil {
+			err = s.Complete(within(t, time.Minute), g, driver.Record{Result: []byte("done")}, time.Hour)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	lock(t, s, "o", "held", time.Minute)
+	eng, err := core.New(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = eng.Close(context.Background()) })
+	inspect(t, s, "held") // the server knows the script afterwards
+	before := calls(t, server)
+	n := 0
+	for info, err := range eng.List(within(t, time.Minute), "") {
+		if n++; err != nil || info.Key != "held" {
+			t.Errorf("%+v, %v", info, err)
+		}
+	}
+	if scripts := calls(t, server) - before; n != 1 || scripts != 1 {
+		t.Errorf("%d keys, by %d scripts", n, scripts)
+	}
+	n = 0
+	for range eng.ListAll(within(t, time.Minute), "") {
+		n++
+	}
+	if n != records+1 {
+		t.Errorf("%d keys with records", n)
 	}
 }

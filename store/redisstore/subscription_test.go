@@ -1,7 +1,10 @@
+//go:build unix
+
 package redisstore_test
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"sync/atomic"
 	"testing"
@@ -13,6 +16,31 @@ import (
 	"github.com/keyturn/keyturn/internal/redistest"
 	"github.com/keyturn/keyturn/store/redisstore"
 )
+
+// TestLostSubscription is about redisson#3891 and rueidis#653: a wake-up missed
+// while the connection was down, and a sleep until the TTL.
+func TestLostSubscription(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	a := open(t, server.Client(), noPolling)
+	b := open(t, server.Client(), noPolling)
+	admin := server.Client()
+	lock(t, a, "holder", "k", time.Minute)
+	w := enqueue(t, b, "w", "k", time.Minute)
+	// In one go, so that the release finds nobody listening.
+	pipe := admin.TxPipeline()
+	pipe.Do(context.Background(), "client", "kill", "type", "pubsub")
+	pipe.Del(context.Background(), "lock:k")
+	if _, err := pipe.Exec(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	w.granted(soon)
+	// And the next one gets its message again.
+	g := lock(t, a, "holder2", "k2", time.Minute)
+	w = enqueue(t, b, "w2", "k2", time.Minute)
+	release(t, a, g)
+	w.granted(soon)
+}
 
 // TestSubscriptionOnAReplica: after a failover the subscription of a process may still lead to the old
 // master, which is a replica now and passes on the messages of the new one. PUBLISH on the master
@@ -82,4 +110,48 @@ func isDone(w *waiter) bool {
 	default:
 		return false
 	}
+}
+
+// TestInboxLeavesADeadNode: the node of a Cluster that has the subscription goes silent.
+// The locks on the others are as well as before, and so are their messages: the inbox
+// moves to one of them. It used to stay.
+func TestInboxLeavesADeadNode(t *testing.T) {
+	long(t)
+	t.Parallel()
+	servers, client := startCluster(t)
+	s := open(t, client, noPolling)
+	lock(t, s, "holder", "first", time.Minute)
+	enqueue(t, s, "waiter", "first", time.Minute)
+	home := -1
+	eventually(t, 5*time.Second, "one node has the subscription", func() bool {
+		for i, server := range servers {
+			if subscribers(t, server) > 0 {
+				home = i
+			}
+		}
+		return home >= 0
+	})
+	// Somebody waits for a key of each node that stays.
+	waiting := make([]bool, len(servers))
+	for i := range 100 {
+		key := fmt.Sprint("k", i)
+		n := int(client.ClusterKeySlot(context.Background(), "lock:"+key).Val()) * len(servers) / 16384
+		if n != home && !waiting[n] {
+			waiting[n] = true
+			lock(t, s, "holder", key, time.Minute)
+			enqueue(t, s, "waiter-"+key, key, time.Minute)
+		}
+	}
+	servers[home].Pause()
+	began := time.Now()
+	t.Cleanup(servers[home].Resume)
+	for moved := false; !moved; time.Sleep(50 * time.Millisecond) {
+		for i, server := range servers {
+			moved = moved || i != home && subscribers(t, server) > 0
+		}
+		if time.Since(began) > 25*time.Second {
+			t.Fatal("the inbox has not moved")
+		}
+	}
+	t.Logf("after %v", time.Since(began))
 }

@@ -1,0 +1,191 @@
+package redisstore_test
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/internal/redistest"
+	"github.com/keyturn/keyturn/store/redisstore"
+)
+
+// TestNobodyWaitingCostsNoMessage is about redisson#3349 and #4216, too: pub/sub
+// that every lock pays for.
+func TestNobodyWaitingCostsNoMessage(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s := open(t, server.Client())
+	for i := range 10 {
+		release(t, s, lock(t, s, fmt.Sprint("o", i), fmt.Sprint("k", i), time.Minute))
+	}
+	// One message at the start is to find out whether it may send any.
+	if c := server.Commands(t); c["publish"] > 1 || c["subscribe"] != 0 {
+		t.Errorf("%d messages and %d subscriptions although nobody ever waited", c["publish"], c["subscribe"])
+	}
+	// And however many wait for however many keys, one connection is enough.
+	for i := range 30 {
+		key := fmt.Sprint("k", i)
+		lock(t, s, "holder", key, time.Minute)
+		enqueue(t, s, fmt.Sprint("w", i), key, time.Minute)
+	}
+	if n := subscribers(t, server); n != 1 {
+		t.Errorf("one process listens on %d connections", n)
+	}
+}
+
+// TestIdleWaiterUnderFlushAll is about rueidis#372: FLUSHALL in a loop kept its
+// waiters busy. Here, the lock is gone and the waiter has it.
+func TestIdleWaiterUnderFlushAll(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s := open(t, server.Client(), redisstore.WithWaiterLease(600*time.Millisecond))
+	admin := server.Client()
+	lock(t, s, "holder", "k", time.Minute)
+	w := enqueue(t, s, "w", "k", time.Minute)
+	before := calls(t, server)
+	for range 50 {
+		admin.FlushAll(context.Background())
+	}
+	w.granted(soon)
+	if n := calls(t, server) - before; n > 3 {
+		t.Errorf("%d requests for one grant", n)
+	}
+}
+
+// TestIdleWaiterIsQuiet is about rueidis#602, a waiter that spun.
+func TestIdleWaiterIsQuiet(t *testing.T) {
+	long(t)
+	t.Parallel()
+	server := redistest.Start(t)
+	s := open(t, server.Client()) // as it is by default
+	lock(t, s, "holder", "k", time.Minute)
+	enqueue(t, s, "w", "k", time.Minute)
+	const watch = 4500 * time.Millisecond
+	before, messages := calls(t, server), server.Commands(t)["publish"]
+	time.Sleep(watch)
+	n := calls(t, server) - before
+	if n > 3 {
+		t.Errorf("an idle waiter sent %d requests in %v", n, watch)
+	}
+	// Its process sends itself one message per second.
+	if n := server.Commands(t)["publish"] - messages; n > 5 {
+		t.Errorf("the process of an idle waiter sent %d messages in %v", n, watch)
+	}
+	if n < 1 {
+		t.Errorf("an idle waiter gave no sign of life in %v, and counts as dead after 6 s", watch)
+	}
+}
+
+// Each question about a foreign value of a megabyte read and hashed the whole of it: some waiters
+// for such keys kept the server from all others.
+func TestLongForeignValueCostsLikeAShortOne(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	server := redistest.Start(t)
+	admin := server.Client()
+	s := open(t, server.Client())
+	cost := func(key, value string) float64 {
+		t.Helper()
+		admin.Set(ctx, "lock:"+key, value, time.Minute)
+		before := scriptTime(t, server)
+		for range 50 {
+			if _, err := s.Acquire(ctx, request("o", key, time.Minute)); err == nil {
+				t.Fatal("the key is taken")
+			}
+		}
+		return scriptTime(t, server) - before
+	}
+	cost("warm", "x")
+	short, long := cost("short", "somebody else"), cost("long", strings.Repeat("x", 1<<20))
+	if long > 10*short {
+		t.Errorf("50 questions about a long value took %.0f µs, about a short one %.0f µs", long, short)
+	}
+}
+
+var statLine = regexp.MustCompile(`cmdstat_eval(?:sha)?:calls=\d+,usec=(\d+)`)
+
+// scriptTime is how many µs the server has spent in scripts.
+func scriptTime(t testing.TB, server *redistest.Server) (micros float64) {
+	t.Helper()
+	for _, m := range statLine.FindAllStringSubmatch(server.Client().Info(within(t, 5*time.Second), "commandstats").Val(), -1) {
+		us, _ := strconv.ParseFloat(m[1], 64)
+		micros += us
+	}
+	return micros
+}
+
+// TestReleaseOfAWantedLease: a server writes its answer to a release before the message to the waiter,
+// unless it had something for the releaser already. So the release of a lease that others wait for
+// leaves behind a PING, in the same write. Other releases do not pay for that.
+func TestReleaseOfAWantedLease(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s := open(t, server.Client(), noPolling)
+	pings := func() int64 { return server.Commands(t)["ping"] }
+	first := lock(t, s, "first", "k", time.Minute)
+	next := enqueue(t, s, "next", "k", time.Minute)
+	before := pings()
+	release(t, s, first)
+	next.granted(10 * time.Second)
+	if n := pings() - before; n != 0 || !next.grant.Contended {
+		t.Fatalf("%d pings with the release of a lease that nobody waited for when it was granted; the next is contended: %v", n, next.grant.Contended)
+	}
+	release(t, s, next.grant)
+	wanted := pings() // more than one if the machine is so slow that the request was sent again
+	release(t, s, lock(t, s, "alone", "k", time.Minute))
+	if n := pings() - wanted; wanted == before || n != 0 {
+		t.Errorf("%d pings with the release of a lease that is wanted, want 1; %d with one that is not", wanted-before, n)
+	}
+}
+
+// A batch of 500 messages, half of them repeated, takes a few round trips. A loop takes 750.
+// It does not run beside others: on a busy machine the requests come one by one, and none waits for company.
+func TestOnceEachTakesFewRoundTrips(t *testing.T) {
+	server := redistest.Start(t)
+	eng, err := core.New(open(t, server.Client()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer eng.Close(within(t, 5*time.Second))
+	ctx := within(t, 30*time.Second)
+	items := make([]core.Item, 500)
+	run := func(from int) (ran int) {
+		for i := range items {
+			items[i].Key = fmt.Sprint("msg:", from+i)
+		}
+		err := eng.OnceEach(ctx, items, func(_ context.Context, fresh []int) error {
+			for _, i := range fresh {
+				items[i].Result = []byte(items[i].Key)
+			}
+			ran = len(fresh)
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, item := range items {
+			if item.Err != nil || string(item.Result) != item.Key {
+				t.Errorf("%+v", item)
+			}
+		}
+		return ran
+	}
+	if n := run(0); n != 500 {
+		t.Errorf("%d of 500 ran", n)
+	}
+	before := server.Commands(t)
+	if n := run(250); n != 250 {
+		t.Errorf("%d of 250 ran", n)
+	}
+	after := server.Commands(t)
+	trips := after["evalsha"] - before["evalsha"] + after["eval"] - before["eval"]
+	t.Logf("%d round trips", trips)
+	if trips > 100 {
+		t.Errorf("%d round trips", trips)
+	}
+}

@@ -1,0 +1,206 @@
+package redisstore_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/redistest"
+	"github.com/keyturn/keyturn/internal/servertest"
+)
+
+// The network lost a request, and TCP sent it again after 0.2 s. Until then the client had given up
+// its connection, had sent the request on another one, and the lease had come and gone. The copy
+// took the key once more, for nobody: it stayed locked for its whole TTL of 30 s.
+func TestALateCopyOfARequestKeepsNoKey(t *testing.T) {
+	t.Parallel()
+	const late = 400 * time.Millisecond
+	claims := map[string]func(*core.Engine) (*core.Lease, error){
+		"exclusive": func(e *core.Engine) (*core.Lease, error) { return e.Acquire(context.Background(), "k") },
+		"shared": func(e *core.Engine) (*core.Lease, error) {
+			return e.Acquire(context.Background(), "k", core.WithShared())
+		},
+		"set": func(e *core.Engine) (*core.Lease, error) {
+			return e.AcquireAll(context.Background(), []core.Claim{core.Exclusive("k"), core.Exclusive("l")})
+		},
+		"min hold": func(e *core.Engine) (*core.Lease, error) {
+			return e.Acquire(context.Background(), "k", core.WithMinHold(time.Second))
+		},
+	}
+	for name, ask := range claims {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := database(t)
+			p := servertest.NewProxy(t, server.Addr())
+			eng := newEngineWith(t, open(t, throughProxy(server, p, hasty)), 30*time.Second)
+			if l, err := ask(eng); err != nil { // connections and scripts are there from now on
+				t.Fatal(err)
+			} else {
+				returned(t, l)
+			}
+			freeFor(t, server, late, soon)
+
+			p.DelayNext(late)
+			began := time.Now()
+			l, err := ask(eng)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if time.Since(began) > late {
+				t.Skipf("the request was answered only after %v, with its copy", time.Since(began))
+			}
+			returned(t, l)
+			freeFor(t, server, 2*late, soon)
+		})
+	}
+}
+
+// The same for a request that its caller has given up.
+func TestALateCopyOfAnAbandonedRequestKeepsNoKey(t *testing.T) {
+	long(t)
+	t.Parallel()
+	const late = time.Second
+	server := redistest.Start(t)
+	p := servertest.NewProxy(t, server.Addr())
+	s := open(t, throughProxy(server, p, hasty))
+	lease(t, s, "warm", driver.Exclusive("warm"))
+	p.Delay(late)
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
+	defer cancel()
+	_, err := s.Acquire(ctx, driver.Request{Owner: "o", Claims: []driver.Claim{driver.Exclusive("k")}, TTL: 30 * time.Second})
+	if err == nil {
+		t.Fatal("the request was answered")
+	}
+	p.Delay(0)
+	freeFor(t, server, 2*late, soon)
+}
+
+func returned(t *testing.T, l *core.Lease) {
+	t.Helper()
+	if err := l.Release(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// freeFor waits until the key "k" has been free for d, and fails if that takes patience longer.
+func freeFor(t *testing.T, server *redistest.Server, d, patience time.Duration) {
+	t.Helper()
+	client := server.Client()
+	end := time.Now().Add(d + patience)
+	for since := time.Now(); time.Since(since) < d; time.Sleep(5 * time.Millisecond) {
+		left, err := client.PTTL(context.Background(), "lock:k").Result()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if left >= 0 {
+			since = time.Now()
+		}
+		if time.Now().After(end) {
+			t.Fatalf("the key is still locked, for %v more", left)
+		}
+	}
+}
+
+// Answers were lost until a lease had ended for its holder, which released it in vain.
+// A renewal had reached the server: nobody held the key, and it stayed locked for the
+// rest of another TTL, in 8 of 8 tries 10 s after the network was back.
+func TestALostLeaseThatWasRenewedIsReleased(t *testing.T) {
+	long(t)
+	t.Parallel()
+	const ttl = 9 * time.Second
+	server := redistest.Start(t)
+	p := servertest.NewProxy(t, server.Addr())
+	holding := newEngineWith(t, open(t, throughProxy(server, p, hasty)), ttl, core.WithReleaseTimeout(200*time.Millisecond))
+	other := newEngine(t, open(t, server.Client()))
+	l := acquire(t, holding, "k")
+	renewed(t, l)
+
+	p.CutReplies()
+	<-l.Done()
+	if err := l.Release(context.Background()); !errors.Is(err, core.ErrLeaseLost) {
+		t.Fatalf("Release: %v", err)
+	}
+	client := server.Client()
+	left := client.PTTL(context.Background(), "lock:k").Val()
+	if left < ttl/4 {
+		t.Skipf("no renewal arrived: the lease has %v left", left)
+	}
+	p.Heal()
+	began := time.Now()
+	freeSoon(t, other, "k")
+	if took := time.Since(began); took > left*2/3 {
+		t.Errorf("free %v after the network was back; the lease had %v left", took, left)
+	}
+}
+
+// An extension to a longer TTL arrived and its answer was lost, and so was the release.
+// The engine gave the release up after the old TTL; the key stayed locked for 17 s more.
+func TestAReleaseAfterAnUnansweredExtensionIsSentAgain(t *testing.T) {
+	long(t)
+	t.Parallel()
+	server := redistest.Start(t)
+	p := servertest.NewProxy(t, server.Addr())
+	holding := newEngineWith(t, open(t, throughProxy(server, p, hasty)), time.Second, core.WithReleaseTimeout(200*time.Millisecond))
+	other := newEngine(t, open(t, server.Client()))
+	l := acquire(t, holding, "k")
+	renewed(t, l)
+
+	p.CutReplies()
+	if err := l.Extend(within(t, time.Second), time.Minute); !errors.Is(err, core.ErrOutcomeUnknown) {
+		t.Fatalf("Extend: %v", err)
+	}
+	p.Blackhole()
+	if err := l.Release(context.Background()); err == nil {
+		t.Fatal("Release was answered")
+	}
+	time.Sleep(2 * time.Second) // longer than the old TTL
+	if left := server.Client().PTTL(context.Background(), "lock:k").Val(); left < 30*time.Second {
+		t.Skipf("the extension did not arrive: the lease has %v left", left)
+	}
+	p.Heal()
+	freeSoon(t, other, "k")
+}
+
+// renewed has the server know the script, which it would ask for in vain later.
+func renewed(t testing.TB, l *core.Lease) {
+	t.Helper()
+	if err := l.Extend(within(t, 5*time.Second), 0); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// hasty has the client notice a lost answer soon.
+func hasty(o *redis.Options) { o.ReadTimeout, o.MaxRetries = 300*time.Millisecond, -1 }
+
+// TestUndoneAfterALongOutage: a grant whose answer was lost is nobody's. It is undone
+// also where the network takes longer to come back than anybody waits.
+func TestUndoneAfterALongOutage(t *testing.T) {
+	long(t)
+	t.Parallel()
+	server := redistest.Start(t)
+	s, network := lossy(t, server, refused)
+	admin := server.Client()
+	ctx := context.Background()
+	network.CutReplies()
+	failed := make(chan error, 1)
+	go func() {
+		_, err := s.Acquire(within(t, 150*time.Millisecond), request("o", "k", longTTL))
+		failed <- err
+	}()
+	eventually(t, soon, "the server has granted it", func() bool { return admin.Exists(ctx, "lock:k").Val() == 1 })
+	network.Blackhole() // or it would be undone now
+	if err := <-failed; !errors.Is(err, driver.ErrUnavailable) {
+		t.Fatalf("Acquire: %v", err)
+	}
+	time.Sleep(7 * time.Second)
+	if admin.Exists(ctx, "lock:k").Val() != 1 {
+		t.Fatal("it was undone before the network was back: this tests nothing")
+	}
+	network.Heal()
+	eventually(t, soon, "the grant that nobody wants is undone", func() bool { return admin.Exists(ctx, "lock:k").Val() == 0 })
+}

@@ -1,0 +1,195 @@
+package redisstore_test
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/redistest"
+	"github.com/keyturn/keyturn/internal/servertest"
+	"github.com/keyturn/keyturn/store/redisstore"
+)
+
+// TestKilledHeadOfLine: the server sees that nobody listens any more.
+func TestKilledHeadOfLine(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	a, b := open(t, server.Client()), open(t, server.Client())
+	g := lock(t, a, "holder", "k", time.Minute)
+	head := startProcess(t, server, "k", time.Minute)
+	head.says("queued", startup)
+	second := enqueue(t, b, "second", "k", time.Minute)
+	head.kill()
+	eventually(t, soon, "the server notices", func() bool {
+		return subscribers(t, server) == 1
+	})
+	release(t, a, g)
+	second.granted(500 * time.Millisecond)
+}
+
+// TestSilentHeadOfLine has a head that the server takes for connected, and of
+// which nothing has been heard for longer than its waiter lease.
+func TestSilentHeadOfLine(t *testing.T) {
+	t.Parallel()
+	const patience = 300 * time.Millisecond
+	for name, opts := range map[string][]redisstore.Option{
+		"the next one looks":   {redisstore.WithWaiterLease(patience)},
+		"the release finds it": {noPolling},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ctx := context.Background()
+			server := database(t)
+			admin := server.Client()
+			network := servertest.NewProxy(t, server.Addr())
+			a, b := open(t, server.Client()), open(t, server.Client(), opts...)
+			silent := open(t, throughProxy(server, network), redisstore.WithWaiterLease(patience))
+			g := lock(t, a, "holder", "k", time.Minute)
+			enqueue(t, silent, "silent", "k", time.Minute)
+			network.Blackhole()
+			second := enqueue(t, b, "second", "k", time.Minute)
+			eventually(t, 5*time.Second, "the head's place is over", func() bool {
+				entry := strings.Fields(admin.HGet(ctx, "{lock:k}:w", "silent").Val())
+				if len(entry) < 2 {
+					return true
+				}
+				n, err := strconv.ParseInt(entry[1], 10, 64)
+				return err != nil || n < admin.Time(ctx).Val().UnixMilli()
+			})
+			if name == "the next one looks" {
+				eventually(t, 5*time.Second, "only the second is in line", func() bool { return waiting(t, server, "k") == 1 })
+			}
+			release(t, a, g)
+			if has := admin.Get(ctx, "lock:k").Val(); !strings.HasPrefix(has, "second:") {
+				t.Errorf("the lock was passed to %q", has)
+			}
+			release(t, b, second.granted(soon))
+			network.Heal()
+		})
+	}
+}
+
+// TestPatientWaiterKeepsItsPlace when one that waits for less comes and goes.
+func TestPatientWaiterKeepsItsPlace(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	server := database(t)
+	admin := server.Client()
+	patient, hasty := open(t, server.Client(), noPolling), open(t, server.Client(), redisstore.WithWaiterLease(100*time.Millisecond))
+	g := lock(t, patient, "holder", "k", time.Minute)
+	w := enqueue(t, patient, "patient", "k", time.Minute)
+	gone := enqueue(t, hasty, "hasty", "k", time.Minute)
+	gone.cancel()
+	gone.refused(soon)
+	for _, key := range []string{"{lock:k}:q", "{lock:k}:w"} {
+		if left := admin.PTTL(ctx, key).Val(); left < time.Minute {
+			t.Errorf("%s is forgotten in %v, while one who is patient for 2 min waits", key, left)
+		}
+	}
+	release(t, patient, g)
+	release(t, patient, w.granted(soon))
+}
+
+// TestWaiterThatSleptThroughItsTurn is about etcd#11456: a waiter was granted the
+// lock after its own lease was over, from what it had been told before.
+func TestWaiterThatSleptThroughItsTurn(t *testing.T) {
+	t.Parallel()
+	const ttl = 200 * time.Millisecond
+	server := redistest.Start(t)
+	s := open(t, server.Client())
+	g := lock(t, s, "holder", "k", time.Minute)
+	sleeper := startProcess(t, server, "k", ttl)
+	sleeper.says("queued", startup)
+	next := enqueue(t, s, "next", "k", time.Minute)
+	pause(t, sleeper)
+	release(t, s, g) // its message waits in the connection of a process that stands still
+	g = next.granted(soon)
+	sleeper.signal(syscall.SIGCONT)
+	eventually(t, 5*time.Second, "it is in line again", func() bool { return waiting(t, server, "k") == 1 })
+	if err := renew(t, s, g); err != nil {
+		t.Fatalf("the holder's lease: %v", err)
+	}
+	release(t, s, g)
+	token, err := strconv.ParseUint(sleeper.says("granted", soon), 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if token <= g.Token {
+		t.Errorf("token %d follows %d", token, g.Token)
+	}
+}
+
+// TestBehindAFrozenWaiter: the first in one of the two queues may be the next to get the key, hang,
+// and lose it again. Nobody sends a message then. The first in the other queue used to sleep on for
+// a third of its waiter lease (2 s). Redis 6.2 also passes the key to a process that was killed, for
+// as long as it has not noticed that the connection is closed.
+func TestBehindAFrozenWaiter(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name          string
+		holds         driver.Claim
+		frozen, other driver.Claim
+	}{
+		{"a reader behind a writer", driver.Shared("k"), driver.Exclusive("k"), driver.Shared("k")},
+		{"a writer behind a reader", driver.Exclusive("k"), driver.Shared("k"), driver.Exclusive("k")},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			server := database(t)
+			network := servertest.NewProxy(t, server.Addr())
+			s, hangs := open(t, server.Client()), open(t, throughProxy(server, network))
+			h := lease(t, s, "holder", test.holds)
+			frozen := wait(t, hangs, driver.Request{Owner: "frozen", Claims: []driver.Claim{test.frozen}, TTL: 200 * time.Millisecond})
+			w := enqueueFor(t, s, "behind", test.other)
+			network.Blackhole()
+			release(t, s, h)
+			w.granted(1200 * time.Millisecond) // 0.2 s, and what a busy machine needs; it was 2 s before
+			network.Heal()
+			frozen.cancel()
+		})
+	}
+}
+
+// TestNobodyIsLostBehindADeadReader: the server lets in 64 readers with a step, and tells the
+// next one to take the next step. That one hangs, and the server does not know. None of those
+// that are in is done, so the rest looks for itself, as all waiters do now and then.
+func TestNobodyIsLostBehindADeadReader(t *testing.T) {
+	long(t)
+	t.Parallel()
+	server := redistest.Start(t)
+	network := servertest.NewProxy(t, server.Addr())
+	patience := redisstore.WithWaiterLease(3 * time.Second) // those who are let in have half of it to release
+	a, b := open(t, server.Client()), open(t, server.Client(), patience)
+	silent := open(t, throughProxy(server, network), patience)
+	g := lock(t, a, "holder", "k", time.Minute)
+	var in []*waiter
+	for i := range 64 {
+		in = append(in, enqueueFor(t, a, fmt.Sprint("in", i), driver.Shared("k")))
+	}
+	enqueueFor(t, silent, "silent", driver.Shared("k"))
+	var rest []*waiter
+	for i := range 10 {
+		rest = append(rest, enqueueFor(t, b, fmt.Sprint("rest", i), driver.Shared("k")))
+	}
+	writer := enqueueFor(t, a, "writer", driver.Exclusive("k"))
+	network.Blackhole()
+	release(t, a, g)
+	var held []driver.Grant
+	for _, w := range append(in, rest...) {
+		held = append(held, w.granted(10*time.Second))
+	}
+	select {
+	case <-writer.done:
+		t.Fatal("the writer passed readers")
+	default:
+	}
+	for _, g := range held {
+		release(t, a, g)
+	}
+	release(t, a, writer.granted(10*time.Second))
+}

@@ -1,0 +1,217 @@
+package redisstore_test
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/redistest"
+)
+
+// TestTokensRise is about Redisson's fenced lock, whose counter can be reset or
+// expire: whatever the server forgets, a later grant has the greater token.
+func TestTokensRise(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	server := redistest.Start(t)
+	s := open(t, server.Client())
+	admin := server.Client()
+	var last uint64
+	grant := func(after string) {
+		t.Helper()
+		g := lock(t, s, "o", "k", time.Minute)
+		if g.Token <= last {
+			t.Errorf("after %s: token %d follows %d", after, g.Token, last)
+		}
+		last = g.Token
+		release(t, s, g)
+	}
+	grant("nothing")
+	grant("a release")
+	if err := admin.FlushAll(ctx).Err(); err != nil {
+		t.Fatal(err)
+	}
+	grant("FLUSHALL")
+	lock(t, s, "dead", "k", 20*time.Millisecond)
+	eventually(t, soon, "the lease is over", func() bool { return admin.Exists(ctx, "lock:k").Val() == 0 })
+	grant("an expiry")
+	server.Restart(t)
+	grant("a restart without data")
+	if err := admin.Del(ctx, "{lock:}:token").Err(); err != nil {
+		t.Fatal(err)
+	}
+	grant("the loss of the counter")
+	admin.Set(ctx, "{lock:}:token", "junk", 0)
+	grant("damage to the counter")
+	behind := admin.Get(ctx, "{lock:}:token").Val() // as on a replica that lagged, or after a restart of one that writes once a second
+	grant("a release")
+	admin.Set(ctx, "{lock:}:token", behind, 0)
+	grant("the loss of the last writes")
+
+	// A clock that was set back by a day: the counter is ahead of it.
+	last = uint64(time.Now().Add(24 * time.Hour).UnixMicro())
+	admin.Set(ctx, "{lock:}:token", last, 0)
+	for range 3 {
+		want := last + 1
+		grant("a clock that was set back")
+		if last != want {
+			t.Errorf("the token is %d, want %d", last, want)
+		}
+	}
+	if stored := admin.Get(ctx, "{lock:}:token").Val(); stored != strconv.FormatUint(last, 10) {
+		t.Errorf("the counter says %q, want all the digits of %d", stored, last)
+	}
+}
+
+// TestCounterOutlivesItsToken on a Cluster, where each lock has its own, by an hour,
+// on whatever way a grant takes. Where the clock was set back, here by two days, the
+// counter stays until the clock has caught up: a day from the last grant would have
+// been too early, and tokens would have gone back.
+func TestCounterOutlivesItsToken(t *testing.T) {
+	t.Parallel()
+	client := sharedCluster(t)
+	s := open(t, client)
+	ctx := context.Background()
+	const back = 48 * time.Hour
+	for name, grant := range map[string]func(key string) driver.Grant{
+		"plain":  func(key string) driver.Grant { return lock(t, s, "o", key, time.Minute) },
+		"shared": func(key string) driver.Grant { return lease(t, s, "o", driver.Shared(key)) },
+		"once": func(key string) driver.Grant {
+			g, _, err := begin(t, s, "o", key)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return g
+		},
+		"passed": func(key string) driver.Grant {
+			first := lock(t, s, "first", key, time.Minute)
+			w := enqueue(t, s, "o", key, time.Minute)
+			release(t, s, first)
+			return w.granted(10 * time.Second)
+		},
+	} {
+		for _, ahead := range []time.Duration{0, back} {
+			key := fmt.Sprint(name, ahead)
+			counter := "{lock:" + key + "}:t"
+			last := time.Now().Add(ahead).UnixMicro()
+			if ahead > 0 {
+				if err := client.Set(ctx, counter, last, 24*time.Hour).Err(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			g := grant(key)
+			if g.Token < uint64(last) || ahead > 0 && g.Token > uint64(last)+10 {
+				t.Errorf("%s: token %d follows %d", key, g.Token, last)
+			}
+			// The token says when the counter goes, so the test's own time cancels out.
+			left := client.PTTL(ctx, counter).Val()
+			end, want := time.Now().Add(left), time.UnixMicro(int64(g.Token)).Add(time.Hour)
+			if off := end.Sub(want).Abs(); left < 0 || off > 10*time.Second {
+				t.Errorf("%s: the counter goes in %v, %v from an hour after its token", key, left, off)
+			}
+		}
+	}
+}
+
+// wants is a request for key that wants n tokens reserved for hand-offs.
+func wants(owner, key string, n uint64) driver.Request {
+	return driver.Request{Owner: owner, Claims: []driver.Claim{driver.Exclusive(key)}, TTL: time.Minute, HandOffs: n}
+}
+
+// TestTokensOfABatchAreApart: many grants of one moment, each with its own reserved tokens.
+func TestTokensOfABatchAreApart(t *testing.T) {
+	t.Parallel()
+	server := database(t)
+	s := open(t, server.Client())
+	ctx := within(t, 20*time.Second)
+	const callers, rounds = 64, 20
+	owner := map[uint64]string{}
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	for i := range callers {
+		all.Go(func() {
+			for round := range rounds {
+				me := fmt.Sprint("o", i, ".", round)
+				g, err := s.Acquire(ctx, wants(me, me, uint64(i%8)))
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				mu.Lock()
+				for token := g.Token; token <= g.Token+g.HandOffs; token++ {
+					if other, taken := owner[token]; taken {
+						t.Errorf("token %d is %s's and %s's", token, other, me)
+					}
+					owner[token] = me
+				}
+				mu.Unlock()
+				release(t, s, g)
+			}
+		})
+	}
+	all.Wait()
+}
+
+// TestNothingIsReservedBehindTheClock that was set back: the tokens count on from the last,
+// and run no further ahead of it than they are.
+func TestNothingIsReservedBehindTheClock(t *testing.T) {
+	t.Parallel()
+	server := database(t)
+	s := open(t, server.Client())
+	ctx := within(t, 20*time.Second)
+	last := uint64(time.Now().Add(time.Hour).UnixMicro())
+	server.Client().Set(ctx, "{lock:}:token", last, 0)
+	for i := range uint64(5) {
+		g, err := s.Acquire(ctx, wants("o", "k", 1000))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if g.Token != last+1+i || g.HandOffs != 0 {
+			t.Errorf("token %d with %d reserved, after %d", g.Token, g.HandOffs, last+i)
+		}
+		release(t, s, g)
+	}
+}
+
+// TestTokenOfASetBesideReaders: a set over two slots of a Cluster held one key shared and waited for
+// another. Meanwhile a reader got the first key. The set's token was that of its last key, from
+// another counter, and could be the reader's: one microsecond on two masters. Random histories found
+// it. Here the counters are set so that it happens each time.
+func TestTokenOfASetBesideReaders(t *testing.T) {
+	t.Parallel()
+	client := sharedCluster(t)
+	s := open(t, client)
+	ctx := context.Background()
+	holder := lock(t, s, "holder", "set:b", time.Minute)
+	set := enqueueFor(t, s, "set", driver.Shared("set:a"), driver.Exclusive("set:b"))
+	eventually(t, 5*time.Second, "the set has its first key", func() bool {
+		info, err := s.Inspect(within(t, 5*time.Second), "set:a")
+		return err == nil && len(info.Holders) == 1
+	})
+	ahead := time.Now().Add(10 * time.Second).UnixMicro()
+	for _, counter := range []string{"{lock:set:a}:t", "{lock:set:b}:t"} {
+		if err := client.Set(ctx, counter, ahead, time.Minute).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	reader := lease(t, s, "reader", driver.Shared("set:a"))
+	release(t, s, holder)
+	g := set.granted(5 * time.Second)
+	if g.Token <= reader.Token {
+		t.Errorf("the set has token %d, and the reader got %d before", g.Token, reader.Token)
+	}
+	if err := renew(t, s, g); err != nil {
+		t.Errorf("the set's renewal: %v", err)
+	}
+	next := lease(t, s, "next", driver.Shared("set:a"))
+	if next.Token <= g.Token {
+		t.Errorf("token %d follows the set's %d", next.Token, g.Token)
+	}
+	for _, g := range []driver.Grant{g, reader, next} {
+		release(t, s, g)
+	}
+}
