@@ -104,7 +104,7 @@ func useModes(t *testing.T, a, b *redisstore.Store) {
 
 // inspectEverything does all that operators do, and returns what went wrong.
 func inspectEverything(s *redisstore.Store) error {
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	var errs []error
 	for _, c := range []driver.Claim{driver.Exclusive("x"), driver.Shared("s")} {

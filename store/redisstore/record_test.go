@@ -37,7 +37,6 @@ func TestSizeOfARecord(t *testing.T) {
 				if err != nil || size > most {
 					t.Errorf("%s: %d bytes, want %d at most (%v)", what, size, most, err)
 				}
-				t.Logf("%s: %d bytes", what, size)
 				if err := s.Complete(ctx, g, driver.Record{}, time.Hour); err != nil {
 					t.Errorf("%s: a repeat: %v", what, err)
 				}

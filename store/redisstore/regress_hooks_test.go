@@ -20,7 +20,7 @@ func TestHooksSeeEveryRequest(t *testing.T) {
 	t.Parallel()
 	t.Run("single", func(t *testing.T) {
 		t.Parallel()
-		server := database(t)
+		server := redistest.Start(t)
 		seen := new(onlooker)
 		client := server.Client()
 		client.AddHook(redistest.OnCommand(seen.saw))
@@ -30,7 +30,9 @@ func TestHooksSeeEveryRequest(t *testing.T) {
 	t.Run("Cluster", func(t *testing.T) {
 		long(t)
 		t.Parallel()
-		nodes, client := startCluster(t)
+		nodes := redistest.StartCluster(t, 3)
+		client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{nodes[0].Addr()}})
+		t.Cleanup(func() { _ = client.Close() })
 		each := new(onlooker)
 		client.OnNewNode(func(c *redis.Client) { c.AddHook(redistest.OnCommand(each.saw)) })
 		before := ran(t, nodes...)
