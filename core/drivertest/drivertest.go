@@ -46,8 +46,10 @@ type Harness struct {
 	OneByOne bool
 
 	// Elsewhere, if set, names another store's test that runs the checks of Acquire for Begin (L3) and for a
-	// single permit (M1), too, because the two stores share that code. They are skipped here.
+	// single permit (M1), too, because the two stores share that code. They are skipped here, and the others
+	// whose names Also reports.
 	Elsewhere string
+	Also      func(check string) bool
 
 	// Around, if set, runs each test. testing/synctest.Test fits; with it, a store that does no
 	// I/O is tested without real waiting.
@@ -148,7 +150,7 @@ func (c check) skipped(h Harness) string {
 		return "not tested: one store can't be cut off from this backend (no Harness.Cut and Heal)"
 	case c.needs == toSilence && !canCut && !canPause:
 		return "not tested: this backend can't be made to fall silent (no Harness.Pause and Resume, or Cut and Heal)"
-	case h.Elsewhere != "" && original(c.name) != c.name:
+	case h.Elsewhere != "" && (original(c.name) != c.name || h.Also != nil && h.Also(c.name)):
 		return "not tested here: " + h.Elsewhere + " does it, with the same code"
 	}
 	return ""

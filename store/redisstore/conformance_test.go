@@ -3,6 +3,7 @@ package redisstore_test
 import (
 	"crypto/rand"
 	"os"
+	"regexp"
 	"sync"
 	"testing"
 	"time"
@@ -60,6 +61,10 @@ func TestContractOfCluster(t *testing.T) {
 	client := redis.UniversalClient(nil)
 	if testing.Short() {
 		client, h.Elsewhere = sharedCluster(t), "TestContract"
+		// What a Cluster does otherwise: sets take a script per key, tokens have a counter per key, and a list asks each node.
+		differs := regexp.MustCompile(`^(S|A3|A13|I5|I6|W)|\bset\b|random`)
+		h.Also = func(check string) bool { return !differs.MatchString(check) }
+		h.OneByOne = true
 	} else {
 		servers, own := startCluster(t)
 		client, h.Pause, h.Resume = own, each(servers, (*redistest.Server).Pause), each(servers, (*redistest.Server).Resume)

@@ -80,13 +80,11 @@ func freeSoon(t testing.TB, eng *core.Engine, key string) time.Duration {
 // leases in force whose holders are done. The engine releases them: for other
 // processes, and for its own callers, who need not wait for that.
 func TestReleasedWhileTheServerIsAway(t *testing.T) {
+	long(t)
 	t.Parallel()
 	for _, outage := range []time.Duration{300 * time.Millisecond, 3 * time.Second} {
 		t.Run(fmt.Sprint(outage), func(t *testing.T) {
 			t.Parallel()
-			if outage > time.Second {
-				long(t)
-			}
 			server := redistest.Start(t, redistest.KeepData...)
 			eng := newEngine(t, open(t, server.Client(refused)))
 			leases := []*core.Lease{acquire(t, eng, "alone"), acquire(t, eng, "shared", core.WithShared()), acquire(t, eng, "own")}

@@ -18,6 +18,7 @@ import (
 // its connection, had sent the request on another one, and the lease had come and gone. The copy
 // took the key once more, for nobody: it stayed locked for its whole TTL of 30 s.
 func TestALateCopyOfARequestKeepsNoKey(t *testing.T) {
+	long(t)
 	t.Parallel()
 	const late = 400 * time.Millisecond
 	claims := map[string]func(*core.Engine) (*core.Lease, error){
