@@ -61,6 +61,7 @@ func (f *fleet) openAs(t *testing.T, rules []string) *redlock.Store {
 
 // TestExamineFindsWhatAUserMayNotRun: each command in turn, on one node.
 func TestExamineFindsWhatAUserMayNotRun(t *testing.T) {
+	long(t)
 	t.Parallel()
 	f := start(t)
 	rules := documentedRules(t)

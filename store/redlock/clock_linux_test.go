@@ -15,6 +15,7 @@ import (
 
 // A node whose clock is set wrong is found.
 func TestExamineClock(t *testing.T) {
+	long(t)
 	t.Parallel()
 	server, machine := redistest.StartOnMachine(t)
 	clients := []*redis.Client{redistest.Start(t).Client(), redistest.Start(t).Client(), server.Client()}

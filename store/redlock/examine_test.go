@@ -32,6 +32,7 @@ func TestExamine(t *testing.T) {
 
 // A node that follows another one, and one whose user may not ask whether it was started anew, give no vote.
 func TestExamineNodesWithoutVote(t *testing.T) {
+	long(t)
 	t.Parallel()
 	var clients []*redis.Client
 	for i := range 5 {
