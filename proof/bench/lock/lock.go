@@ -1,6 +1,6 @@
-// Package lock puts keyturn and the libraries that it is compared with behind one interface.
-// Each is set up as its own documentation and a few trials on this benchmark recommend. A file
-// per library says how.
+// Package lock puts keyturn, and the libraries and statements that it is compared with, behind one
+// type. Each is set up as its own documentation and a few trials on this benchmark recommend. A
+// file per library says how.
 package lock
 
 import (
@@ -10,14 +10,13 @@ import (
 	"time"
 )
 
-// Locker is a lock library as one process of a service uses it. It is safe for
-// concurrent use.
-type Locker interface {
+// Locker is a lock library as one process of a service uses it. It is safe for concurrent use.
+type Locker struct {
 	// Lock waits until it holds key, for as long as ctx allows.
-	Lock(ctx context.Context, key string) (Unlock, error)
-	// Once runs fn unless it ran before for this key, here or anywhere.
-	Once(ctx context.Context, key string, fn func()) error
-	Close() error
+	Lock func(ctx context.Context, key string) (Unlock, error)
+	// Once runs fn unless it ran before for this key, here or anywhere; nil: not measured.
+	Once  func(ctx context.Context, key string, fn func()) error
+	Close func() error
 }
 
 // Unlock releases what was locked, once.
@@ -25,48 +24,49 @@ type Unlock func(ctx context.Context) error
 
 // Config is what a scenario needs of a library.
 type Config struct {
-	Addrs   []string      // one server, or some nodes of a Cluster
-	Callers int           // roughly how many goroutines use it at once
-	TTL     time.Duration // of each lock, in case its holder dies
-	Renew   bool          // sections may outlast the TTL
-	Sent    *Counter      // counts the commands sent; nil: not counted
+	System   string
+	Addrs    []string      // one server, or some nodes of a Cluster
+	Database *Database     // where the system locks instead; nil: on a server
+	Callers  int           // roughly how many goroutines use it at once
+	TTL      time.Duration // of each lock, in case its holder dies
+	Renew    bool          // sections may outlast the TTL
 }
 
-// System is a library that is measured.
-type System struct {
-	Name string
-	Open func(Config) (Locker, error)
+var libraries = []struct {
+	name string
+	open func(Config) (*Locker, error)
+}{
+	{"keyturn", openKeyturn},
+	{"redislock", openRedislock},
+	{"redsync", openRedsync},
+	{"rueidislock", openRueidislock},
 }
 
-// Systems returns them all, keyturn first.
-func Systems() []System {
-	return []System{
-		{"keyturn", openKeyturn},
-		{"redislock", openRedislock},
-		{"redsync", openRedsync},
-		{"rueidislock", openRueidislock},
-	}
-}
-
-// Mutexed returns the names of all peers behind a mutex.
-func Mutexed() []string {
+// Libraries returns the names of the libraries for Redis, keyturn first.
+func Libraries() []string {
 	var names []string
-	for _, s := range Systems()[1:] {
-		names = append(names, s.Name+mutexSuffix)
+	for _, l := range libraries {
+		names = append(names, l.name)
 	}
 	return names
 }
 
-// Open opens the system of that name. Behind the name of a peer "+mutex" puts it behind a
-// mutex of this process for each key.
-func Open(name string, cfg Config) (Locker, error) {
-	if peer, ok := strings.CutSuffix(name, mutexSuffix); ok {
-		return openMutexed(peer, cfg)
+// Open opens the configured system. Behind the name of a library "+mutex" puts it behind a mutex
+// of this process for each key.
+func Open(ctx context.Context, cfg Config) (*Locker, error) {
+	if cfg.Database != nil {
+		return openDatabase(ctx, cfg)
 	}
-	for _, s := range Systems() {
-		if s.Name == name {
-			return s.Open(cfg)
+	name, mutexed := strings.CutSuffix(cfg.System, mutexSuffix)
+	for _, library := range libraries {
+		if library.name != name {
+			continue
 		}
+		l, err := library.open(cfg)
+		if err == nil && mutexed {
+			behindMutex(l)
+		}
+		return l, err
 	}
-	return nil, fmt.Errorf("no system is named %q", name)
+	return nil, fmt.Errorf("no system is named %q", cfg.System)
 }

@@ -9,44 +9,31 @@ import (
 
 	"github.com/go-redsync/redsync/v4"
 	"github.com/go-redsync/redsync/v4/redis/goredis/v9"
-	"github.com/redis/go-redis/v9"
 )
 
-// redsyncLock is github.com/go-redsync/redsync with one pool, so its quorum is one, and it asks no
-// more servers than the others. It tries without limit, because the default of 32 tries gives up
-// under contention. Its delays grow like redislock's. A goroutine renews with Extend.
-type redsyncLock struct {
-	client redis.UniversalClient
-	locks  *redsync.Redsync
-	cfg    Config
-}
-
-func openRedsync(cfg Config) (Locker, error) {
+// openRedsync opens github.com/go-redsync/redsync with one pool, so its quorum is one, and it asks
+// no more servers than the others. It tries without limit, because the default of 32 tries gives
+// up under contention. Its delays grow like redislock's. A goroutine renews with Extend.
+func openRedsync(cfg Config) (*Locker, error) {
 	client := newClient(cfg)
-	return &redsyncLock{client: client, locks: redsync.New(goredis.NewPool(client)), cfg: cfg}, nil
-}
-
-func (s *redsyncLock) Lock(ctx context.Context, key string) (Unlock, error) {
-	mutex := s.locks.NewMutex(
-		"lock:"+key,
-		redsync.WithExpiry(s.cfg.TTL),
-		redsync.WithTries(math.MaxInt32),
-		redsync.WithRetryDelayFunc(growingDelay),
-	)
-	if err := mutex.LockContext(ctx); err != nil {
-		return nil, err
-	}
-	stop := func() {}
-	if s.cfg.Renew {
-		stop = renewing(s.cfg.TTL, func(ctx context.Context) { _, _ = mutex.ExtendContext(ctx) })
-	}
-	return func(ctx context.Context) error {
-		stop()
-		if ok, err := mutex.UnlockContext(ctx); err != nil || !ok {
-			return fmt.Errorf("unlock %q: was held: %v: %w", key, ok, err)
+	locks := redsync.New(goredis.NewPool(client))
+	return peer(client, func(ctx context.Context, key string) (Unlock, error) {
+		mutex := locks.NewMutex(
+			"lock:"+key,
+			redsync.WithExpiry(cfg.TTL),
+			redsync.WithTries(math.MaxInt32),
+			redsync.WithRetryDelayFunc(growingDelay),
+		)
+		if err := mutex.LockContext(ctx); err != nil {
+			return nil, err
 		}
-		return nil
-	}, nil
+		return renewing(cfg, func(ctx context.Context) { _, _ = mutex.ExtendContext(ctx) }, func(ctx context.Context) error {
+			if ok, err := mutex.UnlockContext(ctx); err != nil || !ok {
+				return fmt.Errorf("unlock %q: was held: %v: %w", key, ok, err)
+			}
+			return nil
+		}), nil
+	}), nil
 }
 
 // growingDelay doubles from firstDelay to maxDelay, with some jitter. A try costs the server
@@ -55,9 +42,3 @@ func growingDelay(tries int) time.Duration {
 	delay := min(firstDelay<<min(tries, 10), maxDelay)
 	return delay/2 + rand.N(delay)
 }
-
-func (s *redsyncLock) Once(ctx context.Context, key string, fn func()) error {
-	return onceByHand(ctx, s, s.client, key, fn)
-}
-
-func (s *redsyncLock) Close() error { return s.client.Close() }

@@ -2,12 +2,9 @@ package lock
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
-	"net"
 	"time"
 
-	"github.com/redis/go-redis/v9"
 	"github.com/redis/rueidis"
 	"github.com/redis/rueidis/rueidislock"
 )
@@ -15,9 +12,9 @@ import (
 // tryAgain is how long a waiter that should get the key sleeps at most.
 const tryAgain = time.Second
 
-// rueidisLock is github.com/redis/rueidis/rueidislock. It pipelines the requests of concurrent
-// callers and renews, both by itself. It learns of released keys through client-side caching.
-// It is set up as its README advises for one Redis 7:
+// openRueidislock opens github.com/redis/rueidis/rueidislock. It pipelines the requests of
+// concurrent callers and renews, both by itself. It learns of released keys through client-side
+// caching. It is set up as its README advises for one Redis 7:
 //
 //   - KeyMajority 1: one key per lock instead of three, as with the others;
 //   - NoLoopTracking: no notifications of one's own changes;
@@ -26,20 +23,9 @@ const tryAgain = time.Second
 //
 // In other cases, too, a waiter sometimes sleeps through a release, and then for ever. So a
 // wait is cut off after a second, and begun again.
-type rueidisLock struct {
-	locks  rueidislock.Locker
-	client redis.UniversalClient // for the marks of Once
-}
-
-func openRueidislock(cfg Config) (Locker, error) {
-	option := rueidis.ClientOption{InitAddress: cfg.Addrs, ForceSingleClient: len(cfg.Addrs) == 1}
-	if cfg.Sent != nil {
-		option.DialCtxFn = func(ctx context.Context, addr string, _ *net.Dialer, _ *tls.Config) (net.Conn, error) {
-			return cfg.Sent.dial(ctx, "tcp", addr)
-		}
-	}
+func openRueidislock(cfg Config) (*Locker, error) {
 	locks, err := rueidislock.NewLocker(rueidislock.LockerOption{
-		ClientOption:   option,
+		ClientOption:   rueidis.ClientOption{InitAddress: cfg.Addrs, ForceSingleClient: len(cfg.Addrs) == 1},
 		KeyMajority:    1,
 		NoLoopTracking: true,
 		KeyValidity:    cfg.TTL,
@@ -49,24 +35,28 @@ func openRueidislock(cfg Config) (Locker, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &rueidisLock{locks: locks, client: newClient(cfg)}, nil
-}
-
-func (r *rueidisLock) Lock(ctx context.Context, key string) (Unlock, error) {
-	for {
-		unlock, err := r.lockSoon(ctx, key)
-		if err == nil || ctx.Err() != nil || !errors.Is(err, context.Canceled) {
-			return unlock, err
+	l := peer(newClient(cfg), func(ctx context.Context, key string) (Unlock, error) {
+		for {
+			unlock, err := lockSoon(ctx, locks, key)
+			if err == nil || ctx.Err() != nil || !errors.Is(err, context.Canceled) {
+				return unlock, err
+			}
 		}
+	})
+	closeClient := l.Close // that of the marks of Once
+	l.Close = func() error {
+		locks.Close()
+		return closeClient()
 	}
+	return l, nil
 }
 
 // lockSoon waits for tryAgain at most. It does not use a deadline, because the library would
 // make the deadline the end of the lock.
-func (r *rueidisLock) lockSoon(ctx context.Context, key string) (Unlock, error) {
+func lockSoon(ctx context.Context, locks rueidislock.Locker, key string) (Unlock, error) {
 	ctx, giveUp := context.WithCancel(ctx)
 	timer := time.AfterFunc(tryAgain, giveUp)
-	_, unlock, err := r.locks.WithContext(ctx, key)
+	_, unlock, err := locks.WithContext(ctx, key)
 	if err != nil {
 		return nil, err
 	}
@@ -79,13 +69,4 @@ func (r *rueidisLock) lockSoon(ctx context.Context, key string) (Unlock, error) 
 		giveUp()
 		return nil
 	}, nil
-}
-
-func (r *rueidisLock) Once(ctx context.Context, key string, fn func()) error {
-	return onceByHand(ctx, r, r.client, key, fn)
-}
-
-func (r *rueidisLock) Close() error {
-	r.locks.Close()
-	return r.client.Close()
 }

@@ -2,99 +2,91 @@ package scenario
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
+	"fmt"
+	"net/rpc"
+	"os"
 	"time"
 
-	"github.com/keyturn/keyturn/proof/bench/fleet"
+	"github.com/HdrHistogram/hdrhistogram-go"
+
 	"github.com/keyturn/keyturn/proof/bench/lock"
 )
 
-// task is the first message to a child. Orders follow.
-type task struct {
-	System string
-	Config lock.Config
-	Key    string
-	Warm   time.Duration
-	Span   time.Duration
-}
+// childEnv tells a process that it is a child.
+const childEnv = "KEYTURN_BENCH_CHILD"
 
-// The orders to a child, each answered once it is done.
-const (
-	orderLoad   = "load"   // run the task's load
-	orderLock   = "lock"   // lock the key
-	orderUnlock = "unlock" // unlock it
-)
+// IsChild reports whether a scenario started this process. Then it has to call [Child].
+func IsChild() bool { return os.Getenv(childEnv) != "" }
 
-// answer is a child's reply to the task, and to each order.
-type answer struct {
-	Error  string  `json:",omitempty"`
-	At     int64   `json:",omitempty"` // UnixNano: when it had the lock, or when it began to release it
-	Report *report `json:",omitempty"`
-}
-
-// Child does what the parent says. It returns the exit code.
-func Child() int { return fleet.Serve(serve) }
-
-func serve(ctx context.Context, messages <-chan json.RawMessage, send func(any) error) (err error) {
-	var t task
-	if err := json.Unmarshal(<-messages, &t); err != nil {
-		return err
+// Child serves the calls of the parent on standard input and output, until the parent closes them
+// or is gone. It returns the exit code.
+func Child() int {
+	ctx, cancel := context.WithTimeout(context.Background(), stuck)
+	c := &child{ctx: ctx, held: make(chan lock.Unlock, 1)}
+	server := rpc.NewServer()
+	err := server.RegisterName("child", c)
+	server.ServeConn(parent{cancel}) // returns after the last call
+	if c.locker != nil {
+		err = errors.Join(err, c.locker.Close())
 	}
-	l, err := lock.Open(t.System, t.Config)
 	if err != nil {
-		return err
+		fmt.Fprintln(os.Stderr, err)
+		return 1
 	}
-	defer closing(&err, l)
-	c := &child{task: t, locker: l}
-	reply := answer{}
-	for {
-		if err := send(reply); err != nil {
-			return err
-		}
-		message, ok := <-messages
-		if !ok {
-			if c.unlock == nil {
-				return nil
-			}
-			return c.unlock(context.WithoutCancel(ctx)) // Close would wait for it
-		}
-		var order string
-		if err := json.Unmarshal(message, &order); err != nil {
-			return err
-		}
-		if reply, err = c.obey(ctx, order); err != nil {
-			reply = answer{Error: err.Error()}
-		}
-	}
+	return 0
 }
 
-// child is a process that does one task.
+// parent is the connection to it. Its end ends what is under way.
+type parent struct{ gone context.CancelFunc }
+
+func (p parent) Read(b []byte) (int, error) {
+	n, err := os.Stdin.Read(b)
+	if err != nil {
+		p.gone()
+	}
+	return n, err
+}
+
+func (parent) Write(b []byte) (int, error) { return os.Stdout.Write(b) }
+
+func (parent) Close() error { return nil }
+
+// child is what a child does: its exported methods are called by the parent.
 type child struct {
-	task   task
-	locker lock.Locker
-	unlock lock.Unlock // nil: it does not hold the key
+	ctx    context.Context
+	locker *lock.Locker
+	held   chan lock.Unlock // full while it holds the key
 }
 
-func (c *child) obey(ctx context.Context, order string) (a answer, err error) {
-	switch order {
-	case orderLoad:
-		did, err := load{c.task.Config.Callers, c.task.Warm, c.task.Span}.run(ctx, func(ctx context.Context, _ int) (time.Duration, error) {
-			waited, _, err := pair(ctx, c.locker, c.task.Key)
-			return waited, err
-		})
-		if errors.Is(err, errNothing) {
-			err = nil // the other goroutines may have succeeded
-		}
-		return answer{Report: &did}, err
-	case orderLock:
-		c.unlock, err = c.locker.Lock(ctx, c.task.Key)
-		return answer{At: time.Now().UnixNano()}, err
-	case orderUnlock:
-		unlock := c.unlock
-		c.unlock = nil
-		a.At = time.Now().UnixNano()
-		return a, unlock(ctx)
+// Open opens a system.
+func (c *child) Open(cfg lock.Config, _ *bool) (err error) {
+	c.locker, err = lock.Open(c.ctx, cfg)
+	return err
+}
+
+// Contend has goroutines contend for the key with those of other processes.
+func (c *child) Contend(l Load, waits *hdrhistogram.Snapshot) error {
+	did, err := l.contend(c.ctx, c.locker)
+	if err == nil {
+		*waits = *did.took.Export()
 	}
-	return a, errors.New("no such order: " + order)
+	return err
+}
+
+// Lock locks the key. at is the time when it had the lock.
+func (c *child) Lock(key string, at *time.Time) error {
+	unlock, err := c.locker.Lock(c.ctx, key)
+	*at = time.Now()
+	if err == nil {
+		c.held <- unlock
+	}
+	return err
+}
+
+// Unlock unlocks the key. at is the time when it began.
+func (c *child) Unlock(_ string, at *time.Time) error {
+	unlock := <-c.held
+	*at = time.Now()
+	return unlock(c.ctx)
 }

@@ -1,84 +1,136 @@
 package scenario
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/rpc"
+	"os"
+	"os/exec"
+	"strings"
+	"time"
 
-	"github.com/keyturn/keyturn/proof/bench/fleet"
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/keyturn/keyturn/proof/bench/lock"
+	"github.com/keyturn/keyturn/proof/bench/stats"
 )
 
+// process is a child as its parent sees it.
+type process struct {
+	*rpc.Client
+	cmd *exec.Cmd
+	log bytes.Buffer // its standard error; read it only after its end
+}
+
+// start runs this program again. A child is killed when ctx ends, and ends by itself when its
+// parent ends; see [Child].
+func start(ctx context.Context) (*process, error) {
+	program, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	p := &process{cmd: exec.CommandContext(ctx, program)}
+	p.cmd.Env = append(os.Environ(), childEnv+"=1")
+	p.cmd.Stderr = &p.log
+	in, err := p.cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	out, err := p.cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	p.Client = rpc.NewClient(struct {
+		io.Reader
+		io.WriteCloser
+	}{out, in})
+	return p, p.cmd.Start()
+}
+
 // children are the processes of one measurement.
-type children []*fleet.Process
+type children []*process
 
 // startChildren starts n of them and waits until each has its locker open.
-func startChildren(ctx context.Context, t task, n int) (_ children, err error) {
-	var all children
+func startChildren(ctx context.Context, cfg lock.Config, n int) (all children, err error) {
 	defer func() {
 		if err != nil {
-			closing(&err, all)
+			closing(&err, all.Close)
 		}
 	}()
 	for range n {
-		p, err := fleet.Start(ctx)
+		p, err := start(ctx)
 		if err != nil {
-			return nil, err
+			return all, err
 		}
 		all = append(all, p)
-		if err := p.Send(t); err != nil {
-			return nil, err
-		}
 	}
 	for _, p := range all {
-		if _, err := hear(p); err != nil {
-			return nil, err
+		if err := p.Call("child.Open", cfg, new(bool)); err != nil {
+			return all, err
 		}
 	}
 	return all, nil
 }
 
-// Close ends them all.
-func (all children) Close() error {
+// Close ends them all, and waits for their end.
+func (all children) Close() (err error) {
 	for _, p := range all { // first, so that all of them end at the same time
-		p.AskToEnd()
+		err = errors.Join(err, p.Client.Close())
 	}
-	var errs []error
 	for _, p := range all {
-		errs = append(errs, p.Close())
+		if ended := p.cmd.Wait(); ended != nil {
+			err = errors.Join(err, fmt.Errorf("process %d: %w: %s", p.cmd.Process.Pid, ended, strings.TrimSpace(p.log.String())))
+		}
 	}
-	return errors.Join(errs...)
+	return err
 }
 
-// hear waits for a child's answer.
-func hear(p *fleet.Process) (answer, error) {
-	var a answer
-	if err := p.Receive(&a); err != nil {
-		return a, err
+// contend has all of them contend for the key at the same time.
+func (all children) contend(l Load) ([]*hdrhistogram.Histogram, error) {
+	var calls []*rpc.Call
+	for _, p := range all {
+		calls = append(calls, p.Go("child.Contend", l, new(hdrhistogram.Snapshot), nil))
 	}
-	if a.Error != "" {
-		return a, errors.New(a.Error)
+	var waits []*hdrhistogram.Histogram
+	var err error
+	for _, call := range calls {
+		err = errors.Join(err, (<-call.Done).Error)
+		waits = append(waits, hdrhistogram.Import(call.Reply.(*hdrhistogram.Snapshot)))
 	}
-	return a, nil
+	return waits, err
 }
 
-// runLoads runs the task's load in n processes at the same time.
-func runLoads(ctx context.Context, t task, n int) (_ []report, err error) {
-	all, err := startChildren(ctx, t, n)
+// handover lets two processes pass a key back and forth. It measures from the moment before one
+// begins to release it to the moment after the other was told that it has it. Both are on this
+// machine, so they have the same clock.
+func handover(ctx context.Context, p *place, system string) (_ []stats.Sample, err error) {
+	pair, err := startChildren(ctx, p.config(system, 1), 2)
 	if err != nil {
 		return nil, err
 	}
-	defer closing(&err, all)
-	for _, p := range all {
-		if err := p.Send(orderLoad); err != nil {
+	defer closing(&err, pair.Close)
+
+	holder, waiter := pair[0], pair[1]
+	var granted, released time.Time
+	if err := holder.Call("child.Lock", hotKey, &granted); err != nil {
+		return nil, err
+	}
+	took := newHistogram()
+	for range p.size.Handovers {
+		waits := waiter.Go("child.Lock", hotKey, &granted, nil)
+		// Until the other process waits. The time varies, because otherwise a process that
+		// polls would always be met at the same point of its delay.
+		time.Sleep(3*time.Millisecond + rand.N(15*time.Millisecond))
+		err := holder.Call("child.Unlock", hotKey, &released)
+		if err := errors.Join(err, (<-waits.Done).Error); err != nil {
 			return nil, err
 		}
+		_ = took.RecordValue(int64(max(0, granted.Sub(released)))) // it is in range
+		holder, waiter = waiter, holder
 	}
-	reports := make([]report, n)
-	for i, p := range all {
-		a, err := hear(p)
-		if err != nil {
-			return nil, err
-		}
-		reports[i] = *a.Report
-	}
-	return reports, nil
+	return latencies(took), holder.Call("child.Unlock", hotKey, &released)
 }

@@ -2,9 +2,11 @@ package scenario
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
+	"github.com/keyturn/keyturn/proof/bench/lock"
 	"github.com/keyturn/keyturn/proof/bench/stats"
 )
 
@@ -12,15 +14,14 @@ const onceCallers = 64
 
 // once lets goroutines execute something once per key, each with keys of its own, and then ask
 // for the same keys again.
-func once(ctx context.Context, env *Env, system string) (_ []stats.Sample, err error) {
-	callers := min(onceCallers, env.Size.MaxCallers)
-	l, err := env.open(ctx, system, callers)
+func once(ctx context.Context, p *place, system string) (_ []stats.Sample, err error) {
+	half := p.load(onceCallers, p.size.Span/2)
+	l, err := lock.Open(ctx, p.config(system, half.Callers))
 	if err != nil {
 		return nil, err
 	}
-	defer closing(&err, l)
+	defer closing(&err, l.Close)
 	var ran, next [onceCallers]int // by caller
-	half := load{callers, env.Size.warm() / 2, env.Size.Span / 2}
 	// Not the load's context: an execution that is cut off at its end may have run or not.
 	run := func(_ context.Context, caller int) (time.Duration, error) {
 		key := fmt.Sprintf("msg:%d:%d", caller, next[caller])
@@ -47,10 +48,10 @@ func once(ctx context.Context, env *Env, system string) (_ []stats.Sample, err e
 	if ran != executed {
 		return nil, fmt.Errorf("repeats ran: %v instead of %v", ran, executed)
 	}
-	return []stats.Sample{
-		perSecond("first", first.Done, half.span),
-		micros("first p50", first.Took.Quantile(0.5)),
-		micros("first p99", first.Took.Quantile(0.99)),
-		perSecond("repeats", again.Done, half.span),
-	}, nil
+	figures, err := first.figures("first")
+	repeats, failed := again.figures("repeats")
+	if err := errors.Join(err, failed); err != nil {
+		return nil, err
+	}
+	return append(figures, repeats[0]), nil
 }

@@ -1,18 +1,15 @@
-// Package scenario has the scenarios: a file for each, or for a few that differ in a number.
+// Package scenario has the scenarios: a table of them, and a file for those that are measured alike.
 package scenario
 
 import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
-	"github.com/keyturn/keyturn/internal/sqltest"
 	"github.com/keyturn/keyturn/proof/bench/lock"
 	"github.com/keyturn/keyturn/proof/bench/stats"
-	_ "github.com/keyturn/keyturn/proof/drivers"
 )
 
 // Scenario is one thing to measure, with each of some systems.
@@ -20,93 +17,94 @@ type Scenario struct {
 	Name    string
 	About   string
 	Systems []string
-	Once    bool // one run is long and steady enough
-	Cluster bool // on a Cluster instead of a server
-	Measure func(ctx context.Context, env *Env, system string) ([]stats.Sample, error)
+	Once    bool   // one run is long and steady enough
+	On      string // what to measure on, if not a server: [OnCluster], or a kind of database
+	Measure func(ctx context.Context, p *place, system string) ([]stats.Sample, error)
 }
 
-// Env is where a scenario runs.
-type Env struct {
-	Addrs []string // of the server, or of a Cluster's masters
-	Size  Size
-	// Cluster starts a Cluster, and returns its masters. It is called once, by
-	// the first scenario that needs one.
-	Cluster func() ([]string, error)
+// rungs are the numbers of goroutines of the ladder. Most real processes are on the lower ones.
+var rungs = []int{1, 2, 4, 8, 16, 32, 64, 256}
 
-	// Database makes an empty database of a kind, and starts its server if need be. drop ends it.
-	Database func(kind string) (d *sqltest.Database, drop func() error, err error)
+// ladderSpan bounds the measurement of a rung. There are many rungs, and the neighbours show as
+// well as a longer measurement whether a figure is an outlier.
+const ladderSpan = time.Second
 
-	masters []string // what Cluster returned
+// Ladder returns the scenarios that measure uncontended locks with more and more goroutines, a
+// key each.
+func Ladder() []Scenario {
+	var all []Scenario
+	for _, n := range rungs {
+		all = append(all, Scenario{
+			Name: fmt.Sprintf("ladder-%d", n), About: fmt.Sprintf("goroutines with a key each: %d", n),
+			Systems: lock.Libraries(), Measure: uncontended(n, 1, ladderSpan),
+		})
+	}
+	return all
 }
 
-// All returns the scenarios, in the order in which they are shown.
+// All returns the scenarios on Redis, in the order in which they are shown.
 func All() []Scenario {
-	lockers := lockerNames()
+	libraries, stores := lock.Libraries(), []string{"memstore", "redis"}
 	return append(Ladder(), []Scenario{
-		{Name: "hot-1proc", About: "64 goroutines, one key, empty section", Systems: slices.Concat(lockers, lock.Mutexed()), Measure: hotOneProcess},
-		{Name: "hot-4proc", About: "4 processes of 16 goroutines, one key, empty section", Systems: lockers, Measure: hotProcesses},
-		{Name: "handover", About: "from release in one process to grant in another", Systems: lockers, Measure: handover},
-		{Name: "held-100k", About: "100 000 leases kept alive", Systems: lockers, Once: true, Measure: held},
-		{Name: "once-64", About: "64 goroutines execute once per key, then again", Systems: lockers, Measure: once},
-		{Name: "cluster-64", About: "ladder-64 on a Cluster of 3 masters", Systems: lockers, Cluster: true, Measure: uncontended(64)},
-		{Name: "grpc", About: "what a rule adds to a gRPC call", Systems: []string{"memstore", "redis"}, Measure: grpcCalls},
-		{Name: "echo", About: "what a rule adds to an Echo request", Systems: []string{"memstore", "redis"}, Measure: echoRequests},
-		{Name: "asynq", About: "what a rule adds to an asynq task", Systems: []string{"memstore", "redis", "none"}, Once: true, Measure: asynqTasks},
+		{Name: "hot-1proc", About: "64 goroutines, one key, empty section", Systems: slices.Concat(libraries, lock.Mutexed()), Measure: hotOneProcess},
+		{Name: "hot-4proc", About: "4 processes of 16 goroutines, one key, empty section", Systems: libraries, Measure: hotProcesses},
+		{Name: "handover", About: "from release in one process to grant in another", Systems: libraries, Measure: handover},
+		{Name: "held-100k", About: "100 000 leases kept alive", Systems: libraries, Once: true, Measure: held},
+		{Name: "once-64", About: "64 goroutines execute once per key, then again", Systems: libraries, Measure: once},
+		{Name: "cluster-64", About: "ladder-64 on a Cluster of 3 masters", Systems: libraries, On: OnCluster, Measure: uncontended(64, 1, ladderSpan)},
+		{Name: "grpc", About: "what a rule adds to a gRPC call", Systems: stores, Measure: added(grpcCalls)},
+		{Name: "echo", About: "what a rule adds to an Echo request", Systems: stores, Measure: added(echoRequests)},
+		{Name: "asynq", About: "what a rule adds to an asynq task", Systems: stores, Measure: added(asynqTasks)},
 	}...)
 }
 
-func lockerNames() []string {
-	var names []string
-	for _, s := range lock.Systems() {
-		names = append(names, s.Name)
-	}
-	return names
-}
-
-// onCluster is e for a scenario on a Cluster.
-func (e *Env) onCluster() (*Env, error) {
-	if e.masters == nil {
-		masters, err := e.Cluster()
-		if err != nil {
-			return nil, err
+// SQL returns the scenarios on databases: locks in them, and what package fence costs beside an UPDATE.
+func SQL() []Scenario {
+	var all []Scenario
+	for _, kind := range []string{lock.Postgres, lock.MariaDB, lock.SQLite} {
+		ways := lock.Ways(kind)
+		for _, n := range []int{1, 8} {
+			// The rows of all keys are there when it is measured.
+			all = append(all, Scenario{
+				Name: fmt.Sprintf("%s-%d", kind, n), About: fmt.Sprintf("goroutines with keys of their own: %d", n),
+				Systems: ways, On: kind, Measure: uncontended(n, 16, time.Hour),
+			})
 		}
-		e.masters = masters
+		all = append(
+			all,
+			Scenario{Name: kind + "-handover", About: "from release in one process to grant in another", Systems: ways, On: kind, Measure: handover},
+			Scenario{
+				Name: kind + "-fence", About: "an UPDATE in a transaction, and what package fence adds",
+				Systems: []string{"check", "claim", "mark", "update"}, On: kind, Measure: fenced,
+			},
+		)
 	}
-	return &Env{Addrs: e.masters, Size: e.Size}, nil
+	return all
 }
 
-// reset empties the server, so that no run pays for what another one left.
-func (e *Env) reset(ctx context.Context) error {
-	for _, addr := range e.Addrs {
-		client := redis.NewClient(&redis.Options{Addr: addr})
-		err := client.FlushAll(ctx).Err()
-		if closing := client.Close(); err == nil {
-			err = closing
+// Pick returns the scenarios with some names and only some of their systems, both separated by
+// commas; "": all. Scenarios that have none of the systems are left out.
+func Pick(all []Scenario, names, systems string) ([]Scenario, error) {
+	var picked []Scenario
+	var known []string
+	for _, s := range all {
+		known = append(known, s.Name)
+		s.Systems = slices.DeleteFunc(slices.Clone(s.Systems), func(name string) bool { return !listed(systems, name) })
+		if listed(names, s.Name) && len(s.Systems) > 0 {
+			picked = append(picked, s)
 		}
-		if err != nil {
-			return fmt.Errorf("empty the server: %w", err)
+	}
+	for name := range strings.SplitSeq(names, ",") {
+		if names != "" && !slices.Contains(known, name) {
+			return nil, fmt.Errorf("no scenario is named %q: there are %s", name, strings.Join(known, ", "))
 		}
 	}
-	return nil
-}
-
-// open opens a system for so many callers on an empty server.
-func (e *Env) open(ctx context.Context, system string, callers int) (lock.Locker, error) {
-	if err := e.reset(ctx); err != nil {
-		return nil, err
+	if len(picked) == 0 {
+		return nil, fmt.Errorf("no scenario has a system named %q", systems)
 	}
-	return lock.Open(system, e.config(callers))
+	return picked, nil
 }
 
-func (e *Env) config(callers int) lock.Config {
-	return lock.Config{Addrs: e.Addrs, Callers: callers, TTL: 30 * time.Second}
-}
-
-// perSecond, and the others below, name the units.
-func perSecond(what string, n uint64, span time.Duration) stats.Sample {
-	return stats.Sample{Unit: what + "/s", Value: float64(n) / span.Seconds()}
-}
-
-func micros(what string, d time.Duration) stats.Sample {
-	return stats.Sample{Unit: what + " µs", Value: float64(d) / float64(time.Microsecond)}
+func listed(names, name string) bool {
+	return names == "" || slices.Contains(strings.Split(names, ","), name)
 }

@@ -3,26 +3,24 @@ package scenario
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"io"
 	"math"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
 
-	"github.com/keyturn/keyturn/internal/redistest"
-	"github.com/keyturn/keyturn/proof/bench/fleet"
-	"github.com/keyturn/keyturn/proof/bench/server"
+	"github.com/keyturn/keyturn/proof/bench/lock"
 	"github.com/keyturn/keyturn/proof/bench/stats"
 )
 
 // The scenarios with several processes run this test binary again.
 func TestMain(m *testing.M) {
-	if fleet.IsChild() {
+	if IsChild() {
 		os.Exit(Child())
 	}
 	// With the race detector a process sleeps for a second before it ends.
@@ -31,142 +29,108 @@ func TestMain(m *testing.M) {
 }
 
 func newEnv(t *testing.T) *Env {
-	return &Env{
-		Addrs: []string{redistest.Start(t).Addr()},
-		Size:  Tiny,
-		Cluster: func() (addrs []string, _ error) {
-			for _, node := range redistest.StartCluster(t, 3) {
-				addrs = append(addrs, node.Addr())
-			}
-			return addrs, nil
-		},
-	}
-}
-
-// runLonger runs s, and again for twice as long while a system does nothing in time.
-func runLonger(t *testing.T, env *Env, s Scenario, progress io.Writer) ([]stats.Row, error) {
-	longer := *env
-	for {
-		rows, err := Run(t.Context(), &longer, []Scenario{s}, progress)
-		if !errors.Is(err, errNothing) || longer.Size.Span > 32*env.Size.Span {
-			return rows, err
+	env := NewEnv(Tiny)
+	t.Cleanup(func() {
+		if err := env.Close(); err != nil {
+			t.Error(err)
 		}
-		longer.Size.Span *= 2
-	}
+	})
+	return env
 }
 
 // Every scenario runs with every one of its systems, and ends in figures.
 func TestScenarios(t *testing.T) {
 	env := newEnv(t)
-	for _, s := range All() {
-		t.Run(s.Name, func(t *testing.T) { showsFigures(t, env, s) })
-	}
-}
-
-// The same on databases. Nothing is measured here, so several may run at a time.
-func TestScenariosOnDatabases(t *testing.T) {
-	databases := new(server.SQL)
-	t.Cleanup(func() { _ = databases.Close() })
-	for _, s := range SQL() {
-		if testing.Short() && !strings.HasPrefix(s.Name, "sqlite-") {
+	for _, s := range slices.Concat(All(), SQL()) {
+		if testing.Short() && (s.On == lock.Postgres || s.On == lock.MariaDB) {
 			continue // the same with another server
 		}
 		t.Run(s.Name, func(t *testing.T) {
-			t.Parallel()
-			showsFigures(t, &Env{Database: databases.Database, Size: Tiny}, s)
+			var progress bytes.Buffer
+			rows, err := runLonger(t, env, s, &progress)
+			if err != nil {
+				t.Fatalf("%v\n%s", err, progress.String())
+			}
+			for _, row := range rows {
+				if v := row.Median(); row.Scenario != s.Name || len(row.Values) != 1 || math.IsNaN(v) || math.IsInf(v, 0) || strings.HasSuffix(row.Unit, "/s") && v <= 0 {
+					t.Errorf("a row is %+v", row)
+				}
+			}
+			for _, system := range s.Systems {
+				if !slices.ContainsFunc(rows, func(r stats.Row) bool { return r.System == system }) || !strings.Contains(progress.String(), system) {
+					t.Errorf("nothing of %s in\n%s", system, progress.String())
+				}
+			}
 		})
 	}
 }
 
-func showsFigures(t *testing.T, env *Env, s Scenario) {
-	var progress bytes.Buffer
-	rows, err := runLonger(t, env, s, &progress)
-	if err != nil {
-		t.Fatalf("%v\n%s", err, progress.String())
-	}
-	seen := make(map[string]bool)
-	for _, row := range rows {
-		seen[row.System] = true
-		if row.Scenario != s.Name || row.Runs != 1 || math.IsNaN(row.Median) || math.IsInf(row.Median, 0) {
-			t.Errorf("a row is %+v", row)
+// runLonger runs s, and again for twice as long while a system does nothing in time.
+func runLonger(t *testing.T, env *Env, s Scenario, progress io.Writer) (stats.Rows, error) {
+	defer func(size Size) { env.size = size }(env.size)
+	for {
+		rows, err := Run(t.Context(), env, []Scenario{s}, progress)
+		if !errors.Is(err, errNothing) || env.size.Span > 32*Tiny.Span {
+			return rows, err
 		}
-		if strings.HasSuffix(row.Unit, "/s") && row.Median <= 0 && s.Name != "held-100k" && !strings.Contains(s.Name, "idle") {
-			t.Errorf("nothing was done: %+v", row)
-		}
-	}
-	for _, system := range s.Systems {
-		if !seen[system] || !strings.Contains(progress.String(), system) {
-			t.Errorf("nothing of %s in\n%s", system, progress.String())
-		}
+		env.size.Span *= 2
 	}
 }
 
-func TestRunGoesOnAfterAFailure(t *testing.T) {
+// Each run begins with another system, and the others go on after one has failed.
+func TestRunTakesTurns(t *testing.T) {
+	env := newEnv(t)
+	env.size.Runs = 3
 	broken := errors.New("broken")
-	measure := func(_ context.Context, _ *Env, system string) ([]stats.Sample, error) {
-		if system == "bad" {
+	var order string
+	s := Scenario{Name: "a", Systems: []string{"x", "y"}, On: lock.SQLite, Measure: func(_ context.Context, _ *place, system string) ([]stats.Sample, error) {
+		order += system
+		if system == "x" {
 			return nil, broken
 		}
 		return []stats.Sample{{Unit: "n", Value: 1}}, nil
-	}
-	some := []Scenario{{Name: "a", Systems: []string{"bad", "good"}, Measure: measure}}
-	size := Tiny
-	size.Runs = 3
-	var progress bytes.Buffer
-	rows, err := Run(t.Context(), &Env{Size: size}, some, &progress)
-	if !errors.Is(err, broken) || !strings.Contains(err.Error(), "a, bad") {
+	}}
+	rows, err := Run(t.Context(), env, []Scenario{s}, new(bytes.Buffer))
+	if !errors.Is(err, broken) || !strings.Contains(err.Error(), "a, x") {
 		t.Errorf("the error is %v", err)
 	}
-	if len(rows) != 1 || rows[0].System != "good" || rows[0].Runs != 3 {
-		t.Errorf("the rows are %v", rows)
+	if order != "xyyxxy" || len(rows) != 1 || rows[0].System != "y" || len(rows[0].Values) != 3 {
+		t.Errorf("the order is %s, the rows are %v", order, rows)
 	}
-}
-
-// Each run begins with another system.
-func TestRunTakesTurns(t *testing.T) {
-	var order []string
-	measure := func(_ context.Context, _ *Env, system string) ([]stats.Sample, error) {
-		order = append(order, system)
-		return nil, nil
-	}
-	size := Tiny
-	size.Runs = 3
-	some := []Scenario{{Name: "a", Systems: []string{"x", "y"}, Measure: measure}}
-	if _, err := Run(t.Context(), &Env{Size: size}, some, new(bytes.Buffer)); err != nil {
-		t.Fatal(err)
-	}
-	if got := strings.Join(order, ""); got != "xyyxxy" {
-		t.Errorf("the order is %s", got)
-	}
-}
-
-func TestRunEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	measure := func(context.Context, *Env, string) ([]stats.Sample, error) {
-		cancel()
-		return nil, context.Canceled
-	}
-	some := []Scenario{{Name: "a", Systems: []string{"x", "y"}, Measure: measure}}
-	if _, err := Run(ctx, &Env{Size: Tiny}, some, new(bytes.Buffer)); !errors.Is(err, context.Canceled) {
-		t.Errorf("the error is %v", err)
+	cancel()
+	if _, err := Run(ctx, env, []Scenario{s}, new(bytes.Buffer)); !errors.Is(err, context.Canceled) {
+		t.Errorf("the error of a cancelled run is %v", err)
 	}
 }
 
 func TestPick(t *testing.T) {
-	if all, err := Pick(All(), ""); err != nil || len(all) != len(All()) {
+	if all, err := Pick(All(), "", ""); err != nil || len(all) != len(All()) {
 		t.Errorf("%d scenarios, %v", len(all), err)
 	}
-	if two, err := Pick(All(), "echo, grpc"); err != nil || len(two) != 2 || two[0].Name != "echo" || two[1].Name != "grpc" {
+	two, err := Pick(All(), "handover,once-64,grpc", "redsync,keyturn")
+	if err != nil || len(two) != 2 || two[0].Name != "handover" || strings.Join(two[1].Systems, ",") != "keyturn,redsync" {
 		t.Errorf("%v, %v", two, err)
 	}
-	if _, err := Pick(All(), "echo,none"); err == nil || !strings.Contains(err.Error(), "hot-1proc") {
+	if _, err := Pick(All(), "echo,none", ""); err == nil || !strings.Contains(err.Error(), "hot-1proc") {
 		t.Errorf("the error of an unknown one is %v", err)
+	}
+	if _, err := Pick(All(), "", "nobody"); err == nil || !strings.Contains(err.Error(), "nobody") {
+		t.Errorf("the error of an unknown system is %v", err)
 	}
 }
 
-func TestLoadStopsAtTheFirstError(t *testing.T) {
+// Warming up does not count, and the first error ends all goroutines.
+func TestLoad(t *testing.T) {
+	did, err := Load{4, 200 * time.Millisecond, 100 * time.Millisecond}.run(t.Context(), func(context.Context, int) (time.Duration, error) {
+		time.Sleep(20 * time.Millisecond)
+		return time.Millisecond, nil
+	})
+	if n := did.took.TotalCount(); err != nil || n == 0 || n > 4*6 || did.took.ValueAtQuantile(50)/1e4 != 100 {
+		t.Errorf("counted %d, %v", n, err)
+	}
 	broken := errors.New("broken")
-	_, err := load{callers: 4, span: time.Hour}.run(t.Context(), func(ctx context.Context, i int) (time.Duration, error) {
+	_, err = Load{Callers: 4, Span: time.Hour}.run(t.Context(), func(ctx context.Context, i int) (time.Duration, error) {
 		if i == 0 {
 			return 0, broken
 		}
@@ -178,13 +142,31 @@ func TestLoadStopsAtTheFirstError(t *testing.T) {
 	}
 }
 
-func TestChildRefusesWhatItDoesNotKnow(t *testing.T) {
-	orders := make(chan json.RawMessage, 2)
-	orders <- json.RawMessage(`{"System":"none"}`)
-	if err := serve(t.Context(), orders, func(any) error { return nil }); err == nil {
-		t.Error("it serves an unknown system")
+// A child says why it cannot open a system. It ends when its parent closes the connection, as the
+// parent's death does, also under way; and with its context.
+func TestChildrenEnd(t *testing.T) {
+	if _, err := startChildren(t.Context(), lock.Config{System: "none"}, 2); err == nil || !strings.Contains(err.Error(), "none") {
+		t.Errorf("the error is %v", err)
 	}
-	if _, err := new(child).obey(t.Context(), "dance"); err == nil {
-		t.Error("it obeys an unknown order")
+	p, leave, err := newEnv(t).place(t.Context(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer leave()
+	for _, killed := range []bool{false, true} {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		all, err := startChildren(ctx, p.config("keyturn", 1), 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		call := all[0].Go("child.Contend", Load{Callers: 1, Span: time.Hour}, nil, nil)
+		if killed {
+			cancel()
+			<-call.Done // otherwise the end of its input could end it first
+		}
+		if err := all.Close(); (err != nil) != killed {
+			t.Errorf("killed: %v: the error is %v", killed, err)
+		}
 	}
 }

@@ -11,32 +11,22 @@ type Size struct {
 	Held       int           // leases
 	HeldTTL    time.Duration // of each
 	HeldSpan   time.Duration // how long they are watched
-	Tasks      int           // that asynq works on
 }
 
 // Full is the size for docs/benchmarks.md. It takes some 20 minutes.
 var Full = Size{
 	Runs: 5, Span: 3 * time.Second, MaxCallers: 256, Handovers: 200,
 	Held: 100_000, HeldTTL: 30 * time.Second, HeldSpan: time.Minute,
-	Tasks: 20_000,
 }
 
 // Quick is the size for an impression, in less than 50 s: shorter, and with fewer leases.
 var Quick = Size{
 	Runs: 2, Span: 160 * time.Millisecond, MaxCallers: 256, Handovers: 15,
 	Held: 5_000, HeldTTL: 2400 * time.Millisecond, HeldSpan: 800 * time.Millisecond,
-	Tasks: 1_000,
 }
 
-// Tiny is the size for tests. It measures nothing.
+// Tiny is the size for tests. It measures nothing, except that leases outlast their TTL.
 var Tiny = Size{
 	Runs: 1, Span: 100 * time.Millisecond, MaxCallers: 8, Handovers: 2,
-	Held: 50, HeldTTL: 300 * time.Millisecond, HeldSpan: 150 * time.Millisecond,
-	Tasks: 10,
+	Held: 50, HeldTTL: 1500 * time.Millisecond, HeldSpan: 1500 * time.Millisecond,
 }
-
-// warm is for how long a load runs before it is measured.
-func (s Size) warm() time.Duration { return warm(s.Span) }
-
-// warm is that of a load of another span.
-func warm(span time.Duration) time.Duration { return span / 5 }

@@ -1,7 +1,10 @@
+// Package stats has the results of a benchmark: medians over runs, tables of them, and a chart.
 package stats
 
 import (
+	"math"
 	"slices"
+	"strconv"
 )
 
 // Sample is one figure of one run.
@@ -12,49 +15,43 @@ type Sample struct {
 
 // Row is one figure over all runs of a scenario with one system.
 type Row struct {
-	Scenario string
-	System   string
-	Unit     string
-	Median   float64
-	Min      float64
-	Max      float64
-	Runs     int
+	Scenario, System, Unit string
+	Values                 []float64
 }
 
-// Rows gathers samples. The zero value is empty.
-type Rows struct {
-	index map[[3]string]int
-	rows  []Row
-	all   [][]float64
-}
+// Median returns the value in the middle.
+func (r *Row) Median() float64 { return Median(r.Values) }
+
+// Rows are in the order of their first samples.
+type Rows []Row
 
 // Add counts a run's samples.
-func (r *Rows) Add(scenario, system string, samples ...Sample) {
-	if r.index == nil {
-		r.index = make(map[[3]string]int)
-	}
+func (rows *Rows) Add(scenario, system string, samples ...Sample) {
 	for _, s := range samples {
-		key := [3]string{scenario, system, s.Unit}
-		i, ok := r.index[key]
-		if !ok {
-			i = len(r.rows)
-			r.index[key] = i
-			r.rows = append(r.rows, Row{Scenario: scenario, System: system, Unit: s.Unit})
-			r.all = append(r.all, nil)
+		row := rows.find(scenario, system, s.Unit)
+		if row == nil {
+			*rows = append(*rows, Row{scenario, system, s.Unit, nil})
+			row = &(*rows)[len(*rows)-1]
 		}
-		r.all[i] = append(r.all[i], s.Value)
+		row.Values = append(row.Values, s.Value)
 	}
 }
 
-// Summary returns a row for each scenario, system and unit, in the order of their first
-// samples.
-func (r *Rows) Summary() []Row {
-	out := slices.Clone(r.rows)
-	for i, values := range r.all {
-		out[i].Median, out[i].Min, out[i].Max = Median(values), slices.Min(values), slices.Max(values)
-		out[i].Runs = len(values)
+func (rows Rows) find(scenario, system, unit string) *Row {
+	i := slices.IndexFunc(rows, func(r Row) bool { return r.Scenario == scenario && r.System == system && r.Unit == unit })
+	if i < 0 {
+		return nil
 	}
-	return out
+	return &rows[i]
+}
+
+// ratio returns row's median divided by that of another system; "" if there is none.
+func (rows Rows) ratio(row *Row, system string) string {
+	other := rows.find(row.Scenario, system, row.Unit)
+	if other == nil || other.Median() == 0 {
+		return ""
+	}
+	return figure(row.Median() / other.Median())
 }
 
 // Median returns the value in the middle, or the mean of the two there; 0 without values.
@@ -68,4 +65,24 @@ func Median(values []float64) float64 {
 		return sorted[half]
 	}
 	return (sorted[half-1] + sorted[half]) / 2
+}
+
+// String is the value with its unit.
+func (s Sample) String() string { return figure(s.Value) + " " + s.Unit }
+
+// figure formats v with three significant digits, or as whole.
+func figure(v float64) string {
+	if v == 0 || math.Abs(v) >= 100 || math.IsNaN(v) {
+		return whole(v)
+	}
+	return strconv.FormatFloat(v, 'f', 2-int(math.Floor(math.Log10(math.Abs(v)))), 64)
+}
+
+// whole formats v without digits after the point, in groups of three.
+func whole(v float64) string {
+	text := strconv.FormatFloat(v, 'f', 0, 64)
+	for i := len(text) - 3; i > 0 && text[i-1] != '-'; i -= 3 {
+		text = text[:i] + " " + text[i:]
+	}
+	return text
 }
