@@ -22,7 +22,7 @@ var panels = []struct{ title, unit string }{
 // The sizes are in pixels: of a panel, and of what is left free around its lines.
 const (
 	width, height = 340, 190
-	left, right   = 50, 15
+	left, right   = 60, 15
 	top, bottom   = 30, 20
 )
 
@@ -35,7 +35,7 @@ func (rows Rows) Draw(file string) error {
 	ext := filepath.Ext(file)
 	for _, theme := range []struct{ suffix, paper, ink string }{{"", "#ffffff", "#000000"}, {"-dark", "#0d1117", "#c9d1d9"}} {
 		svg := new(bytes.Buffer)
-		fmt.Fprintf(svg, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" font-family="Liberation Sans,Arial,Helvetica,sans-serif" font-size="11" fill="%s">`+"\n",
+		fmt.Fprintf(svg, `<svg xmlns="http://www.w3.org/2000/svg" width="%[1]d" height="%[2]d" viewBox="0 0 %[1]d %[2]d" font-family="Liberation Sans,Arial,Helvetica,sans-serif" font-size="11" fill="%[3]s">`+"\n",
 			len(panels)*width, height, theme.ink)
 		fmt.Fprintf(svg, `<rect width="100%%" height="100%%" fill="%s"/>`+"\n", theme.paper)
 		for i, p := range panels {
