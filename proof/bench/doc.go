@@ -23,12 +23,10 @@
 // runs. If these are far apart, something else was going on, and a difference smaller than that
 // says nothing.
 //
-// The systems are keyturn, bsm/redislock, go-redsync/redsync and rueidislock. Package lock says
-// how each is set up.
-//
-// With -sql the systems are keyturn, with messages of PostgreSQL and without, and locks that a program
-// would write by hand (package dblock), over as many connections. The servers do not wait for the
-// disk, a SQLite file does.
+// The systems are keyturn, bsm/redislock, go-redsync/redsync and rueidislock. With -sql they are
+// keyturn, with messages of PostgreSQL and without, and locks that a program would write by hand, over
+// as many connections. The servers do not wait for the disk, a SQLite file does. Package lock says how
+// each is set up.
 //
 // A pair is a lock and its unlock. "server CPU µs" and "client CPU µs" are the processor time
 // of a pair, of user and system together: the servers' as INFO cpu reports it, and that of the

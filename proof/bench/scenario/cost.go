@@ -2,6 +2,7 @@ package scenario
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -14,8 +15,8 @@ import (
 // cost is processor time, of user and system together.
 type cost struct{ server, client time.Duration }
 
-// metered runs l. Its figures have also what a pair cost the servers and this process. Warming up does not
-// count.
+// metered runs l. The figures also say what each thing cost the servers and this process, without the
+// warming up.
 func (p *place) metered(ctx context.Context, what string, l Load, do func(ctx context.Context, caller int) (time.Duration, error)) ([]stats.Sample, error) {
 	if _, err := (Load{l.Callers, 0, l.Warm}).run(ctx, do); err != nil {
 		return nil, err
@@ -65,7 +66,7 @@ func (p *place) spent(ctx context.Context) (cost, error) {
 		}
 	}
 	if all.server == 0 && len(p.servers) > 0 {
-		return cost{}, fmt.Errorf("the servers do not say what processor time they used")
+		return cost{}, errors.New("the servers do not say what processor time they used")
 	}
 	return all, nil
 }
