@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -219,6 +220,37 @@ func TestLeaseIsHandedOn(t *testing.T) {
 		time.Sleep(handoff.MaxTime) // the third one gets into the store's queue
 		mustEnter(t, waits)
 		ls.Leave(third, refused())
+		ls.Ended(second.Got.Grant)
+		empty(t, ls)
+	})
+}
+
+type told []driver.HeldError
+
+func (c *told) Blocked(held driver.HeldError, _ int) { *c = append(*c, held) }
+
+func TestCallerIsToldOfTheHolder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ls := newLines(100, 100)
+		first, second := waiter("k"), waiter("k")
+		second.HeirTTL = ttl
+		first.Trace = "1"
+		mustEnter(t, enter(ls, first))
+		first.Got.Grant = grant("k")
+		ls.Leave(first, waitline.Answer{At: time.Now()})
+		var by told
+		done := make(chan error, 1)
+		go func() { done <- ls.Enter(context.Background(), second, &by) }()
+		synctest.Wait()
+		ls.HandOn(first.Got.Grant)
+		mustEnter(t, done)
+		traces := []string{}
+		for _, h := range by {
+			traces = append(traces, h.Trace)
+		}
+		if !slices.Equal(traces, []string{"1"}) {
+			t.Errorf("told of %q", traces)
+		}
 		ls.Ended(second.Got.Grant)
 		empty(t, ls)
 	})

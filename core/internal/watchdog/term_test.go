@@ -153,8 +153,8 @@ func TestJoins(t *testing.T) {
 func TestConvertStaysUntilConfirmed(t *testing.T) {
 	l := newLife(nil)
 	shared := []driver.Claim{driver.Shared("k")}
-	if g := l.request(change{claims: shared}); !slices.Equal(g.Claims, shared) || !l.convert {
-		t.Errorf("asked for %v, convert %v", g.Claims, l.convert)
+	if g := l.request(change{claims: shared}); !slices.Equal(g.Claims, shared) || !l.convert || g.Term != 0 {
+		t.Errorf("asked for %+v, convert %v", g, l.convert)
 	}
 	l.fail(ttl, l.now, l.now, &l.clock)
 	if g := l.request(change{ttl: time.Minute}); !slices.Equal(g.Claims, shared) || !l.convert || g.TTL != time.Minute {
