@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,8 +20,8 @@ import (
 func TestLineIsFirstComeFirstServed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		spy := newSpy()
-		asked := 0
-		spy.onAcquire = func(context.Context, driver.Request) error { asked++; return nil }
+		var asked atomic.Int32
+		spy.onAcquire = func(context.Context, driver.Request) error { asked.Add(1); return nil }
 		eng := newEngine(t, spy, core.WithMaxHold(core.Forever), core.WithMaxWait(core.Forever))
 		holder := mustAcquire(t, eng, "k")
 		var served []int
@@ -34,8 +35,8 @@ func TestLineIsFirstComeFirstServed(t *testing.T) {
 			synctest.Wait() // it stands in line
 		}
 		time.Sleep(time.Hour)
-		if asked != 2 { // by the holder, and by the first waiter
-			t.Errorf("%d requests", asked)
+		if n := asked.Load(); n != 2 { // by the holder, and by the first waiter
+			t.Errorf("%d requests", n)
 		}
 		began := time.Now()
 		mustRelease(t, holder)

@@ -11,7 +11,11 @@ func tell(w *keystate.Wanted) {
 	if w == nil {
 		return
 	}
-	if f := w.Ref.(*Store).wanted.Load(); f != nil {
+	s, ok := w.Ref.(*Store)
+	if !ok { // the step that asks has also let the holder in, which had waited until then
+		s = w.Ref.(*waiter).store
+	}
+	if f := s.wanted.Load(); f != nil {
 		(*f)(w.Key, w.Owner)
 	}
 }
