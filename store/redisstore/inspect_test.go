@@ -77,19 +77,21 @@ func TestListAmongOtherKeys(t *testing.T) {
 		admin.Set(ctx, fmt.Sprint("other:", i), "x", 0)
 	}
 	admin.HSet(ctx, "lock:"+prefix+"hash", "f", "v")
-	seen, pages := map[string]bool{}, 0
-	for cursor := ""; pages == 0 || cursor != ""; pages++ {
-		page, next, err := s.List(within(t, 5*time.Second), driver.Listing{Prefix: prefix, Cursor: cursor, Limit: 10, Records: true})
-		if err != nil {
-			t.Fatal(err)
+	for prefix, want := range map[string]int{prefix: keys, "": 2 * keys} {
+		seen, pages := map[string]bool{}, 0
+		for cursor := ""; pages == 0 || cursor != ""; pages++ {
+			page, next, err := s.List(within(t, 5*time.Second), driver.Listing{Prefix: prefix, Cursor: cursor, Limit: 10, Records: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, info := range page {
+				seen[info.Key] = true
+			}
+			cursor = next
 		}
-		for _, info := range page {
-			seen[info.Key] = true
+		if len(seen) != want || pages < 3 {
+			t.Errorf("%q: %d keys on %d pages, want %d", prefix, len(seen), pages, want)
 		}
-		cursor = next
-	}
-	if len(seen) != keys || pages < 3 {
-		t.Errorf("%d keys on %d pages", len(seen), pages)
 	}
 	if server.Commands(t)["keys"] > 0 {
 		t.Error("KEYS keeps the others waiting")
