@@ -31,7 +31,7 @@ func TestScriptFlushReachesNoCaller(t *testing.T) {
 	var workers sync.WaitGroup
 	for i := range 4 {
 		workers.Go(func() {
-			for round := range 50 {
+			for round := range 15 {
 				// Two keys, so that there are waits.
 				req := request(fmt.Sprintf("o%d-%d", i, round), fmt.Sprint("k", i%2), time.Minute)
 				req.Wait = true
@@ -40,12 +40,12 @@ func TestScriptFlushReachesNoCaller(t *testing.T) {
 					t.Errorf("Acquire: %v", err)
 					return
 				}
-				for _, err := range s.Renew(within(t, time.Second), []driver.Grant{g, g, g}) {
+				for _, err := range s.Renew(within(t, 5*time.Second), []driver.Grant{g, g, g}) {
 					if err != nil {
 						t.Errorf("Renew: %v", err)
 					}
 				}
-				if err := s.Release(within(t, time.Second), g); err != nil {
+				if err := s.Release(within(t, 5*time.Second), g); err != nil {
 					t.Errorf("Release: %v", err)
 				}
 			}
