@@ -51,6 +51,7 @@ func TestACancelledWaitGrantsNothing(t *testing.T) {
 			p := newPair(t)
 			s := c.open(t, p)
 			p.Server.Synchronous(t)
+			refusesSetting(t, p.Database, "statement_timeout=3000", "statement_timeout") // it would cancel the wait, too
 			hold := take(t, s, request("held", time.Minute))
 			cancelled := func() int { return 3 }
 			if c.admin {
@@ -70,8 +71,7 @@ func TestACancelledWaitGrantsNothing(t *testing.T) {
 			if n := cancelled(); n < 3 {
 				t.Errorf("%d waits were cancelled", n)
 			}
-			refusesSetting(t, p.Database, "statement_timeout=3000", "statement_timeout") // it would cancel the wait, too
-			p.Server.Kill()                                                              // DROP DATABASE would wait for the replica
+			p.Server.Kill() // DROP DATABASE would wait for the replica
 		})
 	}
 }

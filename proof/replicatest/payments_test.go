@@ -38,43 +38,37 @@ func TestEachPaymentIsMadeOnce(t *testing.T) {
 	onBackends(t, func(t *testing.T, b *backend) {
 		ctx := bounded(t)
 		services := make(map[string]replica)
-		var accounts sync.WaitGroup
-		var mu sync.Mutex
 		for name, m := range middlewares {
 			a := new(account)
 			replicas := []replica{m.open(t, b, a), m.open(t, b, a)}
 			services[name] = replicas[0]
-			accounts.Go(func() {
-				var receipts [40]string
-				var all sync.WaitGroup
-				for i := range receipts {
-					all.Go(func() {
-						var err error
-						if receipts[i], err = replicas[i%2](ctx, i/2); err != nil {
-							t.Errorf("%s, payment %d: %v", name, i/2, err)
-						}
-					})
-				}
-				all.Wait()
-				mu.Lock()
-				defer mu.Unlock()
-				for i := 0; i < len(receipts); i += 2 {
-					if receipts[i] != receipts[i+1] {
-						t.Errorf("%s: payment %d has the receipts %q and %q", name, i/2, receipts[i], receipts[i+1])
+			var receipts [40]string
+			var all sync.WaitGroup
+			for i := range receipts {
+				all.Go(func() {
+					var err error
+					if receipts[i], err = replicas[i%2](ctx, i/2); err != nil {
+						t.Errorf("%s, payment %d: %v", name, i/2, err)
 					}
+				})
+			}
+			all.Wait()
+			for i := 0; i < len(receipts); i += 2 {
+				if receipts[i] != receipts[i+1] {
+					t.Errorf("%s: payment %d has the receipts %q and %q", name, i/2, receipts[i], receipts[i+1])
 				}
-				if made, balance := a.payments.Load(), a.balance.Load(); made != 20 || balance != 20 {
-					t.Errorf("%s: %d payments, %d of them on the balance; want 20", name, made, balance)
-				}
-			})
+			}
+			if made, balance := a.payments.Load(), a.balance.Load(); made != 20 || balance != 20 {
+				t.Errorf("%s: %d payments, %d of them on the balance; want 20", name, made, balance)
+			}
 		}
-		accounts.Wait()
 		cron, gocron := testCron(t, b), testGocron(t, b)
 		b.kill()
-		accounts.Go(cron)
-		accounts.Go(gocron)
+		var outages sync.WaitGroup
+		outages.Go(cron)
+		outages.Go(gocron)
 		for name, pay := range services {
-			accounts.Go(func() {
+			outages.Go(func() {
 				ctx, cancel := context.WithTimeout(ctx, b.maxWait()+10*time.Second)
 				defer cancel()
 				if _, err := pay(ctx, 100); !middlewares[name].refused(err) {
@@ -82,6 +76,6 @@ func TestEachPaymentIsMadeOnce(t *testing.T) {
 				}
 			})
 		}
-		accounts.Wait()
+		outages.Wait()
 	})
 }
