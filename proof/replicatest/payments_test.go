@@ -36,10 +36,9 @@ var middlewares = map[string]struct {
 // receipt for both, and one after the other for the account. Without a server for the locks none is made.
 func TestEachPaymentIsMadeOnce(t *testing.T) {
 	onBackends(t, func(t *testing.T, b *backend) {
-		ctx := bounded(t)
 		services := make(map[string]replica)
 		for name, m := range middlewares {
-			a := new(account)
+			ctx, a := bounded(t), new(account)
 			replicas := []replica{m.open(t, b, a), m.open(t, b, a)}
 			services[name] = replicas[0]
 			var receipts [40]string
@@ -69,7 +68,7 @@ func TestEachPaymentIsMadeOnce(t *testing.T) {
 		outages.Go(gocron)
 		for name, pay := range services {
 			outages.Go(func() {
-				ctx, cancel := context.WithTimeout(ctx, b.maxWait()+10*time.Second)
+				ctx, cancel := context.WithTimeout(bounded(t), b.maxWait()+10*time.Second)
 				defer cancel()
 				if _, err := pay(ctx, 100); !middlewares[name].refused(err) {
 					t.Errorf("%s without a server: %v", name, err)
