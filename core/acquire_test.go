@@ -210,24 +210,6 @@ func TestStoreErrorsComeThrough(t *testing.T) {
 	wantOnly(t, err)
 }
 
-// nothingLeft fails if an engine still keeps books on something.
-func nothingLeft(t *testing.T, engines ...*core.Engine) {
-	t.Helper()
-	for _, eng := range engines {
-		if left := eng.Left(); left != "" {
-			t.Error(left)
-		}
-	}
-}
-
-// wantTook fails unless the time since began is just that, in a bubble.
-func wantTook(t *testing.T, began time.Time, want time.Duration) {
-	t.Helper()
-	if took := time.Since(began); took != want {
-		t.Errorf("took %v, want %v", took, want)
-	}
-}
-
 func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {

@@ -91,7 +91,7 @@ func TestModesInAnyOrder(t *testing.T) {
 			for _, key := range []string{"g", "g/a", "g/b", "p"} {
 				isFree(t, engines[0], key)
 			}
-			nothingLeft(t, engines...)
+			wantNothingLeft(t, engines...)
 		})
 	}
 }

@@ -58,7 +58,7 @@ func TestReadersAreAdmittedTogether(t *testing.T) {
 		for _, l := range all {
 			mustRelease(t, l)
 		}
-		nothingLeft(t, eng)
+		wantNothingLeft(t, eng)
 	})
 }
 
@@ -148,7 +148,7 @@ func TestSiblingsDoNotWaitForEachOther(t *testing.T) {
 		time.Sleep(time.Second)
 		want("after four", "d1")
 		all.Wait()
-		nothingLeft(t, eng)
+		wantNothingLeft(t, eng)
 	})
 }
 
@@ -177,7 +177,7 @@ func TestTooManyReaders(t *testing.T) {
 			wantOnly(t, err, core.ErrTooManyWaiters)
 			mustRelease(t, holder)
 			all.Wait()
-			nothingLeft(t, eng)
+			wantNothingLeft(t, eng)
 		})
 	}
 }

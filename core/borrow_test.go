@@ -149,7 +149,7 @@ func TestSetBorrowedInPart(t *testing.T) {
 		time.AfterFunc(time.Second, func() { mustRelease(t, other) })
 		_, err = two.callee.AcquireAll(ctx, exclusive("a", "c"), core.WithMaxWait(time.Hour))
 		wantOnly(t, err, core.ErrLeaseLost)
-		nothingLeft(t, two.callee)
+		wantNothingLeft(t, two.callee)
 		mustRelease(t, stranger)
 		mustRelease(t, two.outer)
 	})
@@ -168,5 +168,5 @@ func TestBorrowedAndAPanic(t *testing.T) {
 		}()
 		_, _ = two.callee.AcquireAll(two.ctx, exclusive("a", "b"))
 	}()
-	nothingLeft(t, two.callee)
+	wantNothingLeft(t, two.callee)
 }

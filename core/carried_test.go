@@ -162,7 +162,7 @@ func TestCarriedModes(t *testing.T) {
 		if !errors.As(err, &circle) || !circle.Once {
 			t.Errorf("Once: %v", err)
 		}
-		nothingLeft(t, two.callee)
+		wantNothingLeft(t, two.callee)
 		mustRelease(t, two.outer)
 	}
 }
@@ -300,5 +300,5 @@ func TestChainsOfCalls(t *testing.T) {
 		})
 	}
 	all.Wait()
-	nothingLeft(t, engines...)
+	wantNothingLeft(t, engines...)
 }

@@ -213,9 +213,12 @@ func wantTook(t testing.TB, began time.Time, want time.Duration) {
 	}
 }
 
-func wantNothingLeft(t testing.TB, eng *core.Engine) {
+// wantNothingLeft fails if an engine still keeps books on something.
+func wantNothingLeft(t testing.TB, engines ...*core.Engine) {
 	t.Helper()
-	if left := eng.Left(); left != "" {
-		t.Errorf("left: %s", left)
+	for _, eng := range engines {
+		if left := eng.Left(); left != "" {
+			t.Errorf("left: %s", left)
+		}
 	}
 }
