@@ -50,6 +50,10 @@ func TestNotesAreBounded(t *testing.T) {
 			}
 		}
 		time.Sleep(keystate.ReasonKept)
+		lost := (*driver.LeaseLostError)(nil)
+		if !errors.As(s.Renew(bg, grants[n-1:])[0], &lost) || lost.Reason != driver.LossTaken {
+			t.Errorf("after an hour: %+v", lost)
+		}
 		s.mem.sweepAll()
 		if kept := len(s.mem.shard("k").forced.byLease); kept != 0 {
 			t.Errorf("%d notes are left after an hour", kept)
