@@ -50,6 +50,9 @@ func (m many) ListAll(context.Context, string) iter.Seq2[driver.LockInfo, error]
 // 100 000 held keys and 20 viewers take 64 MiB at most. (How much they ask of the store is tested in
 // store/redisstore.)
 func TestMemory(t *testing.T) {
+	if testing.Short() {
+		t.Skip("only in the long run")
+	}
 	const keys, viewers, most = 100_000, 20, 64 << 20
 	synctest.Test(t, func(t *testing.T) {
 		before := heap()

@@ -20,6 +20,9 @@ import (
 // A debt beyond the bound is not kept, and the log says so. Those that are kept are not
 // sent one after the other.
 func TestDebtsAreBounded(t *testing.T) {
+	if testing.Short() {
+		t.Skip("only in the long run: ten thousand releases, twice")
+	}
 	synctest.Test(t, func(t *testing.T) {
 		const most, beyond = 10_000, 7
 		f := newFailing(t)

@@ -14,6 +14,9 @@ import (
 // TestManyKeys: an engine keeps nothing of a key that nobody holds, so that clients who make up keys
 // do not fill its memory.
 func TestManyKeys(t *testing.T) {
+	if testing.Short() {
+		t.Skip("only in the long run")
+	}
 	keys := 200_000
 	if racing {
 		keys /= 5

@@ -17,7 +17,7 @@ import (
 // 10 s.
 func TestServiceIsBackSoonAfterAnOutage(t *testing.T) {
 	const most = 1600 * time.Millisecond // a probe of 1 s, for callers that wait so long, and a pause
-	for out := 1100 * time.Millisecond; out < 12*time.Second; out += 300 * time.Millisecond {
+	for out := 1100 * time.Millisecond; out < 12*time.Second; out += 700 * time.Millisecond {
 		synctest.Test(t, func(t *testing.T) {
 			spy, back := newSpy(), time.Now().Add(out)
 			spy.onAcquire = func(ctx context.Context, _ driver.Request) error {
@@ -43,7 +43,7 @@ func TestServiceIsBackSoonAfterAnOutage(t *testing.T) {
 							})
 							mustRelease(t, l)
 						}
-						time.Sleep(5 * time.Millisecond)
+						time.Sleep(20 * time.Millisecond)
 					}
 				})
 			}

@@ -82,6 +82,7 @@ func TestOperator(t *testing.T) {
 // Where the store is: the command line, then the environment, then a file. A prefix on its own
 // replaces that of the URL.
 func TestConfiguration(t *testing.T) {
+	long(t)
 	t.Parallel()
 	addr := redistest.Start(t).Addr()
 	if _, err := engine(t, "redis://"+addr+"?prefix=p:").Acquire(t.Context(), "k"); err != nil {
@@ -179,6 +180,7 @@ func TestRefusals(t *testing.T) {
 
 // Keys are completed from the store, also when it is away, and then soon.
 func TestCompletion(t *testing.T) {
+	long(t)
 	t.Parallel()
 	store := "redis://" + redistest.Start(t).Addr()
 	eng := engine(t, store)

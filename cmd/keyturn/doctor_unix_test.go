@@ -73,6 +73,7 @@ func acl(t *testing.T, s *redistest.Server, name, rules string) {
 
 // A viewer may look, and do nothing else; an operator may also free locks. docs/cli.md has these texts.
 func TestPermissions(t *testing.T) {
+	long(t)
 	t.Parallel()
 	server := redistest.Start(t)
 	eng := engine(t, "redis://"+server.Addr())

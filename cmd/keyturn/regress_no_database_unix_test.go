@@ -11,6 +11,7 @@ import (
 
 // Without its database, init ended with the status of a bug, and other commands told of missing tables.
 func TestInitWithoutADatabase(t *testing.T) {
+	long(t)
 	t.Parallel()
 	for name, store := range map[string]string{
 		"postgres": "postgres://keyturn@" + sqltest.StartPostgres(t).Addr() + "/nosuch?sslmode=disable",

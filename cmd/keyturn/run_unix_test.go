@@ -222,6 +222,7 @@ func TestRunNested(t *testing.T) {
 
 // Shared holders run side by side, and permits bound how many do.
 func TestRunModes(t *testing.T) {
+	long(t)
 	t.Parallel()
 	store := "redis://" + redistest.Start(t).Addr()
 	for _, mode := range []string{"--shared", "--permits=2"} {

@@ -154,6 +154,7 @@ func TestUIUsers(t *testing.T) {
 
 // What would let the wrong people in, or nobody, is refused at the start.
 func TestUIRefusesTheseFlags(t *testing.T) {
+	long(t)
 	t.Parallel()
 	store := "redis://" + redistest.Start(t).Addr()
 	cert, key, _ := certificate(t)

@@ -41,8 +41,7 @@ type Harness struct {
 	// there is an Around: most of them wait for leases to end.
 	OtherBackend func(testing.TB) Harness
 
-	// OneByOne: random programs run one after the other, and crowds are smaller in the short run, because the
-	// backend shares the test's processors.
+	// OneByOne: random programs run one after the other, because the backend shares the test's processors.
 	OneByOne bool
 
 	// Elsewhere, if set, names another store's test that runs the checks of Acquire for Begin (L3) and for a

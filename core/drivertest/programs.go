@@ -6,7 +6,6 @@ import (
 	"math/rand/v2"
 	"strings"
 	"sync"
-	"testing"
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
@@ -36,9 +35,9 @@ func randomPrograms(s *scene) {
 	least := max(leastPrograms, s.programs)
 	if s.OneByOne { // each takes a minute of a processor under the race detector
 		least = 2
-		if testing.Short() {
-			least = 1
-		}
+	}
+	if s.brief() {
+		least = 1
 	}
 	next := uint64(1)
 	if s.OtherBackend != nil && !s.OneByOne { // nearly all that they do is to wait, as the tests do
@@ -56,7 +55,7 @@ func randomPrograms(s *scene) {
 		next += least
 	}
 	for seed := next; seed <= mostPrograms; seed++ {
-		if seed > least && s.Settle == nil && time.Since(began) > programBudget {
+		if seed > least && (s.brief() || s.Settle == nil && time.Since(began) > programBudget) {
 			return
 		}
 		if err := s.runProgram(stores, s.key(), seed); err != nil {

@@ -50,9 +50,12 @@ func (s *scene) open() driver.Store {
 	return st
 }
 
-// many is n, or a third of it if that many would keep the test's processors busy.
+// brief reports whether a few of a kind are enough: in the short run, on a backend that takes its time.
+func (s *scene) brief() bool { return s.Settle == nil && testing.Short() }
+
+// many is n, or a third of it.
 func (s *scene) many(n int) int {
-	if s.OneByOne && testing.Short() && n > 3 {
+	if s.brief() && n > 3 {
 		n = (n + 2) / 3
 	}
 	return n

@@ -61,6 +61,9 @@ func TestRun(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
+			if testing.Short() && test.want == "private" {
+				t.Skip("only in the long run: TestRedisURL has a server, too")
+			}
 			p := command(t, []string{test.env}, "-json")
 			if code := p.run(t); code != 0 {
 				t.Fatalf("exit code %d\n%s", code, p.stderr.String())
@@ -93,6 +96,9 @@ func TestRun(t *testing.T) {
 // locks either is a failure.
 func TestExitCodeWithoutLocks(t *testing.T) {
 	t.Parallel()
+	if testing.Short() {
+		t.Skip("only in the long run")
+	}
 	p := command(t, []string{noLocks}, "-json")
 	if code := p.run(t); code != 1 {
 		t.Errorf("exit code %d\n%s", code, p.stderr.String())

@@ -254,8 +254,8 @@ func TestGivingUpAfterALostAnswer(t *testing.T) {
 			gone <- err
 		}()
 	}
-	time.AfterFunc(300*time.Millisecond, onward) // until then, both have come
-	<-begins                                     // one of them, and the other waits for its connection
+	time.AfterFunc(time.Second, onward) // until then, both have come
+	<-begins                            // one of them, and the other waits for its connection
 	c.carriedOut(t)
 	cancel()
 	for range 2 {

@@ -64,6 +64,7 @@ func TestSettingsThatDoNotMatter(t *testing.T) {
 
 // The literal of one key was taken for another key, whose row was locked in its place.
 func TestBackslashesInLiterals(t *testing.T) {
+	long(t)
 	d := onPostgres(t)
 	stores := openStores(t, d, 2, "standard_conforming_strings=off")
 	use(t, stores[0], "t75", "tu") // '\x7475' is t75 then

@@ -75,6 +75,9 @@ func SlowReaders(t *testing.T, face Face) {
 		"Once": {Handler: inPieces(answer), Once: true},
 	} {
 		t.Run(name, func(t *testing.T) {
+			if testing.Short() && !r.Once {
+				t.Skip("only in the long run")
+			}
 			spools := WatchSpools(t)
 			r.Engine, r.Template = NewEngine(t, NewStore()), "k"
 			r.Options = []core.CallOption{core.WithFailFast()}
