@@ -238,6 +238,7 @@ func TestGivingUpInABatch(t *testing.T) {
 // TestGivingUpAfterALostAnswer: the statement for several requests had no answer. A caller whose context
 // ends before a connection is free to find out may hold the key, which is given back.
 func TestGivingUpAfterALostAnswer(t *testing.T) {
+	long(t)
 	c := newCrowd(t, 1)
 	c.faults.breakAt(2, true)
 	holding, onward := c.faults.holdBack(isBatch)
@@ -254,7 +255,7 @@ func TestGivingUpAfterALostAnswer(t *testing.T) {
 			gone <- err
 		}()
 	}
-	time.AfterFunc(time.Second, onward) // until then, both have come
+	time.AfterFunc(300*time.Millisecond, onward) // until then, both have come
 	<-begins                            // one of them, and the other waits for its connection
 	c.carriedOut(t)
 	cancel()

@@ -14,13 +14,14 @@ import (
 )
 
 // TestContract runs the suite that every store has to pass, on the oldest etcd that is supported and
-// with the oldest client. Every store is a process with a network of its own. In the short run, the tests share
+// with the oldest client. Every store is a process with a network of its own. In the short run, its checks share
 // a server, which nobody restarts: a silent one is behind a network that loses everything.
 func TestContract(t *testing.T) {
 	own := func(t testing.TB) drivertest.Harness { return harness(etcdtest.Start(t)) }
 	if testing.Short() {
-		own = func(t testing.TB) drivertest.Harness {
-			h := harness(etcdtest.Shared(t))
+		server := etcdtest.Start(t)
+		own = func(testing.TB) drivertest.Harness {
+			h := harness(server)
 			h.Restart, h.OneByOne, h.Elsewhere = nil, true, "proof/dbtest"
 			return h
 		}
