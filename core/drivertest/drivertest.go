@@ -61,8 +61,9 @@ type Harness struct {
 	// are compared with.
 	Latitude model.Latitude
 
-	ttls     driver.TTLs // that the store can keep
-	programs uint64      // at least so many are run, however long they take; for controls, whose time is not real
+	takesTime bool        // there is no Around
+	ttls      driver.TTLs // that the store can keep
+	programs  uint64      // at least so many are run, however long they take; for controls, whose time is not real
 }
 
 // Run tests the store behind h against the contract in [driver.Store]. Of what is
@@ -108,6 +109,7 @@ func (h Harness) withDefaults(d driver.Description) Harness {
 	def(&h.Early, max(d.TTLs.Step, 5*time.Millisecond))
 	def(&h.Late, time.Second)
 	if h.Around == nil {
+		h.takesTime = true
 		h.Around = func(t *testing.T, test func(*testing.T)) { test(t) }
 	}
 	return h
