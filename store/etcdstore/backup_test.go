@@ -13,7 +13,7 @@ import (
 // TestBackupIsRestored: what was released after the backup is held again, until its time is over. A lease
 // that was granted since is lost at its next renewal. Tokens rise, as a fence needs it.
 func TestBackupIsRestored(t *testing.T) {
-	skipShort(t)
+	long(t)
 	t.Parallel()
 	server := etcdtest.Start(t)
 	a, b := open(t, clienttest.New(t, server.Addr())), open(t, clienttest.New(t, server.Addr()))

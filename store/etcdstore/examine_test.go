@@ -40,7 +40,7 @@ func areRisks(t testing.TB, s driver.Store, want ...string) {
 }
 
 func TestExamineCluster(t *testing.T) {
-	skipShort(t)
+	long(t)
 	t.Parallel()
 	members := etcdtest.Cluster(t, 3)
 	all := open(t, clienttest.New(t, addrs(members)...))

@@ -21,10 +21,10 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(etcdtest.Main(m))
 }
 
-// skipShort leaves a test to the long run. The rule: the short run has the contract once, the quick tests, and
+// long leaves a test to the long run. The rule: the short run has the contract once, the quick tests, and
 // what finds bugs that nobody else finds. A test that cuts, kills or restarts servers or clusters, and takes more
 // than about a second alone, is for the long run.
-func skipShort(t testing.TB) {
+func long(t testing.TB) {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("for the long run: it breaks servers")

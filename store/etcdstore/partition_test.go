@@ -17,7 +17,7 @@ import (
 // the others go on. A process that only knows the old leader loses its lease before another one gets the
 // key, and is not told that nobody has it. When the network is back, it takes part again.
 func TestLeaderCutOff(t *testing.T) {
-	skipShort(t)
+	long(t)
 	t.Parallel()
 	members, network := etcdtest.Splittable(t, 3)
 	leader := leaderOf(t, members)

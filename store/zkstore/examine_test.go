@@ -42,7 +42,7 @@ func areRisks(t testing.TB, s driver.Store, want ...string) {
 }
 
 func TestExamineEnsemble(t *testing.T) {
-	skipShort(t)
+	long(t)
 	t.Parallel()
 	e := zktest.StartEnsemble(t)
 	all := openAll(t, e.Addrs(), newRoot(), zkstore.WithSession(5*time.Second))

@@ -14,7 +14,7 @@ import (
 // TestSameVersionsAgain: ZooKeeper has lost its data, and the version that a store remembers of a key comes
 // again. What the store remembers must not let it in beside an owner that was granted the key since.
 func TestSameVersionsAgain(t *testing.T) {
-	skipShort(t)
+	long(t)
 	t.Parallel()
 	server := zktest.Start(t)
 	root := newRoot()

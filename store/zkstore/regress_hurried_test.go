@@ -17,7 +17,7 @@ import (
 // opened, and a rule that may run without its lock in an outage ran beside the holder, although the servers
 // were well.
 func TestHurriedCallersAreNoOutage(t *testing.T) {
-	skipShort(t)
+	long(t)
 	t.Parallel()
 	addr, root := zktest.Shared(t).Addr(), newRoot()
 	mustAcquire(t, open(t, addr, root), request("held", time.Minute))
