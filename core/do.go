@@ -65,4 +65,4 @@ func (e *Engine) doPlain(ctx context.Context, claims []Claim, s *settings, fn fu
 }
 
 // errNoFunction comes before any I/O. A panic would come while the key is held.
-var errNoFunction = &OptionError{Option: "fn", Want: "a function "}
+var errNoFunction = &OptionError{Option: "fn", Want: "a function"}
