@@ -256,7 +256,7 @@ func TestGivingUpAfterALostAnswer(t *testing.T) {
 		}()
 	}
 	time.AfterFunc(300*time.Millisecond, onward) // until then, both have come
-	<-begins                            // one of them, and the other waits for its connection
+	<-begins                                     // one of them, and the other waits for its connection
 	c.carriedOut(t)
 	cancel()
 	for range 2 {
