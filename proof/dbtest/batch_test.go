@@ -245,7 +245,7 @@ func TestGivingUpAfterALostAnswer(t *testing.T) {
 	first := make(chan error, 1)
 	go func() { first <- c.insist(t.Context(), "first") }()
 	<-holding
-	begins, andOn := c.faults.holdBack(func(query string) bool { return strings.HasPrefix(query, "BEGIN") })
+	begins, andOn := c.faults.holdBackAll(func(query string) bool { return strings.HasPrefix(query, "BEGIN") })
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	gone := make(chan error, 2)
@@ -256,7 +256,7 @@ func TestGivingUpAfterALostAnswer(t *testing.T) {
 		}()
 	}
 	time.AfterFunc(300*time.Millisecond, onward) // until then, both have come
-	<-begins                                     // one of them, and the other waits for its connection
+	<-begins                                     // one of them; the other waits for a connection, or follows
 	c.carriedOut(t)
 	cancel()
 	for range 2 {

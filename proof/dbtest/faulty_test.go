@@ -28,8 +28,9 @@ type faulty struct {
 	sent      map[string][]any // statements, with their last arguments
 
 	hold   func(query string) bool // the next statement like this waits; nil: none
-	held   chan struct{}           // closed when it has come
+	held   chan struct{}           // closed when it has come; nil: it has
 	onward chan struct{}           // closed when it may go on
+	all    bool                    // so do all others like this
 }
 
 // open makes a pool of connections that fail as f says, with these parameters added to the DSN.
@@ -88,18 +89,30 @@ func (f *faulty) broken() string {
 func (f *faulty) holdBack(which func(query string) bool) (held <-chan struct{}, onward func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.hold, f.held, f.onward = which, make(chan struct{}), make(chan struct{})
+	f.hold, f.held, f.onward, f.all = which, make(chan struct{}), make(chan struct{}), false
 	mayGo := f.onward
 	return f.held, sync.OnceFunc(func() { close(mayGo) })
+}
+
+// holdBackAll keeps all of them back. held is closed when the first has come.
+func (f *faulty) holdBackAll(which func(query string) bool) (held <-chan struct{}, onward func()) {
+	held, onward = f.holdBack(which)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.all = true
+	return held, onward
 }
 
 // pause keeps a statement back if it is the one that the test has chosen.
 func (f *faulty) pause(query string) {
 	f.mu.Lock()
 	here, mayGo := f.hold != nil && f.hold(query), f.onward
-	if here {
-		f.hold = nil
+	if here && f.held != nil {
 		close(f.held)
+		f.held = nil
+	}
+	if here && !f.all {
+		f.hold = nil
 	}
 	f.mu.Unlock()
 	if here {
