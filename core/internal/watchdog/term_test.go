@@ -1,7 +1,6 @@
 package watchdog
 
 import (
-	"errors"
 	"math"
 	"slices"
 	"testing"
@@ -11,11 +10,6 @@ import (
 )
 
 const ttl = 30 * time.Second
-
-var (
-	errGone = errors.New("gone")
-	errOver = errors.New("over")
-)
 
 // life is a term with the clock that it goes by.
 type life struct {
