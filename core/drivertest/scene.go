@@ -51,7 +51,7 @@ func (s *scene) open() driver.Store {
 }
 
 // brief reports whether a few of a kind are enough: in the short run, on a backend that takes its time.
-func (s *scene) brief() bool { return s.takesTime && testing.Short() }
+func (s *scene) brief() bool { return (s.takesTime || s.OneByOne) && testing.Short() }
 
 // many is n, or a third of it.
 func (s *scene) many(n int) int {
