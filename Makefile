@@ -19,10 +19,10 @@ help: ## Show this
 # Every package of every module in one go, with the newest versions that any of them requires. All are compiled
 # before: compilers take the processors from tests that tell a slow server from a dead one. SQLite is translated
 # from C, and its own memory is none of the race detector's business: with it, its tests took 15 times as long.
+# With the lowest versions, which "make lint" has compiled, there is no race detector: the code is the same.
 RACE := -race -gcflags=modernc.org/...=-race=false
 TEST := scripts/test-packages $(RACE) -vet=off -parallel $(PARALLEL)
 COMPILE := go list $(RACE) -test -export
-# With the lowest versions, which "make lint" has compiled, there is no race detector: the code is the same.
 # Those first that take longest, which wait for most of their time.
 EVERYTHING = $(CURDIR)/store/... $$(go list -m -f '{{.Dir}}/...' | sort -r)
 

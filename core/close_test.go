@@ -94,8 +94,8 @@ func TestCloseWaitsForHoldersOfAllKeys(t *testing.T) {
 	})
 }
 
-// Who asked before the engine closed and comes to the line after that would wait
-// for a holder whom the engine waits for as well.
+// A caller may ask before the engine closes, and come to the line afterwards. There it would wait for a holder,
+// for whom the engine waits, too.
 func TestCloseBeforeTheCallerIsInLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		eng := open(t, newSpy(), core.WithHooks(observe.Hooks{AcquireStart: func(ctx context.Context, _ observe.Acquisition) context.Context {
