@@ -70,10 +70,12 @@ func TestEveryCheckRejects(t *testing.T) {
 // verdict makes one check and returns its complaints.
 func verdict(t *testing.T, c check, h Harness) []string {
 	judge := &standIn{TB: t}
+	h = h.withDefaults(h.New(judge).Describe())
+	h.takesTime = false // the caller is in a bubble
 	done := make(chan struct{})
 	go func() { // a check may end by ending its goroutine
 		defer close(done)
-		c.run(newScene(judge, h.withDefaults(h.New(judge).Describe()), c))
+		c.run(newScene(judge, h, c))
 	}()
 	<-done
 	return judge.complaints

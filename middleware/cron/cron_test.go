@@ -135,6 +135,7 @@ func TestFunc(t *testing.T) {
 			return context.Cause(ctx)
 		}))
 		job.Run()
+		synctest.Wait() // the engine's own line about the loss is written
 		if got := log(); len(got) != 1 || !strings.Contains(got[0], "job failed") || !strings.Contains(got[0], "cron:job") {
 			t.Errorf("logged %q", got)
 		}
