@@ -32,11 +32,13 @@ test: packages ## Run the tests of every package with the race detector, in some
 	@$(TEST) -short $(EVERYTHING)
 	@$(MAKE) simulate
 
+# The tests of core decide by -short how much they do, not only whether: so they also run with it.
 .PHONY: test-all
 test-all: packages $(TOOLS) ## Also the histories, the long tests, the lowest versions, and each module from outside
 	@scripts/check-modules $(BIN)
 	@$(COMPILE) $(EVERYTHING) >/dev/null
 	@$(TEST) -timeout 25m $(EVERYTHING)
+	@$(TEST) -short $(CURDIR)/core/...
 	@$(MAKE) simulate
 	@scripts/each-module -2 -released $(CURDIR)/scripts/test-lowest -short -vet=off -parallel $(PARALLEL)
 	@cd tools && GOWORK=off go test ./...

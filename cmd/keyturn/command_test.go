@@ -157,6 +157,7 @@ func TestNoPassword(t *testing.T) {
 // What people read names flags, not the options of the engine, and says once who speaks. Headings alone would
 // say that nothing is held.
 func TestRefusals(t *testing.T) {
+	long(t)
 	t.Parallel()
 	store := "redis://" + redistest.Start(t).Addr()
 	command(t, "--store", store, "run", "k", "--ttl", "1ms", "--", "true").ends(64).says("keyturn: --ttl 1ms: want 10ms to 24h\n")

@@ -34,6 +34,9 @@ func TestRunOnOtherStores(t *testing.T) {
 	t.Parallel()
 	for name, start := range otherStores {
 		t.Run(name, func(t *testing.T) {
+			if name != "sqlite" {
+				long(t)
+			}
 			t.Parallel()
 			store, server := start(t)
 			keyturn := func(status int, args ...string) *process {

@@ -51,6 +51,9 @@ func expectNames(t *testing.T, object map[string]json.RawMessage, want ...string
 // none does.
 func TestRun(t *testing.T) {
 	t.Parallel()
+	if testing.Short() {
+		t.Skip("only in the long run: TestRedisURL has a server, too")
+	}
 	for _, test := range []struct {
 		name string
 		env  string
@@ -61,9 +64,6 @@ func TestRun(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			if testing.Short() && test.want == "private" {
-				t.Skip("only in the long run: TestRedisURL has a server, too")
-			}
 			p := command(t, []string{test.env}, "-json")
 			if code := p.run(t); code != 0 {
 				t.Fatalf("exit code %d\n%s", code, p.stderr.String())
