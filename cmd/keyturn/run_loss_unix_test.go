@@ -203,7 +203,7 @@ func TestRunMaxHold(t *testing.T) {
 	t.Parallel()
 	store := "redis://" + redistest.Start(t).Addr()
 	file := filepath.Join(t.TempDir(), "beats")
-	p := command(t, append([]string{"--store", store, "run", "k", shortTTL, "--max-hold=1s", "--grace=300ms", "--"}, beat(file)...)...).start()
+	p := command(t, append([]string{"--store", store, "run", "k", shortTTL, "--max-hold=4s", "--grace=300ms", "--"}, beat(file)...)...).start()
 	await(t, "the program runs", exists(file))
 	wantDead(t, file, taken(t, engine(t, store), "k"))
 	p.ends(76).says("--max-hold")
