@@ -108,7 +108,6 @@ func byToken(m *Member, token uint64) int { return cmp.Compare(m.Token, token) }
 // end takes a holder out whose memory nobody needs any more.
 func (k *Key) end(m *Member) {
 	k.Remove(m)
-	*m = Member{}
 	k.spare = m
 }
 
