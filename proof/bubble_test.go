@@ -14,6 +14,7 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/servertest"
 	"github.com/keyturn/keyturn/proof/history"
 	"github.com/keyturn/keyturn/proof/work"
 	"github.com/keyturn/keyturn/store/memstore"
@@ -160,7 +161,7 @@ func (s *shared) Write(p []byte) (int, error) {
 // TestProcessesOnBrokenStoresAreRejected: the same workers that are killed and
 // paused on Redis.
 func TestProcessesOnBrokenStoresAreRejected(t *testing.T) {
-	long(t)
+	servertest.Long(t)
 	for _, test := range []struct {
 		name string
 		wrap func(slow) driver.Store

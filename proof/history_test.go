@@ -4,13 +4,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/keyturn/keyturn/internal/servertest"
 	"github.com/keyturn/keyturn/proof/trial"
 )
 
 // makeHistory makes one history, and shows what came of it.
 func makeHistory(t *testing.T, c trial.Config) *trial.Report {
 	t.Helper()
-	long(t)
+	servertest.Long(t)
 	c.Rest = 5 * time.Millisecond
 	r, err := trial.Run(t.Context(), c)
 	if err != nil {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/internal/redistest"
+	"github.com/keyturn/keyturn/internal/servertest"
 	"github.com/keyturn/keyturn/proof/work"
 	"github.com/keyturn/keyturn/store/redisstore"
 )
@@ -103,7 +104,7 @@ func (p *player) signal(sig syscall.Signal) {
 // meanwhile, and the holder knows that it is lost as soon as it wakes.
 func TestPausedHolderLearnsOfItsLoss(t *testing.T) {
 	t.Parallel()
-	long(t)
+	servertest.Long(t)
 	addr := redistest.Start(t).Addr()
 	holder := play(t, addr)
 	holder.says("holds")

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/servertest"
 	"github.com/keyturn/keyturn/proof/history"
 	"github.com/keyturn/keyturn/proof/work"
 	"github.com/keyturn/keyturn/store/memstore"
@@ -17,7 +18,7 @@ import (
 // look at their lease. A history behind Sentinel was once called wrong for that: it counted a
 // lease until the holder looked, and the permit had others by then.
 func TestHoldersThatWereToldOfALossCountNoMore(t *testing.T) {
-	long(t)
+	servertest.Long(t)
 	forget := func(ctx context.Context, mem *memstore.Store) (losses []history.Loss) {
 		for tick := time.NewTicker(2 * work.TTL); ; {
 			select {

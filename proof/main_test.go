@@ -19,15 +19,6 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(sqltest.Main(m))
 }
 
-// long skips a test in the short run, which has the contract of each store elsewhere, and simulations (make
-// simulate). Here are histories, fleets, and programs on real servers, which take their time.
-func long(t *testing.T) {
-	t.Helper()
-	if testing.Short() {
-		t.Skip("for the long run")
-	}
-}
-
 type quiet struct{}
 
 func (quiet) Printf(context.Context, string, ...any) {}

@@ -15,6 +15,7 @@ import (
 	"github.com/keyturn/keyturn/core/drivertest/model"
 	"github.com/keyturn/keyturn/internal/etcdtest"
 	"github.com/keyturn/keyturn/internal/redistest"
+	"github.com/keyturn/keyturn/internal/servertest"
 	"github.com/keyturn/keyturn/internal/sqltest"
 	"github.com/keyturn/keyturn/internal/zktest"
 	"github.com/keyturn/keyturn/pgx/pgwake"
@@ -26,7 +27,7 @@ import (
 
 func TestRedisDoesWhatTheModelDoes(t *testing.T) {
 	t.Parallel()
-	long(t)
+	servertest.Long(t)
 	server, cluster := redistest.Start(t), redistest.StartCluster(t, 1)[0]
 	for name, client := range map[string]func(*testing.T) redis.UniversalClient{
 		"single":  func(*testing.T) redis.UniversalClient { return server.Client() },
@@ -61,7 +62,7 @@ func clusterClient(t *testing.T, server *redistest.Server) redis.UniversalClient
 // look so seldom that one which is missing shows. The database remembers nothing of the program before.
 func TestDatabasesDoWhatTheModelDoes(t *testing.T) {
 	t.Parallel()
-	long(t)
+	servertest.Long(t)
 	for name, test := range map[string]struct {
 		dialect  sqlstore.Dialect
 		database func(testing.TB) *sqltest.Database
@@ -105,7 +106,7 @@ func TestDatabasesDoWhatTheModelDoes(t *testing.T) {
 // takes long. The others make waiters look so seldom that a watch that missed something shows.
 func TestEtcdDoesWhatTheModelDoes(t *testing.T) {
 	t.Parallel()
-	long(t)
+	servertest.Long(t)
 	server := etcdtest.Start(t)
 	looking(t, func(t *testing.T, looks time.Duration) {
 		var clients []*clientv3.Client
@@ -127,7 +128,7 @@ func TestEtcdDoesWhatTheModelDoes(t *testing.T) {
 // shows.
 func TestZooKeeperDoesWhatTheModelDoes(t *testing.T) {
 	t.Parallel()
-	long(t)
+	servertest.Long(t)
 	server := zktest.Start(t, "maxSessionTimeout=600000")
 	looking(t, func(t *testing.T, looks time.Duration) {
 		manyPrograms(t, model.Rig{Patience: 5 * time.Second, Prompt: looks == seldom}, func(_ int, prefix string) (driver.Store, error) {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/servertest"
 	"github.com/keyturn/keyturn/store/memstore"
 )
 
@@ -234,7 +235,7 @@ func (f *fleet) end() {
 // answered, and take new leases. They must not do it all at once, also if all were started at the
 // same moment.
 func TestStampede(t *testing.T) {
-	long(t)
+	servertest.Long(t)
 	for _, silent := range []bool{false, true} {
 		t.Run(fmt.Sprintf("silent=%v", silent), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { stampede(t, silent) })
@@ -300,7 +301,7 @@ func stampede(t *testing.T, silent bool) {
 // TestTurnsOfAFleet: a thousand processes want one key all the time. Each gets it as often as any
 // other.
 func TestTurnsOfAFleet(t *testing.T) {
-	long(t)
+	servertest.Long(t)
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer()
 		ctx, stop := context.WithCancel(context.Background())

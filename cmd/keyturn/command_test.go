@@ -14,6 +14,7 @@ import (
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/internal/lockjson"
 	"github.com/keyturn/keyturn/internal/redistest"
+	"github.com/keyturn/keyturn/internal/servertest"
 )
 
 // ls, show, force and forget on a real store, from a pipe.
@@ -82,7 +83,7 @@ func TestOperator(t *testing.T) {
 // Where the store is: the command line, then the environment, then a file. A prefix on its own
 // replaces that of the URL.
 func TestConfiguration(t *testing.T) {
-	long(t)
+	servertest.Long(t)
 	t.Parallel()
 	addr := redistest.Start(t).Addr()
 	if _, err := engine(t, "redis://"+addr+"?prefix=p:").Acquire(t.Context(), "k"); err != nil {
@@ -157,7 +158,7 @@ func TestNoPassword(t *testing.T) {
 // What people read names flags, not the options of the engine, and says once who speaks. Headings alone would
 // say that nothing is held.
 func TestRefusals(t *testing.T) {
-	long(t)
+	servertest.Long(t)
 	t.Parallel()
 	store := "redis://" + redistest.Start(t).Addr()
 	command(t, "--store", store, "run", "k", "--ttl", "1ms", "--", "true").ends(64).says("keyturn: --ttl 1ms: want 10ms to 24h\n")
@@ -181,7 +182,7 @@ func TestRefusals(t *testing.T) {
 
 // Keys are completed from the store, also when it is away, and then soon.
 func TestCompletion(t *testing.T) {
-	long(t)
+	servertest.Long(t)
 	t.Parallel()
 	store := "redis://" + redistest.Start(t).Addr()
 	eng := engine(t, store)

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/keyturn/keyturn/internal/redistest"
+	"github.com/keyturn/keyturn/internal/servertest"
 )
 
 // doctor finds what a store says of itself (each setting has a test beside the store), and what an
@@ -73,7 +74,7 @@ func acl(t *testing.T, s *redistest.Server, name, rules string) {
 
 // A viewer may look, and do nothing else; an operator may also free locks. docs/cli.md has these texts.
 func TestPermissions(t *testing.T) {
-	long(t)
+	servertest.Long(t)
 	t.Parallel()
 	server := redistest.Start(t)
 	eng := engine(t, "redis://"+server.Addr())

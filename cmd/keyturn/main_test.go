@@ -30,14 +30,6 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// long is for tests with many processes, about what no other part of the project depends on.
-func long(t *testing.T) {
-	t.Helper()
-	if testing.Short() {
-		t.Skip("only in the long run")
-	}
-}
-
 // catchIgnored has the processes of the tests start with the signals as they are by default. Under
 // nohup, or in the background of a script, some are ignored, and keyturn leaves it at that.
 func catchIgnored() {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/keyturn/keyturn/internal/redistest"
+	"github.com/keyturn/keyturn/internal/servertest"
 )
 
 // once runs a program once, and replays its output and status.
@@ -83,7 +84,7 @@ func TestOnceAtOnce(t *testing.T) {
 // An execution within a run or an execution of the same key would wait for itself for ever. It is refused at once, as
 // the engine does it; with another key it runs.
 func TestOnceWithinItsOwnKey(t *testing.T) {
-	long(t)
+	servertest.Long(t)
 	t.Parallel()
 	store := "redis://" + redistest.Start(t).Addr()
 	for _, outer := range []string{"run", "once"} {

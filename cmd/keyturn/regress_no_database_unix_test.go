@@ -6,12 +6,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/keyturn/keyturn/internal/servertest"
 	"github.com/keyturn/keyturn/internal/sqltest"
 )
 
 // Without its database, init ended with the status of a bug, and other commands told of missing tables.
 func TestInitWithoutADatabase(t *testing.T) {
-	long(t)
+	servertest.Long(t)
 	t.Parallel()
 	for name, store := range map[string]string{
 		"postgres": "postgres://keyturn@" + sqltest.StartPostgres(t).Addr() + "/nosuch?sslmode=disable",

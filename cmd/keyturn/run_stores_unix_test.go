@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/keyturn/keyturn/internal/etcdtest"
+	"github.com/keyturn/keyturn/internal/servertest"
 	"github.com/keyturn/keyturn/internal/zktest"
 )
 
@@ -35,7 +36,7 @@ func TestRunOnOtherStores(t *testing.T) {
 	for name, start := range otherStores {
 		t.Run(name, func(t *testing.T) {
 			if name != "sqlite" {
-				long(t)
+				servertest.Long(t)
 			}
 			t.Parallel()
 			store, server := start(t)

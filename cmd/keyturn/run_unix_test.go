@@ -16,6 +16,7 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/internal/redistest"
+	"github.com/keyturn/keyturn/internal/servertest"
 )
 
 const shortTTL = "--ttl=3s"
@@ -222,7 +223,7 @@ func TestRunNested(t *testing.T) {
 
 // Shared holders run side by side, and permits bound how many do.
 func TestRunModes(t *testing.T) {
-	long(t)
+	servertest.Long(t)
 	t.Parallel()
 	store := "redis://" + redistest.Start(t).Addr()
 	for _, mode := range []string{"--shared", "--permits=2"} {

@@ -25,6 +25,7 @@ import (
 	"golang.org/x/crypto/bcrypt"
 
 	"github.com/keyturn/keyturn/internal/redistest"
+	"github.com/keyturn/keyturn/internal/servertest"
 )
 
 // certificate writes a certificate for 127.0.0.1 and its key, and returns a client that trusts it.
@@ -154,7 +155,7 @@ func TestUIUsers(t *testing.T) {
 
 // What would let the wrong people in, or nobody, is refused at the start.
 func TestUIRefusesTheseFlags(t *testing.T) {
-	long(t)
+	servertest.Long(t)
 	t.Parallel()
 	store := "redis://" + redistest.Start(t).Addr()
 	cert, key, _ := certificate(t)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/keyturn/keyturn/examples/im/report"
 	"github.com/keyturn/keyturn/internal/redistest"
+	"github.com/keyturn/keyturn/internal/servertest"
 )
 
 // decode checks that out is one object with exactly the promised fields.
@@ -96,9 +97,7 @@ func TestRun(t *testing.T) {
 // locks either is a failure.
 func TestExitCodeWithoutLocks(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("only in the long run")
-	}
+	servertest.Long(t)
 	p := command(t, []string{noLocks}, "-json")
 	if code := p.run(t); code != 1 {
 		t.Errorf("exit code %d\n%s", code, p.stderr.String())

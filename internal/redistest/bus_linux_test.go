@@ -3,14 +3,14 @@ package redistest
 import (
 	"strings"
 	"testing"
+
+	"github.com/keyturn/keyturn/internal/servertest"
 )
 
 // TestBus: a node that is cut off from the others serves nobody after a while, although clients still
 // reach it. The others serve on. When the cut is over, all of them do.
 func TestBus(t *testing.T) {
-	if testing.Short() {
-		t.Skip("only in the long run")
-	}
+	servertest.Long(t)
 	t.Parallel()
 	nodes := StartCluster(t, 3, "--cluster-node-timeout", "500", "--cluster-require-full-coverage", "no")
 	bus := FrontBus(t, nodes)

@@ -8,14 +8,14 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/keyturn/keyturn/internal/servertest"
 )
 
 // TestFront: clients reach the nodes of a Cluster through proxies, before and after a restart, and
 // while a slot moves.
 func TestFront(t *testing.T) {
-	if testing.Short() {
-		t.Skip("only in the long run")
-	}
+	servertest.Long(t)
 	t.Parallel()
 	nodes := StartCluster(t, 3)
 	ways := Front(t, nodes)
@@ -48,9 +48,7 @@ func TestFront(t *testing.T) {
 
 // TestRejoin: a killed master comes back as a replica with the data of its successor.
 func TestRejoin(t *testing.T) {
-	if testing.Short() {
-		t.Skip("only in the long run")
-	}
+	servertest.Long(t)
 	t.Parallel()
 	s := StartSentinel(t, 1, 500*time.Millisecond)
 	ctx := t.Context()

@@ -5,14 +5,14 @@ package redistest
 import (
 	"testing"
 	"time"
+
+	"github.com/keyturn/keyturn/internal/servertest"
 )
 
 // A client of the Sentinel must be able to find the new master, whether the old one has stopped
 // or is cut off, and also if the machine was too busy for the Sentinel itself.
 func TestSentinelPromotesAReplica(t *testing.T) {
-	if testing.Short() {
-		t.Skip("only in the long run")
-	}
+	servertest.Long(t)
 	for name, fail := range map[string]func(s *Sentinel){
 		"paused":  func(s *Sentinel) { s.Nodes[0].Pause() },
 		"cut off": func(s *Sentinel) { s.Ways[0].Blackhole() },

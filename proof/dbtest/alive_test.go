@@ -4,13 +4,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/keyturn/keyturn/internal/servertest"
 	"github.com/keyturn/keyturn/store/sqlstore"
 )
 
 // TestSignOfLifeWaitsForNoRow: a transaction that takes its time with one waiter does not cost the
 // others of that process their places.
 func TestSignOfLifeWaitsForNoRow(t *testing.T) {
-	long(t)
+	servertest.Long(t)
 	d := onPostgres(t)
 	const lease = 4 * time.Second // a busy machine is not late with all signs of life
 	s := open(t, d.Open(t), sqlstore.Postgres, sqlstore.WithWaiterLease(lease))

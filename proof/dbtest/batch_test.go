@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/servertest"
 	"github.com/keyturn/keyturn/store/sqlstore"
 )
 
@@ -238,7 +239,7 @@ func TestGivingUpInABatch(t *testing.T) {
 // TestGivingUpAfterALostAnswer: the statement for several requests had no answer. A caller whose context
 // ends before a connection is free to find out may hold the key, which is given back.
 func TestGivingUpAfterALostAnswer(t *testing.T) {
-	long(t)
+	servertest.Long(t)
 	c := newCrowd(t, 1)
 	c.faults.breakAt(2, true)
 	holding, onward := c.faults.holdBack(isBatch)

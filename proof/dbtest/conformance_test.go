@@ -22,7 +22,7 @@ const late = 2 * time.Second
 // with a network of its own.
 func TestContractOfPostgres(t *testing.T) {
 	t.Parallel()
-	long(t) // TestContractWithMessages runs the same checks, and TestContractOfMySQL has no messages either
+	servertest.Long(t) // TestContractWithMessages runs the same checks, and TestContractOfMySQL has no messages either
 	contract(t, sqltest.StartPostgres(t).Database(t), false)
 }
 

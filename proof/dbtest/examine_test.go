@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/servertest"
 	"github.com/keyturn/keyturn/store/sqlstore"
 	"github.com/keyturn/keyturn/store/storeurl"
 )
@@ -54,7 +55,7 @@ func TestExamineSQLite(t *testing.T) {
 // A replica for which no COMMIT waits is found, and then a pool that passes no warnings on; and a server that
 // leaves its data to the system's memory.
 func TestExamineReplica(t *testing.T) {
-	long(t)
+	servertest.Long(t)
 	alone := onPostgres(t)
 	p := newPair(t)          // with fsync=off
 	t.Cleanup(p.Server.Kill) // before its replica ends: DROP DATABASE would wait for that one

@@ -52,7 +52,7 @@ func (p *pair) engine(t *testing.T, opts ...core.EngineOption) *core.Engine {
 // first one asks the new primary. Its token is the smaller one.
 func TestAsynchronousFailover(t *testing.T) {
 	t.Parallel()
-	long(t)
+	servertest.Long(t)
 	p := newPair(t)
 	a, b := p.engine(t, core.WithTTL(12*time.Second)), p.engine(t)
 	kept := lease(t, a, "kept")

@@ -29,15 +29,6 @@ func TestMain(m *testing.M) {
 // silent is for stores whose server is broken on purpose, or has settings that are warned of.
 var silent = sqlstore.WithLogger(slog.New(slog.DiscardHandler))
 
-// long skips a test in the short run, which has the contract once on each database, and the tests that
-// need a second or two at most. What takes longer, or starts, stops or kills servers, is for the long run.
-func long(t *testing.T) {
-	t.Helper()
-	if testing.Short() {
-		t.Skip("for the long run")
-	}
-}
-
 // dialects are the databases that the store claims.
 var dialects = map[string]struct {
 	sqlstore.Dialect

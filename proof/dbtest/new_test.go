@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/keyturn/keyturn/internal/servertest"
 	"github.com/keyturn/keyturn/internal/sqltest"
 	"github.com/keyturn/keyturn/store/sqlstore"
 )
@@ -59,7 +60,7 @@ func TestSchemaIsWhatMigrateDoes(t *testing.T) {
 // same.
 func TestWarnsOfSettings(t *testing.T) {
 	t.Parallel()
-	long(t)
+	servertest.Long(t)
 	postgres, mysql := sqltest.StartPostgres(t, "fsync=on").Database(t), sqltest.StartMySQL(t, "sync-binlog=1").Database(t)
 	for _, c := range []struct {
 		d              *sqltest.Database

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	keyturn "github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/servertest"
 	"github.com/keyturn/keyturn/internal/sqltest"
 	"github.com/keyturn/keyturn/store/sqlstore"
 )
@@ -23,7 +24,7 @@ const manyRows = 100_000
 // TestNoStatementScans: with many rows in each table, the database looks every row up by an index, in
 // each statement that the store sends. On MariaDB the renewal of one lease read and locked all of them.
 func TestNoStatementScans(t *testing.T) {
-	long(t)
+	servertest.Long(t)
 	onEach(t, func(t *testing.T, d *sqltest.Database) {
 		fillTables(t, d)
 		f := &faulty{sent: make(map[string][]any)}

@@ -8,13 +8,14 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/servertest"
 	"github.com/keyturn/keyturn/internal/sqltest"
 	"github.com/keyturn/keyturn/store/sqlstore"
 )
 
 // TestWaitersNeedNoConnections: 300 requests wait, and the pool has five connections. All of them are served, and the program gets a connection meanwhile.
 func TestWaitersNeedNoConnections(t *testing.T) {
-	long(t)
+	servertest.Long(t)
 	d := onPostgres(t)
 	db := d.Open(t)
 	db.SetMaxOpenConns(5)

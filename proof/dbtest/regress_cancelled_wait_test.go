@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/servertest"
 	"github.com/keyturn/keyturn/pgx/pgwake"
 	"github.com/keyturn/keyturn/store/sqlstore"
 )
@@ -21,7 +22,7 @@ import (
 // wait, or the driver does when the store gives the statement up after 5 s.
 func TestACancelledWaitGrantsNothing(t *testing.T) {
 	t.Parallel()
-	long(t)
+	servertest.Long(t)
 	pool := func(t *testing.T, p *pair, set func(*pgx.ConnConfig)) driver.Store {
 		config, err := pgx.ParseConfig(p.DSN())
 		must(t, err)

@@ -13,7 +13,7 @@ import (
 
 // A request arrived 9 s late, after it had been given up and undone. It locked the key for the whole TTL.
 func TestALatePacketKeepsNoKey(t *testing.T) {
-	long(t)
+	servertest.Long(t)
 	withServers(t, func(t *testing.T, d *sqltest.Database) {
 		const late = 9 * time.Second
 		network := servertest.NewProxy(t, d.Server.Addr())

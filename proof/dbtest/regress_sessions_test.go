@@ -43,7 +43,7 @@ func refusesSetting(t *testing.T, d *sqltest.Database, parameter, name string) {
 
 func TestStatementsInTheLogAreRefused(t *testing.T) {
 	t.Parallel()
-	long(t)
+	servertest.Long(t)
 	d := sqltest.StartMySQL(t, "log-bin", "binlog-format=STATEMENT", "sync-binlog=1").Database(t)
 	migrate(t, d)
 	refusesSetting(t, d, "timeout=5s", "binlog_format")
@@ -64,7 +64,7 @@ func TestSettingsThatDoNotMatter(t *testing.T) {
 
 // The literal of one key was taken for another key, whose row was locked in its place.
 func TestBackslashesInLiterals(t *testing.T) {
-	long(t)
+	servertest.Long(t)
 	d := onPostgres(t)
 	stores := openStores(t, d, 2, "standard_conforming_strings=off")
 	use(t, stores[0], "t75", "tu") // '\x7475' is t75 then

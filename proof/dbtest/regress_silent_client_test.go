@@ -51,7 +51,7 @@ func hold(t *testing.T, eng *core.Engine, count int) (lost func() (keys []string
 // A transaction of somebody else kept the row of one lease locked. All leases of the process were
 // renewed by one statement, which waited for it, so all of them ran out.
 func TestALockedRowCostsNoOtherLease(t *testing.T) {
-	long(t)
+	servertest.Long(t)
 	withServers(t, func(t *testing.T, d *sqltest.Database) {
 		const ttl = 3 * time.Second
 		eng := engineOn(t, open(t, d.Open(t), dialectOf(d)), core.WithTTL(ttl))
@@ -69,7 +69,7 @@ func TestALockedRowCostsNoOtherLease(t *testing.T) {
 // A process that asked for a held key was cut off between its questions and its COMMIT. The server kept
 // its transaction, and the row, for as long as it had no sign from the network.
 func TestAnAskerThatFallsSilentCostsNoLease(t *testing.T) {
-	long(t)
+	servertest.Long(t)
 	withServers(t, func(t *testing.T, d *sqltest.Database) {
 		const ttl = 9 * time.Second
 		eng := engineOn(t, open(t, d.Open(t), dialectOf(d)), core.WithTTL(ttl))
@@ -103,7 +103,7 @@ func TestAnAskerThatFallsSilentCostsNoLease(t *testing.T) {
 // The rows of four keys were locked, and requests for these keys waited on all connections that the
 // store may use. Nearly all requests for other keys failed.
 func TestLockedRowsCostNoOtherKeys(t *testing.T) {
-	long(t)
+	servertest.Long(t)
 	withServers(t, func(t *testing.T, d *sqltest.Database) {
 		s := open(t, d.Open(t), dialectOf(d))
 		stuck := []string{"s1", "s2", "s3", "s4"}

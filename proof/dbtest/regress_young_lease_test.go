@@ -12,6 +12,7 @@ import (
 	_ "github.com/lib/pq" // the driver "postgres"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/internal/servertest"
 	"github.com/keyturn/keyturn/pgx/pgwake"
 	"github.com/keyturn/keyturn/store/sqlstore"
 )
@@ -20,7 +21,7 @@ import (
 // which server has granted it: otherwise two processes hold the key until the next renewal.
 func TestAYoungLeaseNoticesAFailover(t *testing.T) {
 	t.Parallel()
-	long(t)
+	servertest.Long(t)
 	for name, c := range map[string]struct {
 		driver string
 		late   bool // the listener says only afterwards where it is connected

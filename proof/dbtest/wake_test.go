@@ -109,7 +109,7 @@ func TestListenerIsCutOff(t *testing.T) {
 // before its renewal is due.
 func TestAnotherServerIsNoticed(t *testing.T) {
 	t.Parallel()
-	long(t)
+	servertest.Long(t)
 	server := sqltest.StartPostgres(t)
 	d := server.Database(t)
 	migrate(t, d)

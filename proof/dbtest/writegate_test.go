@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/keyturn/keyturn/internal/servertest"
 	"github.com/keyturn/keyturn/internal/sqltest"
 	"github.com/keyturn/keyturn/store/sqlstore"
 )
@@ -32,7 +33,7 @@ func onDisk(t *testing.T, d *sqltest.Database) *sqlstore.Store {
 // alone gives one of them six times as much as another.
 func TestWritersOfSQLiteTakeTurns(t *testing.T) {
 	t.Parallel()
-	long(t)
+	servertest.Long(t)
 	d := sqltest.SQLite(t)
 	migrate(t, d)
 	const enough = 800

@@ -11,6 +11,7 @@ import (
 	"go.etcd.io/etcd/server/v3/embed"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/servertest"
 	"github.com/keyturn/keyturn/store/etcdstore"
 )
 
@@ -19,7 +20,7 @@ import (
 // instead, and is told of its turn all the same.
 func TestTokenEnds(t *testing.T) {
 	t.Parallel()
-	long(t)
+	servertest.Long(t)
 	addr := start(t, func(c *embed.Config) { c.AuthTokenTTL = 1 }).addr
 	protect(t, addr)
 	open := func() *etcdstore.Store {

@@ -27,18 +27,10 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// long skips a test in the short run: store/etcdstore runs the contract, with an older etcd.
-func long(t *testing.T) {
-	t.Helper()
-	if testing.Short() {
-		t.Skip("for the long run")
-	}
-}
-
 // TestContract runs the suite that every store has to pass. Every store is a process with a network
 // of its own.
 func TestContract(t *testing.T) {
-	long(t)
+	servertest.Long(t)
 	h := harness(t)
 	h.OtherBackend = harness
 	drivertest.Run(t, h)

@@ -22,6 +22,7 @@ import (
 	coredriver "github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/fence"
 	"github.com/keyturn/keyturn/internal/redistest"
+	"github.com/keyturn/keyturn/internal/servertest"
 	"github.com/keyturn/keyturn/store/redisstore"
 )
 
@@ -171,7 +172,7 @@ func (c crash) run(t *testing.T) {
 // two. KEYTURN_CRASHES=200 is the number of workers that are killed for each dialect; by default it
 // is as many as fit into ten seconds.
 func TestCrashes(t *testing.T) {
-	long(t)
+	servertest.Long(t)
 	most, err := strconv.Atoi(os.Getenv("KEYTURN_CRASHES"))
 	if err != nil {
 		most = 0

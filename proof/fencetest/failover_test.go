@@ -52,7 +52,7 @@ func (p *pair) fail(t *testing.T) *database {
 // caller gives up the wait: the COMMIT goes on waiting.
 func TestSynchronousFailover(t *testing.T) {
 	t.Parallel()
-	long(t)
+	servertest.Long(t)
 	p := newPair(t)
 	p.Server.Synchronous(t)
 	db, err := sql.Open(p.Database.Driver, p.dsn())

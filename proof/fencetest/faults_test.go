@@ -191,7 +191,7 @@ func TestCommitWithoutAnswer(t *testing.T) {
 // As long as nobody can be asked, the outcome is unknown, and the error says so.
 func TestCommitWithoutAnswerForLong(t *testing.T) {
 	t.Parallel()
-	long(t)
+	servertest.Long(t)
 	for dialect, server := range servers {
 		t.Run(dialect.String(), func(t *testing.T) {
 			t.Parallel()

@@ -37,15 +37,6 @@ var dialects = []struct {
 	{fence.MySQL, []sql.IsolationLevel{sql.LevelReadCommitted, sql.LevelRepeatableRead, sql.LevelSerializable}},
 }
 
-// long skips a test in the short run, which has each dialect at one level, and the tests that need a second
-// or two at most. What takes longer, or starts, stops or kills servers and processes, is for the long run.
-func long(t *testing.T) {
-	t.Helper()
-	if testing.Short() {
-		t.Skip("for the long run")
-	}
-}
-
 // database is a database with the tables of package fence, and nothing in them.
 type database struct {
 	*sqltest.Database

@@ -57,7 +57,7 @@ func TestDeferredConstraintIsTheCallersError(t *testing.T) {
 // MariaDB refuses the COMMIT of a server that has become read-only, and that of a transaction that
 // waits too long for a backup's lock. Both prove a rollback. A statement that somebody kills does not.
 func TestCommitRefusedByMariaDB(t *testing.T) {
-	long(t)
+	servertest.Long(t)
 	db := newDatabase(t, fence.MySQL, open(t, fence.MySQL), 0)
 	db.run(t, `CREATE TABLE effect (n INT)`, `CREATE USER IF NOT EXISTS plain`, `GRANT ALL ON *.* TO plain`,
 		`REVOKE SUPER, READ_ONLY ADMIN ON *.* FROM plain`)
@@ -131,7 +131,7 @@ func (db *database) killCommit(t testing.TB) {
 // was not asked.
 func TestPgbouncerLosesTheAnswerToCommit(t *testing.T) {
 	t.Parallel()
-	long(t)
+	servertest.Long(t)
 	db := newDatabase(t, fence.Postgres, sqltest.Postgres(t), 0)
 	db.run(t, `CREATE TABLE effect (n INT)`)
 	for _, driver := range drivers[fence.Postgres] {

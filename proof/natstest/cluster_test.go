@@ -52,7 +52,7 @@ func cluster(t *testing.T) (servers []*server.Server, addrs string) {
 // tokens rise, a majority goes on, and no waiter fails because of it.
 func TestLeaderGoes(t *testing.T) {
 	t.Parallel()
-	long(t)
+	servertest.Long(t)
 	servers, addrs := cluster(t)
 	nc := connect(t, addrs)
 	s := open(t, nc, natsstore.WithReplicas(3))

@@ -105,11 +105,3 @@ func must(t testing.TB, err error) {
 		t.Fatal(err)
 	}
 }
-
-// long skips a test in the short run that takes more than a second or two.
-func long(t *testing.T) {
-	t.Helper()
-	if testing.Short() {
-		t.Skip("for the long run")
-	}
-}

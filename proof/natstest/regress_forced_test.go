@@ -10,13 +10,14 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/servertest"
 )
 
 // Why a lease was taken by force is kept in the key's entry for an hour. A key that is freed again and
 // again would grow over the server's max_payload, and then nobody could write it.
 func TestForcedAgainAndAgain(t *testing.T) {
 	t.Parallel()
-	long(t)
+	servertest.Long(t)
 	s := open(t, connect(t, start(t, server.Options{MaxPayload: 48 << 10}).Addr().String()))
 	var last driver.Grant
 	for i := range 200 {

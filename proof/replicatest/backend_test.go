@@ -44,7 +44,7 @@ func onBackends(t *testing.T, test func(*testing.T, *backend)) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			if name == "etcd" || name == "zookeeper" {
-				long(t)
+				servertest.Long(t)
 			}
 			test(t, start(t))
 		})

@@ -22,6 +22,7 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/internal/redistest"
+	"github.com/keyturn/keyturn/internal/servertest"
 	lockgrpc "github.com/keyturn/keyturn/middleware/grpc"
 	"github.com/keyturn/keyturn/store/redisstore"
 )
@@ -116,7 +117,7 @@ func (r *server) kill() {
 // TestReplicasOfGRPCAreKilled: no two calls of one key are carried out at the same time, whoever is killed
 // meanwhile. And what a caller of Once was answered stays the answer.
 func TestReplicasOfGRPCAreKilled(t *testing.T) {
-	long(t)
+	servertest.Long(t)
 	const kills, ids = 10, 60
 	redis := redistest.Start(t)
 	var replicas [2]*server

@@ -20,14 +20,6 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(sqltest.Main(m), goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial"))
 }
 
-// long skips what takes many seconds, or needs a slow server, in the short run.
-func long(t *testing.T) {
-	t.Helper()
-	if testing.Short() {
-		t.Skip("for the long run")
-	}
-}
-
 // newEngine makes the engine of one replica.
 func newEngine(t *testing.T, b *backend, opts ...core.EngineOption) *core.Engine {
 	t.Helper()

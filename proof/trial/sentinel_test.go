@@ -8,6 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/keyturn/keyturn/internal/redistest"
+	"github.com/keyturn/keyturn/internal/servertest"
 	"github.com/keyturn/keyturn/proof/work"
 )
 
@@ -15,9 +16,7 @@ import (
 // failovers.
 func onServers(t *testing.T, start func(run *redistest.Run)) {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("for the long run")
-	}
+	servertest.Long(t)
 	run := &redistest.Run{}
 	t.Cleanup(func() {
 		if err := run.End(); err != nil {

@@ -7,13 +7,14 @@ import (
 
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/etcdtest"
+	"github.com/keyturn/keyturn/internal/servertest"
 	"github.com/keyturn/keyturn/store/etcdstore/internal/clienttest"
 )
 
 // TestBackupIsRestored: what was released after the backup is held again, until its time is over. A lease
 // that was granted since is lost at its next renewal. Tokens rise, as a fence needs it.
 func TestBackupIsRestored(t *testing.T) {
-	long(t)
+	servertest.Long(t)
 	t.Parallel()
 	server := etcdtest.Start(t)
 	a, b := open(t, clienttest.New(t, server.Addr())), open(t, clienttest.New(t, server.Addr()))

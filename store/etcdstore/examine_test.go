@@ -8,6 +8,7 @@ import (
 
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/etcdtest"
+	"github.com/keyturn/keyturn/internal/servertest"
 	"github.com/keyturn/keyturn/store/etcdstore/internal/clienttest"
 )
 
@@ -40,7 +41,7 @@ func areRisks(t testing.TB, s driver.Store, want ...string) {
 }
 
 func TestExamineCluster(t *testing.T) {
-	long(t)
+	servertest.Long(t)
 	t.Parallel()
 	members := etcdtest.Cluster(t, 3)
 	all := open(t, clienttest.New(t, addrs(members)...))

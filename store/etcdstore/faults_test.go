@@ -21,7 +21,7 @@ import (
 // TestLeaderLost: the processes go on taking turns when the leader is killed, or is paused until
 // there is another one and then goes on. A process that held a lock before still holds it.
 func TestLeaderLost(t *testing.T) {
-	long(t)
+	servertest.Long(t)
 	t.Parallel()
 	for name, lose := range map[string]func(*etcdtest.Server){
 		"killed": func(leader *etcdtest.Server) { leader.Kill() },

@@ -9,6 +9,7 @@ import (
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/etcdtest"
+	"github.com/keyturn/keyturn/internal/servertest"
 	"github.com/keyturn/keyturn/store/etcdstore"
 	"github.com/keyturn/keyturn/store/etcdstore/internal/clienttest"
 )
@@ -17,7 +18,7 @@ import (
 // the others go on. A process that only knows the old leader loses its lease before another one gets the
 // key, and is not told that nobody has it. When the network is back, it takes part again.
 func TestLeaderCutOff(t *testing.T) {
-	long(t)
+	servertest.Long(t)
 	t.Parallel()
 	members, network := etcdtest.Splittable(t, 3)
 	leader := leaderOf(t, members)

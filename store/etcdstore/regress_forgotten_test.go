@@ -7,13 +7,14 @@ import (
 
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/etcdtest"
+	"github.com/keyturn/keyturn/internal/servertest"
 	"github.com/keyturn/keyturn/store/etcdstore/internal/clienttest"
 )
 
 // TestSameRevisionsAgain: etcd has lost its data, and the revisions that a store remembers come again.
 // What the store remembers must not let it in beside an owner that was granted the lock since.
 func TestSameRevisionsAgain(t *testing.T) {
-	long(t)
+	servertest.Long(t)
 	t.Parallel()
 	server := etcdtest.Start(t)
 	a := open(t, clienttest.New(t, server.Addr()))
@@ -27,7 +28,7 @@ func TestSameRevisionsAgain(t *testing.T) {
 
 // TestIdleLeasesForgotten: etcd has lost its data, and with them more idle leases than a request tries.
 func TestIdleLeasesForgotten(t *testing.T) {
-	long(t)
+	servertest.Long(t)
 	t.Parallel()
 	server := etcdtest.Start(t)
 	s := open(t, clienttest.New(t, server.Addr()))
@@ -44,7 +45,7 @@ func TestIdleLeasesForgotten(t *testing.T) {
 
 // TestSharedLeasesForgotten: the same, of the leases that many keys share.
 func TestSharedLeasesForgotten(t *testing.T) {
-	long(t)
+	servertest.Long(t)
 	t.Parallel()
 	server := etcdtest.Start(t)
 	s := open(t, clienttest.New(t, server.Addr()))

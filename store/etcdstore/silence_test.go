@@ -21,7 +21,7 @@ import (
 // TestSilentAfterCut: the connection ends, and the next one is accepted and stays silent. The client waits
 // for its first word for 20 s. A waiter must not: its call ends with its context.
 func TestSilentAfterCut(t *testing.T) {
-	long(t)
+	servertest.Long(t)
 	t.Parallel()
 	server := etcdtest.Shared(t)
 	network := servertest.NewProxy(t, server.Addr())

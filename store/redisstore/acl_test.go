@@ -14,6 +14,7 @@ import (
 
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/redistest"
+	"github.com/keyturn/keyturn/internal/servertest"
 	"github.com/keyturn/keyturn/store/redisstore"
 )
 
@@ -120,7 +121,7 @@ func inspectEverything(s *redisstore.Store) error {
 
 // TestViewerACL: who only looks needs no permission to write, and has none.
 func TestViewerACL(t *testing.T) {
-	long(t)
+	servertest.Long(t)
 	t.Parallel()
 	ctx := context.Background()
 	server := redistest.Start(t)
@@ -254,7 +255,7 @@ func TestWithoutPubSub(t *testing.T) {
 // TestACL: a user who may do what docs/operations.md says is refused nothing. Each of the commands is needed: without it,
 // something is refused.
 func TestACL(t *testing.T) {
-	long(t)
+	servertest.Long(t)
 	t.Parallel()
 	ctx := context.Background()
 	for name, c := range map[string]struct {

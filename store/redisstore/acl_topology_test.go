@@ -12,6 +12,7 @@ import (
 
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/redistest"
+	"github.com/keyturn/keyturn/internal/servertest"
 	"github.com/keyturn/keyturn/store/redisstore"
 )
 
@@ -25,7 +26,7 @@ const (
 
 // TestACLOfCluster: users are not replicated, so every node has the user.
 func TestACLOfCluster(t *testing.T) {
-	long(t)
+	servertest.Long(t)
 	t.Parallel()
 	nodes := redistest.StartCluster(t, 3)
 	for _, node := range nodes {
@@ -40,7 +41,7 @@ func TestACLOfCluster(t *testing.T) {
 // TestACLOfSentinel: the user is allowed what it needs on all servers, and another one on the Sentinel.
 // Before a failover and after it, everything works.
 func TestACLOfSentinel(t *testing.T) {
-	long(t)
+	servertest.Long(t)
 	t.Parallel()
 	s := redistest.StartSentinel(t, 1, 500*time.Millisecond)
 	for _, node := range s.Nodes {
@@ -65,7 +66,7 @@ func TestACLOfSentinel(t *testing.T) {
 // TestClientThatReadsFromReplicas: a program may let go-redis read from the replicas of a Cluster,
 // which lag. The store must not: a replica that it asked would not know the last grants.
 func TestClientThatReadsFromReplicas(t *testing.T) {
-	long(t)
+	servertest.Long(t)
 	t.Parallel()
 	masters := redistest.StartCluster(t, 1)
 	replicas := redistest.AddReplicas(t, masters)

@@ -52,7 +52,7 @@ func TestCheckOfADeadServer(t *testing.T) {
 
 // TestAdvice: what to do depends on what is wrong.
 func TestAdvice(t *testing.T) {
-	long(t)
+	servertest.Long(t)
 	t.Parallel()
 	server := redistest.Start(t, "--requirepass", "secret")
 	master := redistest.Start(t)
@@ -87,7 +87,7 @@ func TestAdvice(t *testing.T) {
 // TestImpaired: the engine is told when messages do not arrive, with the reason, and
 // when they arrive again.
 func TestImpaired(t *testing.T) {
-	long(t)
+	servertest.Long(t)
 	t.Parallel()
 	server := redistest.Start(t)
 	network := servertest.NewProxy(t, server.Addr())
@@ -146,7 +146,7 @@ func TestImpairedFromTheStart(t *testing.T) {
 
 // The user of a Cluster is a user of each node. One that was forgotten is found each time.
 func TestCheckLooksAtEachMaster(t *testing.T) {
-	long(t)
+	servertest.Long(t)
 	t.Parallel()
 	nodes := redistest.StartCluster(t, 3)
 	for i, node := range nodes {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/redistest"
+	"github.com/keyturn/keyturn/internal/servertest"
 )
 
 // startRing spreads the keys over two servers.
@@ -29,7 +30,7 @@ func startRing(t testing.TB) ([]*redistest.Server, redis.UniversalClient) {
 // counter on another. Requests wait until that is over, and a lock that has moved is
 // not free.
 func TestMovingSlot(t *testing.T) {
-	long(t)
+	servertest.Long(t)
 	t.Parallel()
 	servers, client := startCluster(t)
 	s := open(t, client)
@@ -85,7 +86,7 @@ func TestMovingSlot(t *testing.T) {
 // Slots move while many ask: each is told where to ask by the server that it asked in a
 // write with others, and does.
 func TestCrowdFollowsMovedSlots(t *testing.T) {
-	long(t)
+	servertest.Long(t)
 	t.Parallel()
 	servers, client := startCluster(t)
 	s := open(t, client)

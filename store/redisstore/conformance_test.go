@@ -75,7 +75,7 @@ func TestContractOfCluster(t *testing.T) {
 // TestContractOfRing runs what several servers do otherwise. No messages arrive there, so all waiters look for themselves,
 // in their order only as far as they are in time.
 func TestContractOfRing(t *testing.T) {
-	long(t)
+	servertest.Long(t)
 	t.Parallel()
 	servers, client := startRing(t)
 	drivertest.Run(t, drivertest.Harness{

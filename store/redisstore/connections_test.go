@@ -56,7 +56,7 @@ func connects(t *testing.T, server *redistest.Server, opts ...func(*redis.Option
 // docs/operations.md says. No caller notices, and no lease is lost. A client that does not know the
 // new authority gets an error that says so.
 func TestRotatedCertificate(t *testing.T) {
-	long(t)
+	servertest.Long(t)
 	t.Parallel()
 	server, connect := startTLS(t)
 	cert, key, roots := certificate(t)

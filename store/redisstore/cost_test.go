@@ -11,6 +11,7 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/internal/redistest"
+	"github.com/keyturn/keyturn/internal/servertest"
 	"github.com/keyturn/keyturn/store/redisstore"
 )
 
@@ -59,7 +60,7 @@ func TestIdleWaiterUnderFlushAll(t *testing.T) {
 
 // TestIdleWaiterIsQuiet is about rueidis#602, a waiter that spun.
 func TestIdleWaiterIsQuiet(t *testing.T) {
-	long(t)
+	servertest.Long(t)
 	t.Parallel()
 	server := redistest.Start(t)
 	s := open(t, server.Client()) // as it is by default

@@ -12,12 +12,13 @@ import (
 
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/redistest"
+	"github.com/keyturn/keyturn/internal/servertest"
 )
 
 // TestManyWaitersWithoutMessages: thousands of waiters that look for themselves have one
 // budget, as their server has other work.
 func TestManyWaitersWithoutMessages(t *testing.T) {
-	long(t)
+	servertest.Long(t)
 	server := redistest.Start(t)
 	s := open(t, as(t, server, aclKeys, aclCommands, "+info"), noPolling)
 	const keys = 1_500 // which would look 15 000 times a second

@@ -15,6 +15,7 @@ import (
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/redistest"
+	"github.com/keyturn/keyturn/internal/servertest"
 )
 
 // soon is within what time a key that nobody holds must be free again after an
@@ -80,7 +81,7 @@ func freeSoon(t testing.TB, eng *core.Engine, key string) time.Duration {
 // leases in force whose holders are done. The engine releases them: for other
 // processes, and for its own callers, who need not wait for that.
 func TestReleasedWhileTheServerIsAway(t *testing.T) {
-	long(t)
+	servertest.Long(t)
 	t.Parallel()
 	for _, outage := range []time.Duration{300 * time.Millisecond, 3 * time.Second} {
 		t.Run(fmt.Sprint(outage), func(t *testing.T) {

@@ -12,12 +12,13 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/servertest"
 )
 
 // TestScriptsKeepToOneSlot on a Cluster, of all that the store does. The scripts of plain
 // requests make the names of keys that they were not told, so no server could check that.
 func TestScriptsKeepToOneSlot(t *testing.T) {
-	long(t)
+	servertest.Long(t)
 	t.Parallel()
 	servers, client := startCluster(t)
 	ctx := within(t, 30*time.Second)

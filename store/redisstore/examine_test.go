@@ -10,6 +10,7 @@ import (
 
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/redistest"
+	"github.com/keyturn/keyturn/internal/servertest"
 	"github.com/keyturn/keyturn/store/storeurl"
 )
 
@@ -46,7 +47,7 @@ func finds(t *testing.T, s driver.Store, want ...string) {
 
 // The settings of each master of a Cluster.
 func TestExamineCluster(t *testing.T) {
-	long(t)
+	servertest.Long(t)
 	t.Parallel()
 	nodes := redistest.StartCluster(t, 3, "--cluster-require-full-coverage", "yes", "--cluster-node-timeout", "15000")
 	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{nodes[0].Addr()}})
@@ -80,7 +81,7 @@ func TestExamineCluster(t *testing.T) {
 
 // The settings of Sentinels, and of the master that they watch.
 func TestExamineSentinel(t *testing.T) {
-	long(t)
+	servertest.Long(t)
 	t.Parallel()
 	behind := redistest.StartSentinel(t, 1, time.Minute)
 	u := "redis+sentinel://" + behind.Sentinel.Addr() + "/0?master_name=" + redistest.MasterName

@@ -15,6 +15,7 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/internal/redistest"
+	"github.com/keyturn/keyturn/internal/servertest"
 	"github.com/keyturn/keyturn/store/redisstore"
 )
 
@@ -83,7 +84,7 @@ func (f *failover) promoted() {
 // before, leases on them are renewed, and who asks for one of its own is told at once
 // that it is out. Its keys are served again as soon as a replica has its slots.
 func TestClusterFailover(t *testing.T) {
-	long(t)
+	servertest.Long(t)
 	t.Parallel()
 	for name, fail := range map[string]func(*redistest.Server){
 		"killed": (*redistest.Server).Kill,

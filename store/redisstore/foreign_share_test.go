@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/internal/redistest"
+	"github.com/keyturn/keyturn/internal/servertest"
 )
 
 // turnTime is how long each of the clients works, and how long it waits between its tries.
@@ -41,7 +42,7 @@ func startForeign(t testing.TB, server *redistest.Server, key string, n int) (gr
 
 // TestLongForeignLock: one that is held for long costs few looks.
 func TestLongForeignLock(t *testing.T) {
-	long(t)
+	servertest.Long(t)
 	t.Parallel()
 	server := redistest.Start(t)
 	s := open(t, server.Client())
@@ -63,7 +64,7 @@ func TestLongForeignLock(t *testing.T) {
 // TestShareBesideForeignClients: plain clients send no word of their releases, and a
 // waiter that looks as rarely as it does for its own kind never finds the lock free.
 func TestShareBesideForeignClients(t *testing.T) {
-	long(t)
+	servertest.Long(t)
 	server := redistest.Start(t)
 	s := open(t, server.Client())
 	const clients = 8

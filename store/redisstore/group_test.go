@@ -108,7 +108,7 @@ func TestOneCallersCancelIsNotItsNeighbours(t *testing.T) {
 // The client sends a group again whose reply was lost. Each of its requests has
 // been carried out by then, and is answered as if it had been the first time.
 func TestGroupsWithLostReplies(t *testing.T) {
-	long(t)
+	servertest.Long(t)
 	t.Parallel()
 	server := redistest.Start(t)
 	network := servertest.NewProxy(t, server.Addr())

@@ -9,6 +9,7 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/internal/redistest"
+	"github.com/keyturn/keyturn/internal/servertest"
 )
 
 // early is long before the first renewal of a lease of a minute is due, after 20 s.
@@ -32,7 +33,7 @@ const beats = 3 * time.Second
 
 // TestEmptyRestart: a server that has lost its data is recognized by its new run ID.
 func TestEmptyRestart(t *testing.T) {
-	long(t)
+	servertest.Long(t)
 	t.Parallel()
 	server := redistest.Start(t)
 	eng := engineOn(t, server.Client(), time.Minute)
@@ -48,7 +49,7 @@ func TestEmptyRestart(t *testing.T) {
 // TestSentinelFailover: a replica that did not have the grant becomes the master. The
 // holder finds out when its client sees that, and one that it had stays in force.
 func TestSentinelFailover(t *testing.T) {
-	long(t)
+	servertest.Long(t)
 	t.Parallel()
 	s := redistest.StartSentinel(t, 1, time.Second)
 	eng := engineOn(t, s.Client(), time.Minute)

@@ -18,7 +18,7 @@ import (
 // its connection, had sent the request on another one, and the lease had come and gone. The copy
 // took the key once more, for nobody: it stayed locked for its whole TTL of 30 s.
 func TestALateCopyOfARequestKeepsNoKey(t *testing.T) {
-	long(t)
+	servertest.Long(t)
 	t.Parallel()
 	const late = 400 * time.Millisecond
 	claims := map[string]func(*core.Engine) (*core.Lease, error){
@@ -63,7 +63,7 @@ func TestALateCopyOfARequestKeepsNoKey(t *testing.T) {
 
 // The same for a request that its caller has given up.
 func TestALateCopyOfAnAbandonedRequestKeepsNoKey(t *testing.T) {
-	long(t)
+	servertest.Long(t)
 	t.Parallel()
 	const late = time.Second
 	server := redistest.Start(t)
@@ -111,7 +111,7 @@ func freeFor(t *testing.T, server *redistest.Server, d, patience time.Duration) 
 // A renewal had reached the server: nobody held the key, and it stayed locked for the
 // rest of another TTL, in 8 of 8 tries 10 s after the network was back.
 func TestALostLeaseThatWasRenewedIsReleased(t *testing.T) {
-	long(t)
+	servertest.Long(t)
 	t.Parallel()
 	const ttl = 9 * time.Second
 	server := redistest.Start(t)
@@ -142,7 +142,7 @@ func TestALostLeaseThatWasRenewedIsReleased(t *testing.T) {
 // An extension to a longer TTL arrived and its answer was lost, and so was the release.
 // The engine gave the release up after the old TTL; the key stayed locked for 17 s more.
 func TestAReleaseAfterAnUnansweredExtensionIsSentAgain(t *testing.T) {
-	long(t)
+	servertest.Long(t)
 	t.Parallel()
 	server := redistest.Start(t)
 	p := servertest.NewProxy(t, server.Addr())
@@ -181,7 +181,7 @@ func hasty(o *redis.Options) { o.ReadTimeout, o.MaxRetries = 300*time.Millisecon
 // TestUndoneAfterALongOutage: a grant whose answer was lost is nobody's. It is undone
 // also where the network takes longer to come back than anybody waits.
 func TestUndoneAfterALongOutage(t *testing.T) {
-	long(t)
+	servertest.Long(t)
 	t.Parallel()
 	server := redistest.Start(t)
 	s, network := lossy(t, server, refused)

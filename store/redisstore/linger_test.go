@@ -46,7 +46,7 @@ func lingers(t testing.TB, eng *core.Engine, key string) bool {
 
 // A dead subscription is found out also if nobody of this process waits.
 func TestNothingLingersBehindADeadSubscription(t *testing.T) {
-	long(t)
+	servertest.Long(t)
 	t.Parallel()
 	server := redistest.Start(t)
 	network := servertest.NewProxy(t, server.Addr())

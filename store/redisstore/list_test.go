@@ -13,6 +13,7 @@ import (
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/redistest"
+	"github.com/keyturn/keyturn/internal/servertest"
 )
 
 // trips counts the round trips of a client: a pipeline is one.
@@ -40,7 +41,7 @@ func (c *trips) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proces
 // command of its own. Those of a page go in one round trip to each master.
 func TestListOfAClusterInFewRoundTrips(t *testing.T) {
 	t.Parallel()
-	long(t)
+	servertest.Long(t)
 	const keys = 600
 	_, client := startCluster(t)
 	s := open(t, client, noPolling)

@@ -24,16 +24,6 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(binary.Main(m))
 }
 
-// long is for tests that kill, stop or reshard servers and take more than about a second alone, or need a Cluster or a
-// Sentinel of their own: the short run (go test -short) leaves them to the long one. It has the contract on one server and
-// on a Cluster, and what decides in less than a second what a script, a request or a caller does.
-func long(t testing.TB) {
-	t.Helper()
-	if testing.Short() {
-		t.Skip("only in the long run")
-	}
-}
-
 // binary has the servers that tests share.
 var binary servertest.Binary
 

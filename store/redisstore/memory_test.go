@@ -14,6 +14,7 @@ import (
 
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/redistest"
+	"github.com/keyturn/keyturn/internal/servertest"
 	"github.com/keyturn/keyturn/store/redisstore"
 )
 
@@ -43,7 +44,7 @@ func onEach(t *testing.T, test func(t *testing.T, servers []*redistest.Server, c
 		test(t, []*redistest.Server{server}, server.Client())
 	})
 	t.Run("cluster", func(t *testing.T) {
-		long(t)
+		servertest.Long(t)
 		t.Parallel()
 		servers, client := startCluster(t)
 		test(t, servers, client)

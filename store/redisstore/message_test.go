@@ -122,7 +122,7 @@ func TestMessageAfterALongWait(t *testing.T) {
 
 // TestToldAndKilled costs the others the claim time at most: nobody renews.
 func TestToldAndKilled(t *testing.T) {
-	long(t)
+	servertest.Long(t)
 	t.Parallel()
 	server := redistest.Start(t)
 	s := open(t, server.Client())

@@ -26,7 +26,7 @@ const slack = 300 * time.Millisecond
 // TestHalfOpenConnection: every call keeps its bound, and no goroutine stays;
 // TestMain looks for those.
 func TestHalfOpenConnection(t *testing.T) {
-	long(t)
+	servertest.Long(t)
 	t.Parallel()
 	server := redistest.Start(t)
 	network := servertest.NewProxy(t, server.Addr())
@@ -67,7 +67,7 @@ func TestHalfOpenConnection(t *testing.T) {
 // TestResetStorm cuts all connections again and again: errors are typed, and
 // nobody gets in beside a holder.
 func TestResetStorm(t *testing.T) {
-	long(t)
+	servertest.Long(t)
 	t.Parallel()
 	server := redistest.Start(t)
 	network := servertest.NewProxy(t, server.Addr())

@@ -12,6 +12,7 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/internal/redistest"
+	"github.com/keyturn/keyturn/internal/servertest"
 	"github.com/keyturn/keyturn/store/redisstore"
 )
 
@@ -37,7 +38,7 @@ func engineOn(t testing.TB, client redis.UniversalClient, ttl time.Duration, opt
 // TestPartition: a master behind Sentinel is cut off together with a client that holds
 // a lock. A replica takes over, and somebody else gets the lock there.
 func TestPartition(t *testing.T) {
-	long(t)
+	servertest.Long(t)
 	t.Parallel()
 	const ttl = 3 * time.Second
 	const downAfter = time.Second

@@ -21,6 +21,7 @@ import (
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/redistest"
+	"github.com/keyturn/keyturn/internal/servertest"
 	"github.com/keyturn/keyturn/store/redisstore"
 )
 
@@ -170,7 +171,7 @@ func subscribers(t testing.TB, server *redistest.Server) int {
 }
 
 func TestKilledHolderFreesTheKey(t *testing.T) {
-	long(t)
+	servertest.Long(t)
 	t.Parallel()
 	const ttl = 500 * time.Millisecond
 	server := redistest.Start(t)

@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/keyturn/keyturn/internal/redistest"
+	"github.com/keyturn/keyturn/internal/servertest"
 )
 
 // TestHooksSeeEveryRequest: from go-redis 9.16 on, a client of WithTimeout has lost its hooks, and a
@@ -28,7 +29,7 @@ func TestHooksSeeEveryRequest(t *testing.T) {
 		equal(t, "client", seen, server)
 	})
 	t.Run("Cluster", func(t *testing.T) {
-		long(t)
+		servertest.Long(t)
 		t.Parallel()
 		nodes := redistest.StartCluster(t, 3)
 		client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{nodes[0].Addr()}})

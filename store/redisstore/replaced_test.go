@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/keyturn/keyturn/internal/redistest"
+	"github.com/keyturn/keyturn/internal/servertest"
 )
 
 // TestReplacedMasterThatStillAnswers: a Sentinel makes a replica the master although the old master and
@@ -19,7 +20,7 @@ import (
 // hangs here. go-redis asks whenever it connects, so a client whose connections end soon leaves
 // the old master soon. Without that setting the two hold the lease until failover-timeout.
 func TestReplacedMasterThatStillAnswers(t *testing.T) {
-	long(t)
+	servertest.Long(t)
 	t.Parallel()
 	const failoverTimeout = 20 * time.Second
 	ctx := within(t, time.Minute)

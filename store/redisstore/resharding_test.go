@@ -14,13 +14,14 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/internal/redistest"
+	"github.com/keyturn/keyturn/internal/servertest"
 )
 
 // TestResharding: a node joins a Cluster, the slots of all keys in use move to it and back, several
 // times, and it leaves again. Two processes that work meanwhile see no error, never hold a key
 // together, and get rising tokens. A lease that is held all the time stays in force.
 func TestResharding(t *testing.T) {
-	long(t)
+	servertest.Long(t)
 	t.Parallel()
 	// Otherwise a master that has given its last slot away becomes a replica.
 	const stays, no = "--cluster-allow-replica-migration", "no"

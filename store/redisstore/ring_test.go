@@ -12,12 +12,13 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/internal/redistest"
+	"github.com/keyturn/keyturn/internal/servertest"
 )
 
 // TestRing: go-redis moves the keys of a server that does not answer to the others, although its locks
 // stay behind. With the setting of docs/operations.md they wait for their server.
 func TestRing(t *testing.T) {
-	long(t)
+	servertest.Long(t)
 	t.Parallel()
 	for name, c := range map[string]struct {
 		heartbeat time.Duration // how often it asks each server

@@ -17,6 +17,7 @@ import (
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/redistest"
+	"github.com/keyturn/keyturn/internal/servertest"
 )
 
 // otherRelease makes another release of the store's scripts: it replaces parts of their text on the way
@@ -73,7 +74,7 @@ var more = strings.NewReplacer(
 // as during a roll-out. The next one writes entries of another version with a field more, and
 // messages with a word more. Neither starves, and nobody waits for longer than for its turn.
 func TestRollingUpgrade(t *testing.T) {
-	long(t)
+	servertest.Long(t)
 	t.Parallel()
 	server := redistest.Start(t)
 	next := &otherRelease{change: more, hashes: map[string]string{}}

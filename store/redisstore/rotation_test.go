@@ -14,13 +14,14 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/internal/redistest"
+	"github.com/keyturn/keyturn/internal/servertest"
 	"github.com/keyturn/keyturn/store/redisstore"
 )
 
 // TestRotatedPassword: the password of the user changes under a running store, as docs/operations.md
 // says. No caller notices, no lease is lost, and messages arrive on a new connection.
 func TestRotatedPassword(t *testing.T) {
-	long(t)
+	servertest.Long(t)
 	t.Parallel()
 	var password atomic.Pointer[string]
 	knows := func(pw string) { password.Store(&pw) }

@@ -7,11 +7,12 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/servertest"
 )
 
 // TestLargestSet is that of a template's bound: several scripts, one grant.
 func TestLargestSet(t *testing.T) {
-	long(t)
+	servertest.Long(t)
 	t.Parallel()
 	server := database(t)
 	s := open(t, server.Client())

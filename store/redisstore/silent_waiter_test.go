@@ -159,7 +159,7 @@ func TestBehindAFrozenWaiter(t *testing.T) {
 // next one to take the next step. That one hangs, and the server does not know. None of those
 // that are in is done, so the rest looks for itself, as all waiters do now and then.
 func TestNobodyIsLostBehindADeadReader(t *testing.T) {
-	long(t)
+	servertest.Long(t)
 	t.Parallel()
 	server := redistest.Start(t)
 	network := servertest.NewProxy(t, server.Addr())

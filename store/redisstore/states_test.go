@@ -14,6 +14,7 @@ import (
 
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/redistest"
+	"github.com/keyturn/keyturn/internal/servertest"
 	"github.com/keyturn/keyturn/store/redisstore"
 )
 
@@ -117,7 +118,7 @@ func TestBusyServer(t *testing.T) {
 
 // TestLoadingServer: a server that reads its data back in says LOADING.
 func TestLoadingServer(t *testing.T) {
-	long(t)
+	servertest.Long(t)
 	t.Parallel()
 	ctx := context.Background()
 	server := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always", "--aof-use-rdb-preamble", "no",
@@ -171,7 +172,7 @@ func isLoading(addr string) bool {
 // TestRenewalsWaitForReplicas: a lease that the replicas do not have would be forgotten
 // in a failover, so its renewal is not one. Many of them wait once.
 func TestRenewalsWaitForReplicas(t *testing.T) {
-	long(t)
+	servertest.Long(t)
 	t.Parallel()
 	master := redistest.Start(t, "--repl-diskless-sync-delay", "0")
 	replica := follow(t, master)

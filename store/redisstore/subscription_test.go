@@ -14,6 +14,7 @@ import (
 
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/redistest"
+	"github.com/keyturn/keyturn/internal/servertest"
 	"github.com/keyturn/keyturn/store/redisstore"
 )
 
@@ -47,7 +48,7 @@ func TestLostSubscription(t *testing.T) {
 // does not count that subscriber. The scripts took its process for dead after they had sent it the
 // lock, and gave the lock to the next waiter, too: both held it.
 func TestSubscriptionOnAReplica(t *testing.T) {
-	long(t)
+	servertest.Long(t)
 	t.Parallel()
 	for name, claim := range map[string]driver.Claim{"exclusive": driver.Exclusive("k"), "permit": driver.Permit("k", 1)} {
 		t.Run(name, func(t *testing.T) {
@@ -116,7 +117,7 @@ func isDone(w *waiter) bool {
 // The locks on the others are as well as before, and so are their messages: the inbox
 // moves to one of them. It used to stay.
 func TestInboxLeavesADeadNode(t *testing.T) {
-	long(t)
+	servertest.Long(t)
 	t.Parallel()
 	servers, client := startCluster(t)
 	s := open(t, client, noPolling)

@@ -12,13 +12,14 @@ import (
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/redistest"
+	"github.com/keyturn/keyturn/internal/servertest"
 )
 
 // A server that cannot grant a lock, or refuses one client, may go on renewing the leases of others. A rule that runs
 // unlocked in an outage ran beside its holder: in 19 of 20 calls on a server without memory, in each on one with too few
 // replicas, and if its own client had no permission, or a wrong password.
 func TestNothingRunsUnlockedOnAServerThatRefuses(t *testing.T) {
-	long(t)
+	servertest.Long(t)
 	t.Parallel()
 	for name, refuse := range map[string]func(testing.TB, *redistest.Server, *redis.Options){
 		"out of memory":    func(t testing.TB, s *redistest.Server, _ *redis.Options) { exhaust(t, s) },

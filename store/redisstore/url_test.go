@@ -13,6 +13,7 @@ import (
 
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/redistest"
+	"github.com/keyturn/keyturn/internal/servertest"
 	"github.com/keyturn/keyturn/store/redisstore"
 	"github.com/keyturn/keyturn/store/storeurl"
 )
@@ -71,7 +72,7 @@ func TestURL(t *testing.T) {
 
 // The hosts of redis+sentinel are the Sentinels, those of redis+cluster some nodes.
 func TestURLOfSeveralServers(t *testing.T) {
-	long(t)
+	servertest.Long(t)
 	t.Parallel()
 	nodes := redistest.StartCluster(t, 3)
 	behind := redistest.StartSentinel(t, 1, time.Minute)

@@ -85,7 +85,7 @@ func TestNobodyJumpsTheLine(t *testing.T) {
 // TestHalfOpenSubscription: nothing is heard, and nothing says that the
 // connection is dead. For those who release, its process would be there for ever.
 func TestHalfOpenSubscription(t *testing.T) {
-	long(t)
+	servertest.Long(t)
 	t.Parallel()
 	server := redistest.Start(t)
 	network := servertest.NewProxy(t, server.Addr())

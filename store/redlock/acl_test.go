@@ -12,6 +12,7 @@ import (
 
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/redistest"
+	"github.com/keyturn/keyturn/internal/servertest"
 	"github.com/keyturn/keyturn/store/redlock"
 )
 
@@ -61,7 +62,7 @@ func (f *fleet) openAs(t *testing.T, rules []string) *redlock.Store {
 
 // TestExamineFindsWhatAUserMayNotRun: each command in turn, on one node.
 func TestExamineFindsWhatAUserMayNotRun(t *testing.T) {
-	long(t)
+	servertest.Long(t)
 	t.Parallel()
 	f := start(t)
 	rules := documentedRules(t)

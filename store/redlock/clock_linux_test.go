@@ -10,12 +10,13 @@ import (
 
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/redistest"
+	"github.com/keyturn/keyturn/internal/servertest"
 	"github.com/keyturn/keyturn/store/redlock"
 )
 
 // A node whose clock is set wrong is found.
 func TestExamineClock(t *testing.T) {
-	long(t)
+	servertest.Long(t)
 	t.Parallel()
 	server, machine := redistest.StartOnMachine(t)
 	clients := []*redis.Client{redistest.Start(t).Client(), redistest.Start(t).Client(), server.Client()}
@@ -32,7 +33,7 @@ func TestExamineClock(t *testing.T) {
 // TestClockJumps: the clock of one node is set an hour ahead, and then two hours back. Quorums of
 // four of five stand that, and the tokens stay with the other nodes' clocks.
 func TestClockJumps(t *testing.T) {
-	long(t)
+	servertest.Long(t)
 	f := &fleet{}
 	var machines []*redistest.Machine
 	for range nodes {

@@ -8,6 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/keyturn/keyturn/internal/redistest"
+	"github.com/keyturn/keyturn/internal/servertest"
 	"github.com/keyturn/keyturn/store/redlock"
 )
 
@@ -32,7 +33,7 @@ func TestExamine(t *testing.T) {
 
 // A node that follows another one, and one whose user may not ask whether it was started anew, give no vote.
 func TestExamineNodesWithoutVote(t *testing.T) {
-	long(t)
+	servertest.Long(t)
 	t.Parallel()
 	var clients []*redis.Client
 	for i := range 5 {

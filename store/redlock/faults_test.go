@@ -16,7 +16,7 @@ import (
 
 // TestMinorityDead kills two of five nodes (fault 13), and then a third.
 func TestMinorityDead(t *testing.T) {
-	long(t)
+	servertest.Long(t)
 	f := started(t)
 	a, b := f.open(t), f.open(t)
 	held := lock(t, a, "o1", "held", time.Minute)
@@ -56,7 +56,7 @@ func TestMinorityDead(t *testing.T) {
 // TestAmnesia: a lease is on three nodes while two are silent. One of the three is started anew
 // without its data, and the two are back (fault 14). It must not help another owner to a quorum.
 func TestAmnesia(t *testing.T) {
-	long(t)
+	servertest.Long(t)
 	const maxTTL = 2 * time.Second
 	t.Run("abstains", func(t *testing.T) {
 		f := started(t, redlock.WithMaxTTL(maxTTL))
@@ -121,7 +121,7 @@ func (f *fleet) forgetful(t *testing.T, s *redlock.Store, key string, ttl time.D
 
 // TestNewNodesAbstain: nobody knows what nodes without a mark have forgotten.
 func TestNewNodesAbstain(t *testing.T) {
-	long(t)
+	servertest.Long(t)
 	f := start(t)
 	s := f.open(t, redlock.WithMaxTTL(time.Second))
 	began := time.Now()
@@ -166,7 +166,7 @@ func TestNodesThatRefuseTheClient(t *testing.T) {
 // TestSlowNode: one node answers after longer than the node timeout, and one is dead. Nobody waits
 // for either.
 func TestSlowNode(t *testing.T) {
-	long(t)
+	servertest.Long(t)
 	f := started(t)
 	const delay = 300 * time.Millisecond
 	var clients []*redis.Client
@@ -211,7 +211,7 @@ func TestSlowNode(t *testing.T) {
 
 // TestTokensRise over the loss of any minority, and restarts without data.
 func TestTokensRise(t *testing.T) {
-	long(t)
+	servertest.Long(t)
 	const maxTTL = time.Second
 	f := started(t, redlock.WithMaxTTL(maxTTL))
 	a, b := f.open(t, redlock.WithMaxTTL(maxTTL)), f.open(t, redlock.WithMaxTTL(maxTTL))
@@ -262,7 +262,7 @@ func TestTokensRise(t *testing.T) {
 
 // TestDeadNodeKeepsNothing: what a dead node is owed does not pile up, and delays no Close.
 func TestDeadNodeKeepsNothing(t *testing.T) {
-	long(t)
+	servertest.Long(t)
 	f := started(t)
 	s := f.open(t)
 	lock(t, s, "first", "first", time.Minute)

@@ -27,15 +27,6 @@ type quiet struct{}
 
 func (quiet) Printf(context.Context, string, ...any) {}
 
-// long is for tests that kill or stop servers and take more than about a second alone: the short run (go test -short)
-// leaves them to the long one.
-func long(t testing.TB) {
-	t.Helper()
-	if testing.Short() {
-		t.Skip("only in the long run")
-	}
-}
-
 // binary has the servers that tests share.
 var binary servertest.Binary
 

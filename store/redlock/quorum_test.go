@@ -8,6 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/servertest"
 	"github.com/keyturn/keyturn/store/redlock"
 )
 
@@ -15,7 +16,7 @@ import (
 // five meet in a single node, so that node may give the key to a second owner. Quorums of four meet
 // in three.
 func TestQuorumsMeet(t *testing.T) {
-	long(t)
+	servertest.Long(t)
 	for _, tc := range []struct {
 		quorum  int
 		overlap bool
@@ -147,7 +148,7 @@ func TestSameServer(t *testing.T) {
 
 // TestImpaired: operators learn which node is missing, and that it is back.
 func TestImpaired(t *testing.T) {
-	long(t)
+	servertest.Long(t)
 	f := started(t)
 	s := f.open(t)
 	told := make(chan error, 100)

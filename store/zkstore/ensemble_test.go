@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/servertest"
 	"github.com/keyturn/keyturn/internal/zktest"
 	"github.com/keyturn/keyturn/store/zkstore"
 )
@@ -27,7 +28,7 @@ func openAll(t testing.TB, servers []string, root string, opts ...zkstore.Option
 // TestLeaderIsKilled: leases and places in queues outlive the leader. A holder that died before is
 // blocked for by its lease for two TTLs at most. Tokens go on rising.
 func TestLeaderIsKilled(t *testing.T) {
-	long(t)
+	servertest.Long(t)
 	t.Parallel()
 	e := zktest.StartEnsemble(t)
 	root := newRoot()
@@ -71,7 +72,7 @@ func TestLeaderIsKilled(t *testing.T) {
 // TestFollowerIsCutOff: a follower that does not hear the leader any more serves old data for a
 // while. A store behind it is not granted what is held, and is not told that its lease is lost.
 func TestFollowerIsCutOff(t *testing.T) {
-	long(t)
+	servertest.Long(t)
 	t.Parallel()
 	e := zktest.StartSplittable(t)
 	root := newRoot()

@@ -9,6 +9,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/servertest"
 	"github.com/keyturn/keyturn/internal/zktest"
 	"github.com/keyturn/keyturn/store/zkstore"
 )
@@ -42,7 +43,7 @@ func areRisks(t testing.TB, s driver.Store, want ...string) {
 }
 
 func TestExamineEnsemble(t *testing.T) {
-	long(t)
+	servertest.Long(t)
 	t.Parallel()
 	e := zktest.StartEnsemble(t)
 	all := openAll(t, e.Addrs(), newRoot(), zkstore.WithSession(5*time.Second))

@@ -8,13 +8,14 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/servertest"
 	"github.com/keyturn/keyturn/internal/zktest"
 )
 
 // TestSameVersionsAgain: ZooKeeper has lost its data, and the version that a store remembers of a key comes
 // again. What the store remembers must not let it in beside an owner that was granted the key since.
 func TestSameVersionsAgain(t *testing.T) {
-	long(t)
+	servertest.Long(t)
 	t.Parallel()
 	server := zktest.Start(t)
 	root := newRoot()

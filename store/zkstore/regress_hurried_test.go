@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/internal/servertest"
 	"github.com/keyturn/keyturn/internal/zktest"
 )
 
@@ -17,7 +18,7 @@ import (
 // opened, and a rule that may run without its lock in an outage ran beside the holder, although the servers
 // were well.
 func TestHurriedCallersAreNoOutage(t *testing.T) {
-	long(t)
+	servertest.Long(t)
 	t.Parallel()
 	addr, root := zktest.Shared(t).Addr(), newRoot()
 	mustAcquire(t, open(t, addr, root), request("held", time.Minute))

@@ -13,7 +13,7 @@ import (
 // other requests. The client of ZooKeeper has a data race then, if an answer overtakes its request
 // for the watches (the test is for the race detector).
 func TestReconnectsWithWatches(t *testing.T) {
-	long(t)
+	servertest.Long(t)
 	t.Parallel()
 	server := zktest.Shared(t)
 	root := newRoot()
