@@ -52,9 +52,7 @@ func expectNames(t *testing.T, object map[string]json.RawMessage, want ...string
 // none does.
 func TestRun(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("only in the long run: TestRedisURL has a server, too")
-	}
+	servertest.Long(t) // TestRedisURL has a server, too
 	for _, test := range []struct {
 		name string
 		env  string

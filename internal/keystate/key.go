@@ -240,11 +240,13 @@ func (k *Key) expire(now time.Time) {
 	if r := k.Record; r != nil && !r.Until.IsZero() && !now.Before(r.Until) {
 		k.Record = nil
 	}
-	if k.soonest.IsZero() || now.Before(k.soonest) {
-		return
+	if !k.lasts(now) {
+		k.drop(now)
 	}
-	k.drop(now)
 }
+
+// lasts reports whether no member is over.
+func (k *Key) lasts(now time.Time) bool { return k.soonest.IsZero() || now.Before(k.soonest) }
 
 // drop takes out the members that are over.
 func (k *Key) drop(now time.Time) {

@@ -69,7 +69,7 @@ type Wanted struct {
 // Settle takes out what is over, and lets in those whose turn it is.
 func (s *State) Settle() error {
 	for _, k := range s.Keys {
-		if k.Waiting() == 0 && k.Record == nil && (k.soonest.IsZero() || s.Now.Before(k.soonest)) {
+		if k.Waiting() == 0 && k.Record == nil && k.lasts(s.Now) {
 			continue // most often
 		}
 		if err := s.settle(k); err != nil {

@@ -47,7 +47,7 @@ func contract(t *testing.T, d *sqltest.Database, messages bool) {
 	}
 	var idle pool
 	h := drivertest.Harness{
-		TTL: 800 * time.Millisecond, Late: late, Elsewhere: elsewhere(),
+		TTL: 800 * time.Millisecond, Late: late,
 		New: func(check testing.TB) driver.Store {
 			n := idle.take(t, d)
 			check.Cleanup(func() { idle.put(n) })
@@ -72,7 +72,8 @@ func contract(t *testing.T, d *sqltest.Database, messages bool) {
 		},
 		Heal: func(_ testing.TB, s driver.Store) { of(s).proxy.Heal() },
 	}
-	if h.Elsewhere != "" { // package keystate decides who enters, for how long, and what is borrowed
+	if testing.Short() { // package keystate decides who enters, for how long, and what is borrowed
+		h.Elsewhere = "TestContractOfSQLite"
 		h.Also = regexp.MustCompile(`^(M|N7|R6)`).MatchString
 	}
 	drivertest.Run(t, h)
@@ -82,7 +83,7 @@ func contract(t *testing.T, d *sqltest.Database, messages bool) {
 type network struct {
 	proxy *servertest.Proxy
 	db    *sql.DB
-	spent atomic.Bool // it was cut
+	spent atomic.Bool // its connections were cut, or ended by the server
 }
 
 // pool keeps networks for the next check: to open a connection costs a PostgreSQL more than most checks do.
@@ -122,14 +123,6 @@ func (p *pool) spend() {
 		n.spent.Store(true)
 	}
 	p.all, p.idle = nil, nil
-}
-
-// elsewhere is for the servers, which run what is their own in the short run.
-func elsewhere() string {
-	if testing.Short() {
-		return "TestContractOfSQLite"
-	}
-	return ""
 }
 
 // forget deletes all data of the store.
