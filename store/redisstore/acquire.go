@@ -41,10 +41,11 @@ type acquisition struct {
 	began  time.Time     // when the first question was asked
 	state  waitloop.State
 
-	inbox     string        // the inbox that the last question named
-	holder    onredis.Value // the holder that the server last named
-	sameSince time.Time     // when the server first named it
-	pollPause time.Duration // between the polls of a waiter without messages; 0: messages arrive
+	inbox      string        // the inbox that the last question named
+	holder     onredis.Value // the holder that the server last named
+	holderEnds int64         // and the end of its lease when the server first named it, in ms of the server's clock
+	sameSince  time.Time     // when that was
+	pollPause  time.Duration // between the polls of a waiter without messages; 0: messages arrive
 
 	alone struct { // memory for the groups and stuck of a single script call
 		group [1][]driver.Claim
@@ -157,7 +158,7 @@ func (a *acquisition) Accept(m script.Message) (answer, bool) {
 func (a *acquisition) Poll() (pause time.Duration, slept func()) {
 	var rate int64
 	rate, a.pollPause = a.s.pollers.Enter(inbox.View{
-		Foreign: a.holder.Foreign(), NoMessage: a.inbox == "" || a.holder.Quiet, Head: a.state.Held.Ahead == 0, Since: a.sameSince,
+		Foreign: a.holder.Foreign() || a.holder == onredis.Value{}, NoMessage: a.inbox == "" || a.holder.Quiet, Head: a.state.Held.Ahead == 0, Since: a.sameSince,
 	})
 	return a.pollPause, func() { a.s.pollers.Leave(rate) }
 }

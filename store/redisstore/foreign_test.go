@@ -3,12 +3,14 @@ package redisstore_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/redistest"
+	"github.com/keyturn/keyturn/internal/servertest"
 	"github.com/keyturn/keyturn/store/redisstore"
 )
 
@@ -87,6 +89,62 @@ func TestForeignLockWithoutExpiry(t *testing.T) {
 	cli(t, server, "-1", "PTTL", "lock:k")
 	cli(t, server, "1", "DEL", "lock:k")
 	w.granted(soon)
+}
+
+// TestForeignClientsThatHaveGone: the lock is left free for them some times more, and then goes from waiter
+// to waiter again. What was counted about them goes, too.
+func TestForeignClientsThatHaveGone(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	server := database(t)
+	s := open(t, server.Client())
+	admin := server.Client()
+	for _, mode := range []driver.Claim{driver.Exclusive("k"), driver.Permit("k", 1)} {
+		admin.Set(ctx, "lock:k", uuid, time.Minute)
+		waits := func(i int) *waiter {
+			return wait(t, s, driver.Request{Owner: fmt.Sprintf("%v%d", mode.Mode, i), Claims: []driver.Claim{mode}, TTL: time.Minute})
+		}
+		w := waits(0)
+		eventually(t, soon, "the waiter has seen the foreign client", func() bool { return admin.HExists(ctx, "{lock:k}:w", ":foreign").Val() })
+		if left := admin.PTTL(ctx, "{lock:k}:w").Val(); left <= 0 {
+			t.Errorf("what was counted stays for %v", left)
+		}
+		admin.Del(ctx, "lock:k")
+		turns := 0
+		for ; admin.HExists(ctx, "{lock:k}:w", ":foreign").Val() && turns < 200; turns++ {
+			g := w.granted(soon)
+			w = waits(turns + 1)
+			release(t, s, g)
+		}
+		if turns < 2 || turns == 200 {
+			t.Errorf("%v: foreign clients counted for %d turns", mode, turns)
+		}
+		release(t, s, w.granted(soon))
+		if left := keysLeft(t, server); len(left) > 0 {
+			t.Errorf("%v: left behind: %v", mode, left)
+		}
+	}
+}
+
+// TestLongForeignLock: one that is held for long costs few looks.
+func TestLongForeignLock(t *testing.T) {
+	servertest.Long(t)
+	t.Parallel()
+	server := redistest.Start(t)
+	s := open(t, server.Client())
+	cli(t, server, "OK", "SET", "lock:k", uuid)
+	w := enqueue(t, s, "w", "k", time.Minute)
+	behind := enqueue(t, s, "behind", "k", time.Minute)
+	time.Sleep(4 * time.Second)
+	before := calls(t, server)
+	time.Sleep(time.Second)
+	// Held for 4 s, so a look each 16 ms or so.
+	if n := calls(t, server) - before; n > 90 {
+		t.Errorf("%d looks within a second at a lock that has been held for four", n)
+	}
+	cli(t, server, "1", "DEL", "lock:k")
+	release(t, s, w.granted(soon))
+	behind.granted(soon)
 }
 
 func TestWrongType(t *testing.T) {

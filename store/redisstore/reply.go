@@ -33,8 +33,13 @@ func (a *acquisition) read(r *send.Request, group int) (answer, error) {
 func (a *acquisition) heldBy(group int, said script.Acquired) answer {
 	now := time.Now()
 	a.stuck[group] = said.Claim + 1
-	if a.holder != said.Holder {
-		a.holder, a.sameSince = said.Holder, now
+	// A foreign client may write the same value each time. Its next lease ends later, if it ends.
+	ends := said.Now + said.Room.Milliseconds()
+	if said.Room < 0 {
+		ends = 0
+	}
+	if a.sameSince.IsZero() || a.holder != said.Holder || said.Holder.Foreign() && ends > a.holderEnds+1 {
+		a.holder, a.holderEnds, a.sameSince = said.Holder, ends, now
 	}
 	held := driver.HeldError{
 		Key: a.groups[group][said.Claim].Key, Holder: said.Holder.Owner, Trace: said.Holder.Trace,

@@ -12,7 +12,7 @@ const (
 	// foreignPoll is the pause of the head while a foreign client holds the lock. The first
 	// client that finds such a lock free has it, and foreign clients try again after a few
 	// milliseconds.
-	foreignPoll = 2500 * time.Microsecond
+	foreignPoll = time.Millisecond
 	// headPoll is the pause of the head otherwise: the lock is kept for the head until it polls.
 	headPoll = 20 * time.Millisecond
 	// linePoll is the pause of the waiters behind the head.
@@ -21,6 +21,9 @@ const (
 	// changed. So nobody polls a hundred times per second for a lock that is held for minutes.
 	// And a lock that was found late was idle for a small part of the time that it was held.
 	ageShare = 64
+	// foreignShare is the same behind a foreign client. One that asks again at once leaves the lock
+	// free for a tenth of a millisecond, and only a poll in this time finds it so.
+	foreignShare = 256
 	// pollBudget is how often per second a process polls, for all of its waiters together.
 	pollBudget = 1000
 )
@@ -39,10 +42,10 @@ type View struct {
 
 // pause returns how long a waiter pauses between two polls; 0: a message will tell it.
 func (v View) pause() time.Duration {
-	d := time.Duration(0)
+	d, share := time.Duration(0), time.Duration(ageShare)
 	switch {
 	case v.Foreign && v.Head:
-		d = foreignPoll
+		d, share = foreignPoll, foreignShare
 	case v.NoMessage && v.Head:
 		d = headPoll
 	case v.NoMessage:
@@ -50,7 +53,7 @@ func (v View) pause() time.Duration {
 	default:
 		return 0
 	}
-	return max(d, time.Since(v.Since)/ageShare)
+	return max(d, time.Since(v.Since)/share)
 }
 
 // Pollers shares pollBudget among the waiters that poll. If they want to poll more often, all of

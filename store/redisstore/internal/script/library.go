@@ -88,7 +88,7 @@ func function(name, head string) string {
 }
 
 func shared() string {
-	return source("common") + source("foreign") + source("holders") + source("line") + source("show")
+	return source("common") + source("foreign") + source("turns") + source("holders") + source("line") + source("show")
 }
 
 func source(name string) string {

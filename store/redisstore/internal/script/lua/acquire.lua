@@ -167,6 +167,11 @@ end
 look(c)
 want(c)
 local holder, room = shown(c.value), redis.call('PTTL', c.lock)
+if wait and c.phase == 'x' and not is_lease(c.value) then
+  saw_foreign(c, room)
+elseif not c.phase and c.turns then
+  room = math.max(c.turns.open - now, 0)
+end
 local first = room
 if c.phase == 's' or c.phase == 'p' then
   holder = c.longest .. ':' .. (redis.call('HGET', c.about, c.longest) or '')

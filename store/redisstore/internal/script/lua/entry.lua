@@ -38,7 +38,7 @@ local contended = 64
 
 -- nobody_waits reports whether nobody waits for the key whose waiters' hash has that name, or for
 -- any of several. Both queues are empty then: every owner in a queue has an entry, and the hash
--- lives at least as long as the queues.
+-- lives at least as long as the queues. While foreign clients compete, it says no: see turns.lua.
 local function nobody_waits(...)
   return redis.call('EXISTS', ...) == 0
 end

@@ -11,9 +11,14 @@ local function named(value)
   return head .. '... (SHA-1 of its ends: ' .. redis.sha1hex(value) .. ')'
 end
 
+-- is_lease reports whether a value is one of ours.
+local function is_lease(value)
+  return string.find(value, '^[^:]+:%d+:%d+:%d+:%d+:') ~= nil
+end
+
 -- shown is named for a value that read has returned.
 local function shown(value)
-  if not value or #value <= 255 or string.find(value, '^[^:]+:%d+:%d+:%d+:%d+:') then
+  if not value or #value <= 255 or is_lease(value) then
     return value
   end
   return named(value)

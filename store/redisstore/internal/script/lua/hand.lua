@@ -1,14 +1,14 @@
 -- hand gives a lock that its owner has ended to the first in line, and reports whether it could.
 -- It does what pass in line.lua does, in one case: all waiters want an exclusive lease, and a
--- message can reach the first. It begins with the writes that may fail: if the server refuses one,
--- the lock is still its owner's.
+-- message can reach the first. Nor were foreign clients seen: see turns.lua. It begins with the
+-- writes that may fail: if the server refuses one, the lock is still its owner's.
 local function hand(lock, value, counter, outlives)
   local tag = '{' .. lock .. '}:'
   local line = tag .. 'q'
   local owner = redis.call('EXISTS', tag .. 's') == 0 and redis.call('LINDEX', line, 0)
   local expires, claim, mode, _, _, _, number, wanted, notes, inbox = read_entry(owner and redis.call('HGET', tag .. 'w', owner) or nil)
   local _, now = clock()
-  if mode ~= 'x' or inbox == '' or tonumber(expires) <= now then
+  if mode ~= 'x' or inbox == '' or tonumber(expires) <= now or redis.call('HEXISTS', tag .. 'w', ':foreign') == 1 then
     return false
   end
   -- See listens in line.lua. A server that is not the only one has counters that expire.

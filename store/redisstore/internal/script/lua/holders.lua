@@ -85,7 +85,11 @@ end
 -- enter makes w a holder for ms, beside the present ones. It returns w's token and how many tokens
 -- it has reserved. It begins with the write that fails without memory; nothing has changed then.
 local function enter(c, w, ms)
-  local token, reserved = take_tokens(c.counter, counter_ttl, 1, w.wanted, (clock()))
+  -- A lease that counts must not be handed on within its process, where nobody counts.
+  local token, reserved = take_tokens(c.counter, counter_ttl, 1, c.turns and 0 or w.wanted, (clock()))
+  if c.turns then
+    count(c, -1)
+  end
   token = written(token)
   local text = lease(token, reserved, written(now), w.notes)
   if w.mode == 'x' then

@@ -191,10 +191,11 @@ local function owed(c)
 end
 
 -- admit lets in the waiters whose turn it is, also the asker if it waits and is one of them. It
--- returns a waiter that has to wait on, or nothing. The order is phase-fair. After an exclusive
--- lease, or after the last permit, all readers that wait by then get in. After the last reader, the
--- head of the line gets in. If it is not known which mode has expired, it is taken for an exclusive
--- one. During an exclusive lease it is nobody's turn, and admit does not look who waits.
+-- returns a waiter that has to wait on, or nothing. If it is the turn of foreign clients, all have to.
+-- The order is phase-fair. After an exclusive lease, or after the last permit, all readers that wait by
+-- then get in. After the last reader, the head of the line gets in. If it is not known which mode has
+-- expired, it is taken for an exclusive one. During an exclusive lease it is nobody's turn, and admit
+-- does not look who waits.
 local function admit(c, asker)
   if c.phase == 'x' then
     return nil
@@ -202,6 +203,13 @@ local function admit(c, asker)
   c.awaited = not nobody_waits(c.waiters)
   if not c.awaited then
     return nil
+  end
+  if not c.phase and left_free(c) then
+    if not asker then -- the first of each queue has to know when the moment is over
+      leave_over(c, c.line, 0)
+      leave_over(c, c.readers, 0)
+    end
+    return field
   end
   local waits, more
   local through = owed(c)
