@@ -51,11 +51,15 @@
 //
 // Foreign clients send no messages. A process may be unable to send or receive them, because
 // its user has no channels or its connection is dead. While a foreign client has the lock, the
-// first waiter polls every 1 to 4 ms. Behind a process without messages, and in such a process,
+// first waiter polls about every millisecond. Behind a process without messages, and in such a process,
 // the first waiter polls every 20 ms, and the others every 100 ms. All poll less often while
 // the holder stays the same: internal/inbox/poll.go has the numbers. While anybody waits, a
 // process sends a message to itself once a second, and makes its subscription anew if that
 // message does not arrive. docs/operations.md, Messages, says what this costs.
+//
+// Foreign clients would starve beside a queue that is never empty. So once a waiter has seen one, the
+// leases of both sides are counted, and the lock is left free for some milliseconds whenever we have had
+// as many as they: internal/script/lua/turns.lua.
 //
 // Shared requests wait in a queue of their own, because they enter together: when an exclusive
 // lease ends, or the last permit. When the last shared lease ends, the first of the other
