@@ -48,7 +48,7 @@ func BenchmarkRecvMsg(b *testing.B) {
 	for _, bench := range []struct{ name, method string }{{"no rule", watch}, {"rule", chat}, {"rule for each message", importAll}} {
 		b.Run(bench.name, func(b *testing.B) {
 			interceptor := locks(b, memory(b), lockgrpc.Serialize(chat, "chat"), lockgrpc.SerializeMessages(importAll, "import")).Stream()
-			stream := &fakeStream{ctx: context.Background(), recv: func() error { return nil }}
+			stream := &fakeStream{ctx: context.Background(), recv: func(any) error { return nil }}
 			info := &grpc.StreamServerInfo{FullMethod: bench.method}
 			err := interceptor(nil, stream, info, func(_ any, s grpc.ServerStream) error {
 				b.ReportAllocs()

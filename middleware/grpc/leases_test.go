@@ -2,21 +2,16 @@ package lockgrpc_test
 
 import (
 	"context"
-	"errors"
-	"io"
 	"testing"
-	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	"github.com/keyturn/keyturn/core"
-	"github.com/keyturn/keyturn/core/driver"
 	lockgrpc "github.com/keyturn/keyturn/middleware/grpc"
 	"github.com/keyturn/keyturn/middleware/grpc/experimental/grpccarry"
 	"github.com/keyturn/keyturn/middleware/grpc/internal/testpb"
-	"github.com/keyturn/keyturn/middleware/reasons"
 	"github.com/keyturn/keyturn/store/memstore"
 )
 
@@ -34,100 +29,31 @@ func carrying(t *testing.T, s *server, rules ...lockgrpc.Rule) (*core.Engine, cl
 		grpc.WithChainUnaryInterceptor(grpccarry.UnaryClient), grpc.WithChainStreamInterceptor(grpccarry.StreamClient))
 }
 
-// A service holds keys, each in a mode, and calls another one, which takes the same keys.
+// A service holds keys and calls another one, which takes the same keys, whatever its rules guard. How the callee ends with
+// its caller's lease is core's.
 func TestCallUnderTheCallersLease(t *testing.T) {
-	var at int
-	caller, c := carrying(t, &server{setStatus: func(ctx context.Context, _ *testpb.SetStatusRequest) (*testpb.SetStatusResponse, error) {
-		at = leaseSeen(ctx).Depth()
-		return &testpb.SetStatusResponse{}, nil
-	}}, lockgrpc.Serialize(setStatus, "user:{user_id}"), lockgrpc.Once(addMembers, "user:{group.id}"))
-	set := []core.Claim{core.Exclusive("user:42"), core.Shared("user:43"), core.Exclusive("user:44")}
-	err := caller.DoAll(bounded(t), set, func(ctx context.Context) error {
-		for user, depth := range map[int64]int{42: 2, 44: 2, 45: 1} {
-			if _, err := c.SetStatus(ctx, online(user)); err != nil || at != depth {
-				t.Errorf("user %d: at depth %d, %v; want %d", user, at, err, depth)
-			}
+	for kind, g := range guarded {
+		at, depths := 0, map[string]int{"42": 2, "45": 1}
+		if kind == "once" { // has its keys alone
+			depths = map[string]int{"45": 1}
 		}
-		// It would wait for its own caller.
-		_, err := c.SetStatus(ctx, online(43))
-		_, once := c.AddMembers(ctx, &testpb.AddMembersRequest{Group: &testpb.Group{Id: "42"}})
-		for _, err := range []error{err, once} {
-			if status.Code(err) != codes.Internal || reason(t, err) != reasons.Internal {
-				t.Error(err)
+		caller, c := carrying(t, working(func(ctx context.Context) error {
+			at = leaseSeen(ctx).Depth()
+			return nil
+		}), g.rule(core.WithFailFast()))
+		err := caller.DoAll(bounded(t), []core.Claim{core.Exclusive("user:42"), core.Shared("user:43")}, func(ctx context.Context) error {
+			for user, depth := range depths {
+				if err := g.send(ctx, c, user); err != nil || at != depth {
+					t.Errorf("%s, user %s: at depth %d, %v; want %d", kind, user, at, err, depth)
+				}
 			}
-		}
-		return nil
-	})
-	if err != nil {
-		t.Error(err)
-	}
-}
-
-func TestCalleeEndsWithItsCaller(t *testing.T) {
-	entered, left := make(chan struct{}), make(chan error, 1)
-	caller, c := carrying(t, &server{setStatus: func(ctx context.Context, _ *testpb.SetStatusRequest) (*testpb.SetStatusResponse, error) {
-		entered <- struct{}{}
-		<-ctx.Done()
-		left <- context.Cause(ctx)
-		return &testpb.SetStatusResponse{}, nil
-	}}, lockgrpc.Serialize(setStatus, "user:{user_id}"))
-	lease, err := caller.Acquire(bounded(t), "user:42", core.WithTTL(300*time.Millisecond))
-	if err != nil {
-		t.Fatal(err)
-	}
-	answer := make(chan error, 1)
-	go func() {
-		// The caller's process loses its lease, and does not say so.
-		_, err := c.SetStatus(context.WithoutCancel(lease.Context()), online(42))
-		answer <- err
-	}()
-	wait(t, entered, "call")
-	if err := lease.Release(bounded(t)); err != nil {
-		t.Fatal(err)
-	}
-	err = wait(t, left, "end of the handler")
-	if lost := (*core.LeaseLostError)(nil); !errors.As(err, &lost) || lost.Reason != driver.LossOuter {
-		t.Error(err)
-	}
-	if err := wait(t, answer, "answer"); reason(t, err) != reasons.LeaseLost {
-		t.Error(err)
-	}
-}
-
-func TestStreamUnderTheCallersLease(t *testing.T) {
-	caller, c := carrying(t, &server{
-		watch: func(_ *testpb.WatchRequest, stream grpc.ServerStreamingServer[testpb.Event]) error {
-			if at := leaseSeen(stream.Context()).Depth(); at != 2 {
-				t.Errorf("watch at depth %d", at)
+			if err := g.send(ctx, c, "43"); status.Code(err) != codes.Internal { // it would wait for its own caller
+				t.Errorf("%s: %v", kind, err)
 			}
-			return stream.Send(&testpb.Event{})
-		},
-		chat: func(stream grpc.BidiStreamingServer[testpb.Event, testpb.Event]) error {
-			event, err := stream.Recv()
-			if at := leaseSeen(stream.Context()).Depth(); at != 2 {
-				t.Errorf("message at depth %d", at)
-			}
-			return errors.Join(err, stream.Send(event))
-		},
-	}, lockgrpc.Serialize(watch, "group:{group_id}", core.WithFailFast()), lockgrpc.SerializeMessages(chat, "group:{group_id}", core.WithFailFast()))
-	err := caller.Do(bounded(t), "group:7", func(ctx context.Context) error {
-		if err := watchOne(ctx, c, "7"); err != nil {
-			return err
-		}
-		chatting, err := c.Chat(ctx)
+			return nil
+		})
 		if err != nil {
-			return err
-		}
-		say(t, chatting, "7")
-		if _, err := chatting.Recv(); err != nil {
-			return err
-		}
-		if _, err := chatting.Recv(); err != io.EOF {
 			t.Error(err)
 		}
-		return nil
-	})
-	if err != nil {
-		t.Error(err)
 	}
 }

@@ -5,12 +5,10 @@ import (
 	"slices"
 	"testing"
 
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
 	lockgrpc "github.com/keyturn/keyturn/middleware/grpc"
-	"github.com/keyturn/keyturn/middleware/grpc/internal/testpb"
 )
 
 // caller is the context's key of who calls.
@@ -25,57 +23,24 @@ func asAnn(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithValue(metadata.NewIncomingContext(ctx, md), caller{}, "ann"), func() {}
 }
 
-// Each interceptor has what those outside of it put into the context, for every kind of method, and
-// a panic goes on to recovery.
+// A rule has what interceptors outside of it put into the context, for every kind of method, and so has the handler. A
+// panic goes on to recovery, and the key is free.
 func TestOrderOfInterceptors(t *testing.T) {
-	eng := memory(t)
-	const rule = "{metadata.x-user}"
-	i := locks(t, eng, lockgrpc.Serialize(setStatus, rule), lockgrpc.Once(addMembers, rule), lockgrpc.Serialize(watch, rule), lockgrpc.SerializeMessages(chat, rule))
-	look := func(ctx context.Context) {
-		if held := claimsOf(ctx); held != "exclusive ann" || ctx.Value(caller{}) != "ann" {
-			t.Errorf("held %q, called by %v", held, ctx.Value(caller{}))
-		}
-		panic("boom")
-	}
-	s := &server{
-		setStatus: func(ctx context.Context, r *testpb.SetStatusRequest) (*testpb.SetStatusResponse, error) {
-			look(ctx)
-			return nil, nil
-		},
-		members: func(ctx context.Context, _ *testpb.AddMembersRequest) (*testpb.AddMembersResponse, error) {
-			look(ctx)
-			return nil, nil
-		},
-		watch: func(_ *testpb.WatchRequest, stream grpc.ServerStreamingServer[testpb.Event]) error {
-			look(stream.Context())
-			return nil
-		},
-		chat: func(stream chatStream) error {
-			if _, err := stream.Recv(); err != nil {
-				return err
-			}
-			look(stream.Context())
-			return nil
-		},
-	}
-	c := serve(t, s, i, slices.Concat([]grpc.ServerOption{grpc.ChainUnaryInterceptor(recovery), grpc.ChainStreamInterceptor(recoverStream)}, outside(asAnn))...)
-	ctx := metadata.AppendToOutgoingContext(bounded(t), "x-user", "forged", "x-user", "too")
-	for method, call := range map[string]func() error{
-		setStatus:  func() error { _, err := c.SetStatus(ctx, online(42)); return err },
-		addMembers: func() error { _, err := c.AddMembers(ctx, &testpb.AddMembersRequest{}); return err },
-		watch:      func() error { return watchOne(ctx, c, "7") },
-		chat: func() error {
-			stream, err := c.Chat(ctx)
-			if err != nil {
-				return err
-			}
-			say(t, stream, "7")
-			_, err = stream.Recv()
-			return err
-		},
+	const key = "{metadata.x-user}"
+	for kind, rule := range map[string]lockgrpc.Rule{
+		"call": lockgrpc.Serialize(setStatus, key), "once": lockgrpc.Once(setStatus, key),
+		"stream": lockgrpc.Serialize(importAll, key), "message": lockgrpc.SerializeMessages(importAll, key),
 	} {
-		if err := call(); status.Convert(err).Message() != "recovered: boom" {
-			t.Errorf("%s: %v", method, err)
+		eng := memory(t)
+		c := serve(t, working(func(ctx context.Context) error {
+			if held := claimsOf(ctx); held != "exclusive ann" || ctx.Value(caller{}) != "ann" {
+				t.Errorf("%s: held %q, called by %v", kind, held, ctx.Value(caller{}))
+			}
+			panic("boom")
+		}), locks(t, eng, rule), slices.Concat(recovery, outside(asAnn))...)
+		ctx := metadata.AppendToOutgoingContext(bounded(t), "x-user", "forged", "x-user", "too")
+		if err := guarded[kind].send(ctx, c, "42"); status.Convert(err).Message() != "recovered: boom" {
+			t.Errorf("%s: %v", kind, err)
 		}
 		free(t, eng, "ann")
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"google.golang.org/grpc"
@@ -19,7 +20,7 @@ import (
 
 // The handler hangs in a Recv for a client that says nothing.
 func TestLossEndsAWaitingRecv(t *testing.T) {
-	s := &server{chat: func(stream grpc.BidiStreamingServer[testpb.Event, testpb.Event]) error {
+	s := &server{chat: func(stream chatStream) error {
 		e, err := stream.Recv()
 		if status.Code(err) != codes.Aborted || !errors.Is(err, core.ErrLeaseLost) {
 			t.Errorf("Recv: %v, %v", e, err)
@@ -33,44 +34,27 @@ func TestLossEndsAWaitingRecv(t *testing.T) {
 		}
 		return nil
 	}}
-	eng := memory(t)
-	c := serve(t, s, locks(t, eng, lockgrpc.Serialize(chat, "chat:{metadata.x-group}", core.WithMaxHold(20*time.Millisecond))))
-	stream, err := c.Chat(inGroup(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	e, err := stream.Recv()
-	if status.Code(err) != codes.Aborted || reason(t, err) != reasons.LeaseLost {
+	stream := talk(t, serve(t, s, locks(t, memory(t), lockgrpc.Serialize(chat, "chat", core.WithMaxHold(20*time.Millisecond)))))
+	if e, err := stream.Recv(); status.Code(err) != codes.Aborted || reason(t, err) != reasons.LeaseLost {
 		t.Errorf("the client got %v, %v", e, err)
 	}
 }
 
-// A message that comes after the loss does not reach the handler, whichever of
-// the two it sees first.
-func TestLossBeforeAMessage(t *testing.T) {
-	lost, sent := make(chan struct{}), make(chan struct{})
-	s := &server{importAll: func(stream grpc.ClientStreamingServer[testpb.ImportRequest, testpb.ImportResponse]) error {
-		<-stream.Context().Done()
-		close(lost)
-		<-sent
-		if chunk, err := stream.Recv(); !errors.Is(err, core.ErrLeaseLost) {
-			t.Errorf("Recv: %v, %v", chunk, err)
-		}
-		return stream.SendAndClose(&testpb.ImportResponse{})
+// A message that comes after the loss does not reach the handler, nor does the one that the key was made of.
+func TestLossBeforeTheFirstMessage(t *testing.T) {
+	i := locks(t, memory(t), lockgrpc.Serialize(watch, "group:{group_id}", core.WithMaxHold(time.Millisecond)))
+	stream := &fakeStream{ctx: bounded(t), recv: func(m any) error {
+		m.(*testpb.WatchRequest).GroupId = "7"
+		return nil
 	}}
-	c := serve(t, s, locks(t, memory(t), lockgrpc.Serialize(importAll, "import:{group_id}", core.WithMaxHold(20*time.Millisecond))))
-	stream, err := c.Import(bounded(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for range 2 {
-		if err := stream.Send(&testpb.ImportRequest{GroupId: "7"}); err != nil {
-			t.Fatal(err)
+	err := i.Stream()(nil, stream, &grpc.StreamServerInfo{FullMethod: watch}, func(_ any, s grpc.ServerStream) error {
+		<-s.Context().Done()
+		if err := s.RecvMsg(&testpb.WatchRequest{}); !errors.Is(err, core.ErrLeaseLost) {
+			t.Errorf("RecvMsg: %v", err)
 		}
-	}
-	wait(t, lost, "loss")
-	close(sent)
-	if _, err := stream.CloseAndRecv(); reason(t, err) != reasons.LeaseLost {
+		return nil
+	})
+	if reason(t, err) != reasons.LeaseLost {
 		t.Error(err)
 	}
 }
@@ -80,7 +64,7 @@ func TestLossWhileAMessageArrives(t *testing.T) {
 	i := locks(t, memory(t), lockgrpc.Serialize(chat, "chat", core.WithMaxHold(time.Millisecond)))
 	for range 20 {
 		arrive := make(chan struct{})
-		stream := &fakeStream{ctx: bounded(t), recv: func() error { <-arrive; return nil }}
+		stream := &fakeStream{ctx: bounded(t), recv: func(any) error { <-arrive; return nil }}
 		err := i.Stream()(nil, stream, &grpc.StreamServerInfo{FullMethod: chat}, func(_ any, s grpc.ServerStream) error {
 			context.AfterFunc(s.Context(), func() { close(arrive) })
 			if err := s.RecvMsg(nil); !errors.Is(err, core.ErrLeaseLost) {
@@ -96,33 +80,23 @@ func TestLossWhileAMessageArrives(t *testing.T) {
 
 // Work that may go on after a loss may also go on receiving.
 func TestStreamWithoutCancelOnLoss(t *testing.T) {
-	store := memstore.New()
-	s := &server{chat: func(stream grpc.BidiStreamingServer[testpb.Event, testpb.Event]) error {
-		steal(t, store, stream.Context())
-		lease, _ := core.LeaseFrom(stream.Context())
-		for lease.Err() == nil { // until a renewal notices
-			time.Sleep(time.Millisecond)
+	synctest.Test(t, func(t *testing.T) {
+		store := memstore.New()
+		eng := engine(t, store)
+		i := locks(t, eng, lockgrpc.Serialize(chat, "chat", core.WithoutCancelOnLoss(), core.WithTTL(time.Second)))
+		stream := &fakeStream{ctx: t.Context(), recv: func(any) error { return nil }}
+		err := i.Stream()(nil, stream, &grpc.StreamServerInfo{FullMethod: chat}, func(_ any, s grpc.ServerStream) error {
+			steal(t, store, s.Context())
+			time.Sleep(time.Minute) // a renewal notices
+			if err := errors.Join(s.RecvMsg(nil), s.SendMsg(nil)); err != nil {
+				t.Error(err)
+			}
+			return nil
+		})
+		if reason(t, err) != reasons.LeaseLost {
+			t.Error(err)
 		}
-		e, err := stream.Recv()
-		if err != nil {
-			return err
-		}
-		return stream.Send(e)
-	}}
-	c := serve(t, s, locks(t, engine(t, store), lockgrpc.Serialize(chat, "chat", core.WithoutCancelOnLoss(), core.WithTTL(30*time.Millisecond))))
-	stream, err := c.Chat(bounded(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := stream.Send(&testpb.Event{Text: "late"}); err != nil {
-		t.Fatal(err)
-	}
-	if e, err := stream.Recv(); err != nil || e.GetText() != "late" {
-		t.Error(e, err)
-	}
-	if _, err := stream.Recv(); reason(t, err) != reasons.LeaseLost {
-		t.Error(err)
-	}
+	})
 }
 
 // A context that an interceptor ended says nothing about the connection: what
@@ -130,7 +104,7 @@ func TestStreamWithoutCancelOnLoss(t *testing.T) {
 func TestEndOfTheContextIsNotALoss(t *testing.T) {
 	i := locks(t, memory(t), lockgrpc.Serialize(chat, "chat"))
 	ctx, cancel := context.WithCancel(bounded(t))
-	stream := &fakeStream{ctx: ctx, recv: func() error { return nil }}
+	stream := &fakeStream{ctx: ctx, recv: func(any) error { return nil }}
 	err := i.Stream()(nil, stream, &grpc.StreamServerInfo{FullMethod: chat}, func(_ any, s grpc.ServerStream) error {
 		cancel()
 		return errors.Join(s.RecvMsg(nil), s.SendMsg(nil))

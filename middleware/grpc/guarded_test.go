@@ -1,0 +1,95 @@
+package lockgrpc_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"strconv"
+	"testing"
+
+	"google.golang.org/grpc"
+
+	"github.com/keyturn/keyturn/core"
+	lockgrpc "github.com/keyturn/keyturn/middleware/grpc"
+	"github.com/keyturn/keyturn/middleware/grpc/internal/testpb"
+)
+
+// guarded are the ways in which a rule guards: a call, one of Once, a stream as a whole, and each
+// message of it. Each makes its key, such as "user:42", from an id; there is none for "".
+var guarded = map[string]struct {
+	method string
+	rule   func(opts ...core.CallOption) lockgrpc.Rule
+	send   func(ctx context.Context, c client, id string) error
+}{
+	"call": {setStatus, func(o ...core.CallOption) lockgrpc.Rule {
+		return lockgrpc.Serialize(setStatus, "user:{user_id}", o...)
+	}, callWith},
+	"once": {setStatus, func(o ...core.CallOption) lockgrpc.Rule { return lockgrpc.Once(setStatus, "user:{user_id}", o...) }, callWith},
+	"stream": {importAll, func(o ...core.CallOption) lockgrpc.Rule {
+		return lockgrpc.Serialize(importAll, "user:{group_id}", o...)
+	}, streamOf},
+	"message": {importAll, func(o ...core.CallOption) lockgrpc.Rule {
+		return lockgrpc.SerializeMessages(importAll, "user:{group_id}", o...)
+	}, streamOf},
+}
+
+func callWith(ctx context.Context, c client, id string) error {
+	user, _ := strconv.ParseInt(id, 10, 64)
+	_, err := c.SetStatus(ctx, online(user))
+	return err
+}
+
+func streamOf(ctx context.Context, c client, id string) error {
+	return importOne(ctx, c, &testpb.ImportRequest{GroupId: id})
+}
+
+// working does work in each call, and for each message of a stream.
+func working(work func(context.Context) error) *server {
+	return &server{
+		setStatus: func(ctx context.Context, _ *testpb.SetStatusRequest) (*testpb.SetStatusResponse, error) {
+			return &testpb.SetStatusResponse{}, work(ctx)
+		},
+		importAll: func(stream grpc.ClientStreamingServer[testpb.ImportRequest, testpb.ImportResponse]) error {
+			for {
+				switch _, err := stream.Recv(); {
+				case errors.Is(err, io.EOF):
+					return stream.SendAndClose(&testpb.ImportResponse{})
+				case err != nil:
+					return err
+				}
+				if err := work(stream.Context()); err != nil {
+					return err
+				}
+			}
+		},
+	}
+}
+
+// idle is a server that gets nothing to do.
+func idle(t testing.TB) *server {
+	return working(func(context.Context) error {
+		t.Error("the handler ran")
+		return nil
+	})
+}
+
+func importOne(ctx context.Context, c client, messages ...*testpb.ImportRequest) error {
+	stream, err := c.Import(ctx)
+	if err != nil {
+		return err
+	}
+	for _, m := range messages {
+		_ = stream.Send(m) // io.EOF if a refusal was faster
+	}
+	_, err = stream.CloseAndRecv()
+	return err
+}
+
+// watchOne watches a group until its first event.
+func watchOne(ctx context.Context, c client, group string) error {
+	stream, err := c.Watch(ctx, &testpb.WatchRequest{GroupId: group})
+	if err == nil {
+		_, err = stream.Recv()
+	}
+	return err
+}
