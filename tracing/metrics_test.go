@@ -12,7 +12,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/metric/noop"
 	tracenoop "go.opentelemetry.io/otel/trace/noop"
@@ -236,21 +235,4 @@ func TestMeterProvidersErrorIsTold(t *testing.T) {
 	if hooks.AcquireStart != nil || !errors.Is(err, errCounter) || !errors.Is(err, errGauge) || !errors.Is(err, errHistogram) {
 		t.Errorf("New gave %+v, %v", hooks, err)
 	}
-}
-
-// globalMeter is set once per test binary, as the global tracer provider is.
-var globalMeter = newMeter()
-
-func TestGlobalMeterProviderMaySetLater(t *testing.T) {
-	nobody := func(string) bool { return true }
-	obs := newHooks(t, tracing.WithMeterProvider(nil))
-	globalMeter.off = nobody
-	obs.StoreCalled("memory", "acquire", time.Second, nil) // not measured
-	otel.SetMeterProvider(globalMeter)
-	globalMeter.off, globalMeter.numbers = nil, make(map[string]map[string][]float64)
-	obs.StoreCalled("memory", "acquire", time.Second, nil)
-	if got := globalMeter.text(); got != "keyturn.store.operation.duration {keyturn.operation=acquire keyturn.store=memory} [1]\n" {
-		t.Errorf("measured %q", got)
-	}
-	globalMeter.off = nobody // the other tests have observers, too
 }
