@@ -69,28 +69,6 @@ func TestALossAfterAHijack(t *testing.T) {
 	}
 }
 
-// TestAWriteAfterAHijack fails, as it does without a rule.
-func TestAWriteAfterAHijack(t *testing.T) {
-	s := newSite(t)
-	wrote := make(chan error, 1)
-	s.GET("/:id", func(c echo.Context) error {
-		conn, _, err := c.Response().Hijack()
-		if err != nil {
-			return err
-		}
-		defer conn.Close()
-		_, err = c.Response().Writer.Write([]byte("x"))
-		wrote <- err
-		return nil
-	}, rule(t, ruletest.NewEngine(t, ruletest.NewStore()), lockhttp.Serialize("*", "user:{path.id}")))
-	if _, err := s.Send(s.NewRequest("GET", "/1", "")); err == nil {
-		t.Error("the client got an answer")
-	}
-	if err := ruletest.Receive(t, "the write", wrote); !errors.Is(err, http.ErrHijacked) {
-		t.Errorf("write = %v, want ErrHijacked", err)
-	}
-}
-
 // TestABodyThatAnEarlierMiddlewareLimits is refused as too large.
 func TestABodyThatAnEarlierMiddlewareLimits(t *testing.T) {
 	s := newSite(t)

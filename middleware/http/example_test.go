@@ -2,7 +2,6 @@ package lockhttp_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -13,7 +12,6 @@ import (
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/coverage"
 	lockhttp "github.com/keyturn/keyturn/middleware/http"
-	"github.com/keyturn/keyturn/middleware/reasons"
 	"github.com/keyturn/keyturn/store/memstore"
 )
 
@@ -122,40 +120,6 @@ func ExampleLocks_Routes() {
 	// DELETE /users/{id}: none
 	// GET /health: none
 	// forgotten: [DELETE /users/{id}]
-}
-
-// An ErrorHandler answers in the application's own form.
-func ExampleLocks_WithErrorHandler() {
-	eng, err := core.New(memstore.New())
-	if err != nil {
-		panic(err)
-	}
-	defer eng.Close(context.Background())
-
-	locks, err := lockhttp.New(eng, lockhttp.Serialize("PUT /users/{id}", "user:{path.id}", core.WithFailFast()))
-	if err != nil {
-		panic(err)
-	}
-	locks = locks.WithErrorHandler(func(w http.ResponseWriter, r *http.Request, err *reasons.Refusal) {
-		if errors.Is(err, core.ErrHeld) {
-			http.Error(w, "somebody else is changing this user", http.StatusConflict)
-			return
-		}
-		lockhttp.DefaultErrorHandler(w, r, err)
-	})
-	mux := http.NewServeMux()
-	mux.Handle("PUT /users/{id}", locks.Middleware(http.NotFoundHandler()))
-
-	server := httptest.NewServer(mux)
-	defer server.Close()
-	lease, err := eng.Acquire(context.Background(), "user:42") // somebody else
-	if err != nil {
-		panic(err)
-	}
-	defer lease.Release(context.Background())
-	fmt.Println(send(server.URL+"/users/42", http.MethodPut, ""))
-	// Output:
-	// 409 somebody else is changing this user
 }
 
 // send makes a request and returns the status and the body of its response.
