@@ -44,17 +44,15 @@ func TestPages(t *testing.T) {
 		if strings.Contains(text, "<form class=\"card act\"") {
 			t.Errorf("%s: a form without an operator", path)
 		}
+		for _, address := range []string{`href="/`, `src="/`, `action="/`} {
+			if strings.Contains(text, address) {
+				t.Errorf("%s: an address that only works at the root: %s", path, address)
+			}
+		}
 	}
 	if text := get(t, open(t, newFake()), "/"); !strings.Contains(text, "All quiet") || strings.Contains(text, "Rules") {
 		t.Errorf("of nothing:\n%s", text)
 	}
-}
-
-func TestTheStoreIsOut(t *testing.T) {
-	t.Parallel()
-	f := newFake(held("a", 41))
-	f.fail(&driver.UnavailableError{Op: "list", Err: driver.ErrUnavailable})
-	contains(t, get(t, open(t, f), "/"), "The store has shown nothing for", "store unavailable")
 }
 
 // Nobody knows whether a key is free that the store says nothing of.
@@ -72,22 +70,12 @@ func TestAKeyThatNobodyKnows(t *testing.T) {
 			t.Errorf("%s: %s", res.Status, body(t, res))
 		}
 	}
-	contains(t, get(t, c, "/"), "The store has shown nothing for")
+	contains(t, get(t, c, "/"), "The store has shown nothing for", "store unavailable")
 	contains(t, get(t, c, "/key?k=a"), "im pid 41") // as it was seen
 	f.fail(nil)
 	for end := time.Now().Add(30 * time.Second); !strings.Contains(get(t, c, "/key?k=b"), "Nobody holds it"); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("it stays unknown")
-		}
-	}
-}
-
-func TestAQuietMountPoint(t *testing.T) {
-	t.Parallel()
-	text := get(t, open(t, newFake(held("a", 41))), "/")
-	for _, address := range []string{`href="/`, `src="/`, `action="/`} {
-		if strings.Contains(text, address) {
-			t.Errorf("an address that only works at the root: %s", address)
 		}
 	}
 }

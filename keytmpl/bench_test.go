@@ -1,7 +1,6 @@
 package keytmpl_test
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 
@@ -30,29 +29,5 @@ func BenchmarkKey(b *testing.B) {
 				}
 			}
 		})
-	}
-}
-
-func BenchmarkKeys(b *testing.B) {
-	ids := make([]string, 100)
-	for i := range ids {
-		ids[i] = fmt.Sprint(i)
-	}
-	tmpl := keytmpl.MustParse("group:{group_id}:member:{members[*].id}")
-	value := lists([]string{"7"}, ids)
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := tmpl.Keys(value); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
-func BenchmarkParse(b *testing.B) {
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := keytmpl.Parse("group:{group.id}:{metadata.x-tenant}"); err != nil {
-			b.Fatal(err)
-		}
 	}
 }

@@ -58,8 +58,8 @@ func TestNewRefuses(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			i, err := lockgrpc.New(memory(t), tt.rules...)
-			if i != nil || err == nil || !strings.Contains(err.Error(), tt.want) {
-				t.Fatalf("got %v, %v; want an error with %q", i, err, tt.want)
+			if i != nil || err == nil || !strings.Contains(err.Error(), tt.want) || !strings.HasPrefix(err.Error(), "lockgrpc: rule for") {
+				t.Fatalf("got %v, %v; want an error of the rule with %q", i, err, tt.want)
 			}
 			if strings.Contains(err.Error(), "\n") {
 				t.Errorf("more than one complaint: %v", err)
