@@ -67,7 +67,6 @@ func TestRescheduledTasksComeAgain(t *testing.T) {
 		fixed time.Duration
 	}{
 		"grows":        {lockasynq.Serialize("t", "k", failFast), 0},
-		"grows, Once":  {lockasynq.Once("t", "k", failFast), 0},
 		"is the rules": {lockasynq.Serialize("t", "k", failFast).RescheduleEvery(7 * time.Second), 7 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
