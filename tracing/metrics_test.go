@@ -116,26 +116,6 @@ func TestMetricsNeedNoSpans(t *testing.T) {
 	})
 }
 
-// TestWhatNobodyCollectsIsNotMeasured: a view may drop some of them.
-func TestWhatNobodyCollectsIsNotMeasured(t *testing.T) {
-	for _, dropped := range constants(t, "semconv/metrics.go", "^Metric") {
-		synctest.Test(t, func(t *testing.T) {
-			s := newScene(t)
-			s.meter.off = func(name string) bool { return name == dropped }
-			for _, play := range []string{"blocked", "taken"} {
-				plays[play](s)
-			}
-			s.finish()
-			if len(s.meter.numbers[dropped]) > 0 {
-				t.Errorf("%s: measured although nobody collects it", dropped)
-			}
-			if n := len(s.meter.numbers[semconv.MetricWait]); n == 0 && dropped != semconv.MetricWait {
-				t.Errorf("without %s waits are not measured either", dropped)
-			}
-		})
-	}
-}
-
 // TestRulesAreBounded: those named after requests by mistake must not become
 // series without end.
 func TestRulesAreBounded(t *testing.T) {
