@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/hibiken/asynq"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/locktest"
 	lockasynq "github.com/keyturn/keyturn/middleware/asynq"
 )
 
@@ -20,25 +20,11 @@ func TestTasksOfOneKeyRunOneAtATime(t *testing.T) {
 	const tasks, keys = 60, 3
 	q := newQueue(t)
 	l := locks(t, engine(t, nil), lockasynq.Serialize("im:status", "user:status:{payload.user_id}"))
-	var mu sync.Mutex
-	running := make(map[string]int)
-	var served [keys]int // what the lock protects; the race detector looks, too
-	h := l.Middleware(handler(func(ctx context.Context, task *asynq.Task) error {
-		var user int
-		if _, err := fmt.Sscanf(string(task.Payload()), `{"user_id":%d}`, &user); err != nil {
-			return err
-		}
+	section := locktest.NewSection(t)
+	h := l.Middleware(handler(func(ctx context.Context, _ *asynq.Task) error {
 		lease, _ := core.LeaseFrom(ctx)
-		mu.Lock()
-		if running[lease.Key()]++; running[lease.Key()] > 1 {
-			t.Errorf("a task of %s ran beside another", lease.Key())
-		}
-		mu.Unlock()
-		served[user]++
+		defer section.Enter(lease.Key())()
 		time.Sleep(2 * time.Millisecond) // the work: long enough to be overlapped
-		mu.Lock()
-		running[lease.Key()]--
-		mu.Unlock()
 		return nil
 	}))
 	var ids []string
@@ -50,8 +36,8 @@ func TestTasksOfOneKeyRunOneAtATime(t *testing.T) {
 	for _, id := range ids {
 		q.become(id, asynq.TaskStateCompleted)
 	}
-	for user, n := range served {
-		if n != tasks/keys {
+	for user := range keys {
+		if n := section.Entered(fmt.Sprint("user:status:", user)); n != tasks/keys {
 			t.Errorf("%d tasks of user %d were carried out, want %d", n, user, tasks/keys)
 		}
 	}

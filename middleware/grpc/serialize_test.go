@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"testing"
+	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/locktest"
 	lockgrpc "github.com/keyturn/keyturn/middleware/grpc"
 	"github.com/keyturn/keyturn/middleware/grpc/internal/testpb"
 	"github.com/keyturn/keyturn/middleware/reasons"
@@ -31,17 +32,10 @@ func TestOneAtATime(t *testing.T) {
 			continue // runs once
 		}
 		t.Run(kind, func(t *testing.T) {
-			var inside atomic.Int32
-			served := 0 // what the lock protects; the race detector looks too
+			section := locktest.NewSection(t)
 			s := working(func(ctx context.Context) error {
-				if n := inside.Add(1); n > 1 {
-					t.Errorf("%d at a time", n)
-				}
-				defer inside.Add(-1)
-				if held := claimsOf(ctx); held != "exclusive user:42" {
-					t.Errorf("held %q", held)
-				}
-				served++
+				defer section.Enter(claimsOf(ctx))()
+				time.Sleep(time.Millisecond) // so that another one could come in
 				return nil
 			})
 			store := memstore.New()
@@ -59,8 +53,8 @@ func TestOneAtATime(t *testing.T) {
 				})
 			}
 			calls.Wait()
-			if served != 20 {
-				t.Errorf("%d were served", served)
+			if n := section.Entered("exclusive user:42"); n != 20 {
+				t.Errorf("%d were served", n)
 			}
 		})
 	}
