@@ -86,20 +86,28 @@ func TestRetryDelay(t *testing.T) {
 	}
 }
 
-// TestRescheduleEveryIsNotForOutages: an outage is no held key, so the delay grows as without the option.
-func TestRescheduleEveryIsNotForOutages(t *testing.T) {
+// TestRescheduleEvery: the delay does not grow while a key is held. An outage is no held key, so the delay grows as
+// without the option.
+func TestRescheduleEvery(t *testing.T) {
 	t.Parallel()
 	kit := locktest.New(t)
-	kit.Store.Refuse()
-	err := process(context.Background(), nothingRuns(t, locks(t, kit.Engine, lockasynq.Serialize("t", "k").RescheduleEvery(time.Second))), "t", "")
-	var again *lockasynq.RescheduleError
-	if !errors.As(err, &again) || again.Fixed || again.RetryAfter <= time.Second {
-		t.Fatalf("error = %#v, want a delay of its own", again)
+	hold(t, kit.Engine, "k")
+	h := nothingRuns(t, locks(t, kit.Engine, lockasynq.Serialize("t", "k", core.WithFailFast()).RescheduleEvery(time.Second)))
+	for _, outage := range []bool{false, true} {
+		if outage {
+			kit.Store.Refuse()
+		}
+		err := process(context.Background(), h, "t", "")
+		var again *lockasynq.RescheduleError
+		if !errors.As(err, &again) || again.Fixed == outage || (again.RetryAfter > time.Second) != outage {
+			t.Fatalf("outage %v: error = %#v", outage, err)
+		}
+		again.Times = 10
+		if d := lockasynq.RetryDelay(nil)(0, err, nil); outage && d < time.Minute || !outage && d != time.Second {
+			t.Errorf("outage %v: delay %v for the tenth time", outage, d)
+		}
 	}
-	again.Times = 10
-	if d := lockasynq.RetryDelay(nil)(0, err, nil); d < time.Minute {
-		t.Errorf("delay %v in a long outage", d)
-	}
+	kit.Store.Heal()
 }
 
 // TestReschedulingsInARow: each task has its own count, which starts over when it had its turn.

@@ -44,61 +44,33 @@ func TestTasksOfOneKeyRunOneAtATime(t *testing.T) {
 }
 
 // TestRescheduledTasksComeAgain more often than they have retries, of which none is used up, until the key is free.
-// The delay grows, or is the rule's own.
 func TestRescheduledTasksComeAgain(t *testing.T) {
 	t.Parallel()
-	failFast := core.WithFailFast()
-	for name, tt := range map[string]struct {
-		rule  lockasynq.Rule
-		fixed time.Duration
-	}{
-		"grows":        {lockasynq.Serialize("t", "k", failFast), 0},
-		"is the rules": {lockasynq.Serialize("t", "k", failFast).RescheduleEvery(7 * time.Second), 7 * time.Second},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			q, eng := newQueue(t), engine(t, nil)
-			// The engine has seen how short a hold is, so delays begin with the shortest.
-			if err := eng.Do(context.Background(), "short", func(context.Context) error { return nil }); err != nil {
-				t.Fatal(err)
+	q, eng := newQueue(t), engine(t, nil)
+	lease := hold(t, eng, "k")
+	times := make(chan int, 10)
+	q.serve(locks(t, eng, lockasynq.Serialize("t", "k", core.WithFailFast())).Middleware(handler(succeed)), func(cfg *asynq.Config) {
+		cfg.RetryDelayFunc = func(_ int, err error, _ *asynq.Task) time.Duration {
+			var again *lockasynq.RescheduleError
+			if !errors.As(err, &again) {
+				t.Errorf("error = %v, want a RescheduleError", err)
+				return 0
 			}
-			lease := hold(t, eng, "k")
-			type told struct {
-				delay time.Duration
-				times int
-			}
-			tells := make(chan told, 10)
-			ours := lockasynq.RetryDelay(nil)
-			q.serve(locks(t, eng, tt.rule).Middleware(handler(succeed)), func(cfg *asynq.Config) {
-				cfg.RetryDelayFunc = func(n int, err error, task *asynq.Task) time.Duration {
-					var again *lockasynq.RescheduleError
-					if !errors.As(err, &again) {
-						t.Errorf("error = %v, want a RescheduleError", err)
-						return 0
-					}
-					tells <- told{ours(n, err, task), again.Times}
-					return 0 // the test is in a hurry
-				}
-			})
-			id := q.enqueue("t", "", asynq.MaxRetry(1))
-			last := time.Duration(0)
-			for want := 1; want <= 4; want++ {
-				got := receive(t, "a rescheduling", tells)
-				if got.times != want {
-					t.Errorf("the error says %d times, want %d", got.times, want)
-				}
-				if tt.fixed == 0 && got.delay <= last || tt.fixed > 0 && got.delay != tt.fixed {
-					t.Errorf("delay %v after one of %v", got.delay, last)
-				}
-				last = got.delay
-			}
-			if err := lease.Release(context.Background()); err != nil {
-				t.Fatal(err)
-			}
-			info := q.become(id, asynq.TaskStateCompleted)
-			if all, err := q.inspector.GetQueueInfo("default"); err != nil || all.Failed != 0 || info.Retried != 0 {
-				t.Errorf("%d retries were used up, %d failures, %v", info.Retried, all.Failed, err)
-			}
-		})
+			times <- again.Times
+			return 0 // the test is in a hurry
+		}
+	})
+	id := q.enqueue("t", "", asynq.MaxRetry(1))
+	for want := 1; want <= 4; want++ {
+		if got := receive(t, "a rescheduling", times); got != want {
+			t.Errorf("the error says %d times, want %d", got, want)
+		}
+	}
+	if err := lease.Release(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	info := q.become(id, asynq.TaskStateCompleted)
+	if all, err := q.inspector.GetQueueInfo("default"); err != nil || all.Failed != 0 || info.Retried != 0 {
+		t.Errorf("%d retries were used up, %d failures, %v", info.Retried, all.Failed, err)
 	}
 }
