@@ -3,7 +3,6 @@ package lockecho_test
 import (
 	"context"
 	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -40,10 +39,8 @@ func Example() {
 	e.Use(locks.Middleware)
 	e.PUT("/users/:id/status", setStatus)
 
-	server := httptest.NewServer(e)
-	defer server.Close()
-	fmt.Println(send(server.URL+"/users/42/status", http.MethodPut, "away"))
-	fmt.Println(send(server.URL+"/users/42/status", http.MethodPut, "back"))
+	fmt.Println(send(e, http.MethodPut, "/users/42/status", "away"))
+	fmt.Println(send(e, http.MethodPut, "/users/42/status", "back"))
 	// Output:
 	// 200 user 42, change 1
 	// 200 user 42, change 2
@@ -82,10 +79,8 @@ func ExampleContext() {
 	e.Use(authenticate, locks.Middleware)
 	e.POST("/payments", pay)
 
-	server := httptest.NewServer(e)
-	defer server.Close()
 	for _, user := range []string{"ada", "eve", ""} {
-		fmt.Println(send(server.URL+"/payments", http.MethodPost, "", "Authorization", user, "Idempotency-Key", "1"))
+		fmt.Println(send(e, http.MethodPost, "/payments", "", "Authorization", user, "Idempotency-Key", "1"))
 	}
 	// Output:
 	// 200 paid by ada
@@ -94,23 +89,11 @@ func ExampleContext() {
 }
 
 // send makes a request and returns the status and the body of its response.
-func send(url, method, body string, header ...string) string {
-	req, err := http.NewRequestWithContext(context.Background(), method, url, strings.NewReader(body))
-	if err != nil {
-		return err.Error()
-	}
+func send(h http.Handler, method, path, body string, header ...string) string {
+	req, rec := httptest.NewRequest(method, path, strings.NewReader(body)), httptest.NewRecorder()
 	for i := 0; i+1 < len(header); i += 2 {
 		req.Header.Set(header[i], header[i+1])
 	}
-	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return err.Error()
-	}
-	defer http.DefaultClient.CloseIdleConnections()
-	defer res.Body.Close()
-	text, err := io.ReadAll(res.Body)
-	if err != nil {
-		return err.Error()
-	}
-	return strings.TrimSpace(fmt.Sprintf("%d %s", res.StatusCode, text))
+	h.ServeHTTP(rec, req)
+	return strings.TrimSpace(fmt.Sprintf("%d %s", rec.Code, rec.Body))
 }

@@ -3,7 +3,6 @@ package lockhttp_test
 import (
 	"context"
 	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -37,10 +36,8 @@ func Example() {
 	mux := http.NewServeMux()
 	mux.Handle("PUT /users/{id}/status", locks.Middleware(setStatus))
 
-	server := httptest.NewServer(mux)
-	defer server.Close()
-	fmt.Println(send(server.URL+"/users/42/status", http.MethodPut, "away"))
-	fmt.Println(send(server.URL+"/users/42/status", http.MethodPut, "back"))
+	fmt.Println(send(mux, http.MethodPut, "/users/42/status", "away"))
+	fmt.Println(send(mux, http.MethodPut, "/users/42/status", "back"))
 	// Output:
 	// 200 user 42, change 1
 	// 200 user 42, change 2
@@ -70,10 +67,8 @@ func ExampleIdempotency() {
 	mux := http.NewServeMux()
 	mux.Handle("POST /payments", locks.Middleware(pay))
 
-	server := httptest.NewServer(mux)
-	defer server.Close()
 	post := func(amount string, header ...string) {
-		fmt.Println(send(server.URL+"/payments", http.MethodPost, amount, header...))
+		fmt.Println(send(mux, http.MethodPost, "/payments", amount, header...))
 	}
 	post("10 EUR", "X-Account", "ada", "Idempotency-Key", `"8e03978e"`)
 	post("10 EUR", "X-Account", "ada", "Idempotency-Key", `"8e03978e"`)
@@ -123,23 +118,11 @@ func ExampleLocks_Routes() {
 }
 
 // send makes a request and returns the status and the body of its response.
-func send(url, method, body string, header ...string) string {
-	req, err := http.NewRequestWithContext(context.Background(), method, url, strings.NewReader(body))
-	if err != nil {
-		return err.Error()
-	}
+func send(h http.Handler, method, path, body string, header ...string) string {
+	req, rec := httptest.NewRequest(method, path, strings.NewReader(body)), httptest.NewRecorder()
 	for i := 0; i+1 < len(header); i += 2 {
 		req.Header.Set(header[i], header[i+1])
 	}
-	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return err.Error()
-	}
-	defer http.DefaultClient.CloseIdleConnections()
-	defer res.Body.Close()
-	text, err := io.ReadAll(res.Body)
-	if err != nil {
-		return err.Error()
-	}
-	return strings.TrimSpace(fmt.Sprintf("%d %s", res.StatusCode, text))
+	h.ServeHTTP(rec, req)
+	return strings.TrimSpace(fmt.Sprintf("%d %s", rec.Code, rec.Body))
 }
