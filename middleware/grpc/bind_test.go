@@ -13,6 +13,7 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/refusal"
 	"github.com/keyturn/keyturn/keytmpl"
 	"github.com/keyturn/keyturn/middleware/grpc/internal/testpb"
 	"github.com/keyturn/keyturn/store/memstore"
@@ -204,4 +205,14 @@ func FuzzValues(f *testing.F) {
 			t.Errorf("%q and %q for (%q, %q, %d) and (%q, %q, %d)", key1, key2, text1, data1, n1, text2, data2, n2)
 		}
 	})
+}
+
+// TestEveryRefusalHasAnAnswer fails for a kind that was added to package refusal
+// and not to the answers.
+func TestEveryRefusalHasAnAnswer(t *testing.T) {
+	for _, kind := range refusal.Kinds() {
+		if _, ok := answers[kind]; !ok {
+			t.Errorf("no answer to kind %d, %s", kind, kind.Reason())
+		}
+	}
 }

@@ -81,40 +81,33 @@ func TestAResponseOverTheLimitIsNotRunAgain(t *testing.T) {
 	}
 }
 
-// Two methods that came to share a key do not get each other's responses.
+// Two methods that came to share a key do not get each other's responses, and any program may have left the record.
 func TestRecordOfAnotherMethod(t *testing.T) {
 	for _, tt := range []struct {
-		opts []core.CallOption
-		want codes.Code
+		opts   []core.CallOption
+		record string // "": that of another method; both requests are empty, and so are their encodings
+		want   codes.Code
 	}{
-		{nil, codes.FailedPrecondition}, // the method is part of the fingerprint
-		{[]core.CallOption{core.WithoutFingerprint()}, codes.Internal},
+		{nil, "", codes.FailedPrecondition}, // the method is part of the fingerprint
+		{[]core.CallOption{core.WithoutFingerprint()}, "", codes.Internal},
+		{nil, "garbage", codes.Internal},
+		{nil, "\x0a\x00", codes.Internal},
 	} {
-		var runs atomic.Int32
-		c := serve(t, counting(&runs), locks(t, memory(t),
-			lockgrpc.Once(setStatus, "the same", tt.opts...),
-			lockgrpc.Once(addMembers, "the same", tt.opts...)))
-		// Both requests are empty, and so are their encodings.
-		if _, err := c.SetStatus(bounded(t), &testpb.SetStatusRequest{}); err != nil {
-			t.Error(err)
-		}
-		if resp, err := c.AddMembers(bounded(t), &testpb.AddMembersRequest{}); status.Code(err) != tt.want {
-			t.Errorf("%v, %v; want %v", resp, err, tt.want)
-		}
-	}
-}
-
-// Any program may have left the record.
-func TestRecordThatIsNone(t *testing.T) {
-	for _, record := range []string{"", "garbage", "\x0a\x00"} {
 		eng := memory(t)
-		if _, err := eng.Once(bounded(t), "once:message:a", func(context.Context) ([]byte, error) { return []byte(record), nil }); err != nil {
+		c := serve(t, counting(new(atomic.Int32)), locks(t, eng,
+			lockgrpc.Once(setStatus, "the same", tt.opts...), lockgrpc.Once(addMembers, "the same", tt.opts...)))
+		var err error
+		if tt.record == "" {
+			_, err = c.SetStatus(bounded(t), &testpb.SetStatusRequest{})
+		} else {
+			_, err = eng.Once(bounded(t), "the same", func(context.Context) ([]byte, error) { return []byte(tt.record), nil })
+		}
+		if err != nil {
 			t.Fatal(err)
 		}
-		c := serve(t, counting(new(atomic.Int32)), locks(t, eng, lockgrpc.Once(setStatus, byMessage)))
-		_, err := c.SetStatus(bounded(t), message("a", 1))
-		if st := status.Convert(err); st.Code() != codes.Internal || st.Message() != "internal error" {
-			t.Errorf("record %q: %v", record, err)
+		_, err = c.AddMembers(bounded(t), &testpb.AddMembersRequest{})
+		if st := status.Convert(err); st.Code() != tt.want || tt.want == codes.Internal && st.Message() != "internal error" {
+			t.Errorf("record %q: %v; want %v", tt.record, err, tt.want)
 		}
 	}
 }

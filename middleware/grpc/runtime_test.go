@@ -54,8 +54,8 @@ func TestAnnotationsOfALaterVersion(t *testing.T) {
 	}
 }
 
-// registered registers a file that no code was generated for, with annotations of a later version of lock.proto: once, because
-// the registry is the process's, also with -count.
+// registered registers a file that no code was generated for, with annotations of a later version of lock.proto:
+// once, because the registry is the process's, also with -count.
 func registered(t *testing.T) protoreflect.FileDescriptor {
 	t.Helper()
 	if file, err := protoregistry.GlobalFiles.FindFileByPath("future.proto"); err == nil {
