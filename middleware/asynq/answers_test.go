@@ -98,6 +98,9 @@ func TestAnswers(t *testing.T) {
 		// Whatever the policy, which is about a held key: in an outage nobody knows whether it is.
 		"store down":                {serialize(), down, nil, answer{retry, 0, 0, "store unavailable"}, nil},
 		"store down, Once":          {once(), down, nil, answer{retry, 0, 0, "store unavailable"}, nil},
+		"store down, Wait":          {serialize().OnConflict(lockasynq.Wait), down, nil, answer{retry, 0, 0, "store unavailable"}, nil},
+		"store down, Skip":          {serialize().OnConflict(lockasynq.Skip), down, nil, answer{retry, 0, 0, "store unavailable"}, nil},
+		"store down, Fail":          {serialize().OnConflict(lockasynq.Fail), down, nil, answer{retry, 0, 0, "store unavailable"}, nil},
 		"store down, runs unlocked": {serialize(core.WithRunUnlocked()), down, nil, answer{completed, 0, 1, ""}, nil},
 		"store down for the record": {once(second), nil, func(_ context.Context, kit *locktest.Kit) error {
 			kit.Store.LoseAnswers()

@@ -3,7 +3,6 @@ package lockasynq_test
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"log"
 	"time"
@@ -73,24 +72,6 @@ func ExampleSerializeBy() {
 	// Output:
 	// transfer:3:7
 	// transfer:3:7
-}
-
-// The server's own ideas of failure and delay stay what they are for errors
-// that are not this package's.
-func ExampleIsFailure() {
-	errMaintenance := errors.New("maintenance")
-	cfg := asynq.Config{
-		IsFailure: lockasynq.IsFailure(func(err error) bool { return !errors.Is(err, errMaintenance) }),
-		RetryDelayFunc: lockasynq.RetryDelay(func(int, error, *asynq.Task) time.Duration {
-			return time.Minute
-		}),
-	}
-	held := &lockasynq.RescheduleError{Err: core.ErrHeld}
-	fmt.Println("held:", cfg.IsFailure(held), cfg.RetryDelayFunc(0, held, nil) < time.Minute)
-	fmt.Println("maintenance:", cfg.IsFailure(errMaintenance), cfg.RetryDelayFunc(0, errMaintenance, nil))
-	// Output:
-	// held: false true
-	// maintenance: false 1m0s
 }
 
 // A misspelt field keeps the worker from starting, instead of archiving every
