@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/keyturn/keyturn/core"
 	lockgrpc "github.com/keyturn/keyturn/middleware/grpc"
@@ -87,27 +88,24 @@ func TestAnnotatedMethodsHaveTheirRules(t *testing.T) {
 // A stream takes one turn, or one for each of its messages.
 func TestAnnotatedStreams(t *testing.T) {
 	i := locks(t, memory(t), fromProto)
-	for method, want := range map[string][]string{
-		annotatedWatch: {"exclusive group:1", "exclusive group:1"}, annotatedChat: {"exclusive group:1", "exclusive group:2"},
+	for method, tt := range map[string]struct {
+		into proto.Message
+		want []string
+	}{
+		annotatedWatch: {&testpb.WatchRequest{}, []string{"exclusive group:1", "exclusive group:1"}},
+		annotatedChat:  {&testpb.Event{}, []string{"exclusive group:1", "exclusive group:2"}},
 	} {
 		n := 0
 		stream := &fakeStream{ctx: bounded(t), recv: func(m any) error {
 			n++
-			var from proto.Message = &testpb.WatchRequest{GroupId: fmt.Sprint(n)}
-			if method == annotatedChat {
-				from = &testpb.Event{GroupId: fmt.Sprint(n)}
-			}
-			proto.Merge(m.(proto.Message), from)
+			message := m.(proto.Message).ProtoReflect()
+			message.Set(message.Descriptor().Fields().ByName("group_id"), protoreflect.ValueOfString(fmt.Sprint(n)))
 			return nil
 		}}
 		err := i.Stream()(nil, stream, &grpc.StreamServerInfo{FullMethod: method}, func(_ any, s grpc.ServerStream) error {
-			for _, held := range want {
-				var m proto.Message = &testpb.WatchRequest{}
-				if method == annotatedChat {
-					m = &testpb.Event{}
-				}
-				if err := s.RecvMsg(m); err != nil || claimsOf(s.Context()) != held {
-					t.Errorf("%s: held %q, %v; want %q", method, claimsOf(s.Context()), err, held)
+			for _, want := range tt.want {
+				if err := s.RecvMsg(tt.into); err != nil || claimsOf(s.Context()) != want {
+					t.Errorf("%s: held %q, %v; want %q", method, claimsOf(s.Context()), err, want)
 				}
 			}
 			return nil
