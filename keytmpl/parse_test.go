@@ -90,6 +90,7 @@ func TestParseRefuses(t *testing.T) {
 		{"unknown filter", "{a|sha1}", 3, `"sha1"`, "one of the filters hash, lower, int"},
 		{"no filter", "{a|}", 3, "'}'", "one of the filters"},
 		{"filter behind hash", "{a|hash|lower}", 7, "'|'", "'}'"},
+		{"no brace behind a filter", "{a|lower.b}", 8, "'.'", "'|' or '}'"},
 		{"a filter of somebody else's", "{a|nfc}", 3, `"nfc"`, "hash, lower, int"},
 		{"adjacent", "x:{a}{b}", 5, "a placeholder right behind {a}", `text between them, such as ":"`},
 		{"percent sign", "100%:{a}", 3, "'%'", "without percent signs"},

@@ -87,10 +87,11 @@ func TestAnswers(t *testing.T) {
 		"fails on its last":                {serialize(soon).OnConflict(lockasynq.Fail), held, nil, answer{archived, 0, 0, "attempt failed"}, []asynq.Option{last}},
 		"held, though it may run unlocked": {serialize(core.WithRunUnlocked(), core.WithFailFast()), held, nil, answer{retry, 0, 0, "held"}, nil},
 
-		"already executed":        {once(), executed(nil), nil, answer{completed, 0, 0, ""}, nil},
-		"same id, other content":  {once(), executed(nil, core.WithFingerprint([]byte("another"))), nil, answer{archived, 0, 0, "other content"}, nil},
-		"key missing":             {lockasynq.Serialize("t", "{payload.id}"), nil, nil, answer{archived, 0, 0, "{payload.id}"}, nil},
-		"payload of another type": {lockasynq.SerializeBy("t", func([]string) string { return "k" }), nil, nil, answer{archived, 0, 0, "not JSON of a []string"}, nil},
+		"already executed":            {once(), executed(nil), nil, answer{completed, 0, 0, ""}, nil},
+		"already executed, no result": {once(), executed(core.ErrSkipResult), nil, answer{completed, 0, 0, ""}, nil},
+		"same id, other content":      {once(), executed(nil, core.WithFingerprint([]byte("another"))), nil, answer{archived, 0, 0, "other content"}, nil},
+		"key missing":                 {lockasynq.Serialize("t", "{payload.id}"), nil, nil, answer{archived, 0, 0, "{payload.id}"}, nil},
+		"payload of another type":     {lockasynq.SerializeBy("t", func([]string) string { return "k" }), nil, nil, answer{archived, 0, 0, "not JSON of a []string"}, nil},
 		"no answer to a key function": {lockasynq.SerializeKeys("t", func(context.Context, map[string]any) ([]string, error) {
 			return nil, errors.New("no database")
 		}), nil, nil, answer{retry, 1, 0, "no database"}, nil},

@@ -26,7 +26,8 @@ func TestIsFailure(t *testing.T) {
 		err  error
 		want bool
 	}{
-		"rescheduling": {nil, again, false},
+		"rescheduling":                             {nil, again, false},
+		"rescheduling, wrapped by a middleware":    {nil, fmt.Errorf("logged: %w", again), false},
 		"rescheduling, and the user would fail it": {users, again, false},
 		"a handler's error about a lock":           {nil, &core.HeldError{Key: "k"}, true},
 		"any error, asynq's default":               {nil, errMild, true},

@@ -37,6 +37,7 @@ func TestKeys(t *testing.T) {
 		"nested, and a second one": {template("{payload.a.b}:{payload.c}"), `{"a":{"b":true},"c":"x"}`, []string{"true:x"}},
 		"members of a list":        {template("g:{payload.g}:{payload.m[*].id}"), `{"g":7,"m":[{"id":42},{"id":13},{"id":42}]}`, []string{"g:7:13", "g:7:42"}},
 		"the payload itself":       {template("job:{payload}"), "nightly", []string{"job:nightly"}},
+		"the payload, a list":      {template("user:{payload[*]}"), `["b","a"]`, []string{"user:a", "user:b"}},
 		"a digest of any payload":  {template("{payload|hash}"), "\x00\xff", []string{"06eb7d6a69ee19e5fbdf749018d3d2abfa04bcbd1365db312eb86dc7169389b8"}},
 		"type":                     {template("{type}"), "", []string{"im%3Atype"}},
 		"queue":                    {template("q:{queue}"), "", []string{"q:default"}},

@@ -48,7 +48,9 @@ func TestNewRefuses(t *testing.T) {
 		"the zero rule":            {rules{{}}, nil, "want a task type"},
 		"a blank pattern":          {rules{lockasynq.Serialize(" ", "k")}, nil, "want a task type"},
 		"no key function":          {rules{lockasynq.SerializeBy[group]("a", nil)}, nil, "key function is nil"},
+		"no key function for Once": {rules{lockasynq.OnceBy[group]("a", nil)}, nil, "key function is nil"},
 		"none of the context's":    {rules{lockasynq.OnceKey[group]("a", nil)}, nil, "key function is nil"},
+		"a policy below the first": {rules{key.OnConflict(-1)}, core.ErrInvalidOption, "Conflict(-1)"},
 		"a policy beyond the last": {rules{key.OnConflict(lockasynq.Fail + 1)}, core.ErrInvalidOption, "OnConflict"},
 
 		"an unknown source":        {rules{serialize("{body.id}")}, nil, "no such source"},
@@ -76,6 +78,7 @@ func TestNewRefuses(t *testing.T) {
 		"no version":               {rules{key.KeepLatestBy("")}, nil, "one placeholder"},
 		"text in a version":        {rules{key.KeepLatestBy("v{payload.version}")}, nil, "one placeholder"},
 		"a list of versions":       {rules{key.KeepLatestBy("{payload.v[*]}")}, nil, "one placeholder"},
+		"a digest of a version":    {rules{key.KeepLatestBy("{payload.v|hash}")}, nil, "one placeholder"},
 		"a version of no source":   {rules{key.KeepLatestBy("{body.version}")}, nil, "no such source"},
 		"a version of no template": {rules{key.KeepLatestBy("{payload")}, nil, "template"},
 		"a version of no field":    {rules{lockasynq.SerializeFor[group]("a", "k").KeepLatestBy("{payload.revision}")}, nil, "revision"},

@@ -23,12 +23,14 @@ func TestNewRefuses(t *testing.T) {
 		want  string // in the error
 	}{
 		{"no slash", rule(lockgrpc.Serialize("keyturn.test.v1.Users.SetStatus", "k")), "no full method name"},
+		{"no slash in front", rule(lockgrpc.Serialize(setStatus[1:], "k")), "no full method name"},
 		{"no method", rule(lockgrpc.Serialize("/keyturn.test.v1.Users", "k")), "no full method name"},
 		{"too many slashes", rule(lockgrpc.Serialize(setStatus+"/x", "k")), "no full method name"},
 		{"unknown service", rule(lockgrpc.Serialize("/im.v9.Users/SetStatus", "k")), `no service "im.v9.Users"`},
 		{"not a service", rule(lockgrpc.Serialize("/keyturn.test.v1.Group/id", "k")), `"keyturn.test.v1.Group" is not a service`},
 		{"unknown method", rule(lockgrpc.Serialize("/keyturn.test.v1.Users/SetStatuses", "k")), `no method "SetStatuses"; it has SetStatus`},
 		{"unknown field", template("{user}"), `keyturn.test.v1.Everything has no field "user"; it has text, data`},
+		{"unknown field inside", template("{metadata.tags[*].x}"), "is a scalar (string)"},
 		{"field of a scalar", template("{text.id}"), "keyturn.test.v1.Everything.text is a scalar (string) and has no fields"},
 		{"message", template("{child}"), "is a message: name one of its fields, text, data"},
 		{"list without [*]", template("{texts}"), "is a list: write texts[*]"},
@@ -38,6 +40,7 @@ func TestNewRefuses(t *testing.T) {
 		{"case of bytes", template("{data|lower}"), "is bytes, which have only one spelling"},
 		{"case of bytes in metadata", template("{metadata.x-bin|lower|hash}"), "is bytes, which have only one spelling"},
 		{"number of a bool", template("{flag|int}"), "is a bool: use |int only for numbers"},
+		{"metadata as a whole", template("{metadata}"), "is a message"},
 		{"field or metadata", template("{metadata.tenant}"), "is a field of keyturn.test.v1.Everything as well as incoming metadata"},
 		{"[*] and Once", rule(lockgrpc.Once(take, "{texts[*]}")), "Once needs exactly one"},
 		{"Once for a server stream", rule(lockgrpc.Once(watch, "{group_id}")), "Once is for unary methods"},

@@ -34,6 +34,7 @@ func TestConstructionRefuses(t *testing.T) {
 		{name: "the zero rule", eng: eng, rules: []lockhttp.Rule{{}}, want: []string{"want a route", "neither a template nor a key function: want one of them"}},
 		{name: "a method alone", eng: eng, rules: []lockhttp.Rule{lockhttp.Serialize("PUT ", "a")}, want: []string{"want a route"}},
 		{name: "no function", eng: eng, rules: []lockhttp.Rule{lockhttp.SerializeBy("*", nil), lockhttp.SerializeKeys("*", nil), lockhttp.OnceBy("/once", nil)}, want: []string{"neither a template", `route "/once"`}},
+		{name: "elements of a path value", eng: eng, rules: []lockhttp.Rule{lockhttp.Serialize("*", "{path.id[*]}")}, want: []string{"path has a single value"}},
 		{name: "a store that takes one claim at a time", eng: plain, rules: []lockhttp.Rule{lockhttp.Serialize("*", "m:{body.m[*].id}")}, want: []string{"several claims"}, is: errors.ErrUnsupported},
 		{name: "a body for the handler that the key comes from", eng: eng, rules: []lockhttp.Rule{lockhttp.Serialize("*", "{form.id}").StreamBody()}, want: []string{"StreamBody(true)"}, is: core.ErrInvalidOption},
 		{name: "a store without records", eng: plain, rules: []lockhttp.Rule{lockhttp.Once("*", "a")}, want: []string{"records"}, is: errors.ErrUnsupported},
