@@ -123,6 +123,7 @@ func TestValueErrors(t *testing.T) {
 		{"too long together", "{a}:{b}:{c}", key("x", long[:400], long[:200]), keytmpl.ErrTooLong, "{b}", -1},
 		{"no value", "{a}:{b[*]}", keys(nil, []string{"x"}), keytmpl.ErrMissingValue, "{a}", -1},
 		{"two values", "{a}:{b[*]}", keys([]string{"x", "y"}, nil), keytmpl.ErrManyValues, "{a}", -1},
+		{"empty value in Keys", "{a}:{b[*]}", keys([]string{""}, []string{"x"}), keytmpl.ErrMissingValue, "{a}", -1},
 		{"too long in Keys", "{a}x", keys([]string{long[:512]}), keytmpl.ErrTooLong, "{a}", -1},
 		{"empty list", "{b[*]}", keys(nil), keytmpl.ErrMissingValue, "{b[*]}", -1},
 		{"empty element", "{b[*]}", keys([]string{"x", ""}), keytmpl.ErrMissingValue, "{b[*]}", 1},

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"google.golang.org/grpc"
+
 	"github.com/keyturn/keyturn/core"
 	lockgrpc "github.com/keyturn/keyturn/middleware/grpc"
 	"github.com/keyturn/keyturn/middleware/grpc/internal/testpb"
@@ -53,6 +55,7 @@ func TestFromAnnotationsRefuses(t *testing.T) {
 	}{
 		"no service":          {[]lockgrpc.Rule{lockgrpc.FromAnnotations()}, "at least one service"},
 		"nil":                 {[]lockgrpc.Rule{lockgrpc.FromAnnotations(nil)}, "descriptor is nil"},
+		"unknown service":     {[]lockgrpc.Rule{lockgrpc.FromAnnotations(&grpc.ServiceDesc{ServiceName: "im.v9.Users"})}, `no service "im.v9.Users"`},
 		"twice":               {[]lockgrpc.Rule{fromProto, fromProto}, "there is already one"},
 		"nobody's policy":     {[]lockgrpc.Rule{fromProto, lockgrpc.Configure("user-state")}, `configuration of "user-state": no annotated rule in use has this name; there are ["/keyturn.test.v1.Annotated/Chat"`},
 		"policy of a Go rule": {[]lockgrpc.Rule{fromProto, lockgrpc.Serialize(annotatedClear, "k"), lockgrpc.Configure(annotatedClear)}, "no annotated rule in use"},

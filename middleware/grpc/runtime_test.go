@@ -36,6 +36,9 @@ func TestServiceWithoutGeneratedCode(t *testing.T) {
 			t.Error(got, err)
 		}
 	}
+	if _, err := lockgrpc.New(memory(t), lockgrpc.Serialize("/future.Nothing/Call", "k")); err == nil || !strings.Contains(err.Error(), "it has none") {
+		t.Errorf("a service without methods: %v", err)
+	}
 }
 
 // What a later version brings is not overlooked; and an option that the descriptor's maker did not know is an
@@ -75,7 +78,7 @@ func registered(t *testing.T) protoreflect.FileDescriptor {
 			Name: proto.String("id"), JsonName: proto.String("id"), Number: proto.Int32(1),
 			Type: descriptorpb.FieldDescriptorProto_TYPE_STRING.Enum(), Label: descriptorpb.FieldDescriptorProto_LABEL_OPTIONAL.Enum(),
 		}}}},
-		Service: []*descriptorpb.ServiceDescriptorProto{{Name: proto.String("Service"), Method: []*descriptorpb.MethodDescriptorProto{
+		Service: []*descriptorpb.ServiceDescriptorProto{{Name: proto.String("Nothing")}, {Name: proto.String("Service"), Method: []*descriptorpb.MethodDescriptorProto{
 			method("Call", func(*descriptorpb.MethodOptions) {}),
 			method("Field", func(o *descriptorpb.MethodOptions) {
 				lock := &keyturnv1.Lock{Key: "k"}
