@@ -16,6 +16,8 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"github.com/keyturn/keyturn/console"
 	"github.com/keyturn/keyturn/core/driver"
 )
@@ -225,3 +227,5 @@ func (l *late) ListAll(ctx context.Context, prefix string) iter.Seq2[driver.Lock
 		all(yield)
 	}
 }
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -1,14 +1,23 @@
 package console_test
 
 import (
+	"bytes"
+	"encoding/json"
+	"flag"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/keyturn/keyturn/console"
+	"github.com/keyturn/keyturn/core/coverage"
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/lockjson"
 )
 
 // TestPages looks at what the golden pages do not show: filters, and keys of other kinds.
@@ -44,17 +53,15 @@ func TestPages(t *testing.T) {
 		if strings.Contains(text, "<form class=\"card act\"") {
 			t.Errorf("%s: a form without an operator", path)
 		}
+		for _, address := range []string{`href="/`, `src="/`, `action="/`} {
+			if strings.Contains(text, address) {
+				t.Errorf("%s: an address that only works at the root: %s", path, address)
+			}
+		}
 	}
 	if text := get(t, open(t, newFake()), "/"); !strings.Contains(text, "All quiet") || strings.Contains(text, "Rules") {
 		t.Errorf("of nothing:\n%s", text)
 	}
-}
-
-func TestTheStoreIsOut(t *testing.T) {
-	t.Parallel()
-	f := newFake(held("a", 41))
-	f.fail(&driver.UnavailableError{Op: "list", Err: driver.ErrUnavailable})
-	contains(t, get(t, open(t, f), "/"), "The store has shown nothing for", "store unavailable")
 }
 
 // Nobody knows whether a key is free that the store says nothing of.
@@ -72,7 +79,7 @@ func TestAKeyThatNobodyKnows(t *testing.T) {
 			t.Errorf("%s: %s", res.Status, body(t, res))
 		}
 	}
-	contains(t, get(t, c, "/"), "The store has shown nothing for")
+	contains(t, get(t, c, "/"), "The store has shown nothing for", "store unavailable")
 	contains(t, get(t, c, "/key?k=a"), "im pid 41") // as it was seen
 	f.fail(nil)
 	for end := time.Now().Add(30 * time.Second); !strings.Contains(get(t, c, "/key?k=b"), "Nobody holds it"); time.Sleep(20 * time.Millisecond) {
@@ -82,12 +89,78 @@ func TestAKeyThatNobodyKnows(t *testing.T) {
 	}
 }
 
-func TestAQuietMountPoint(t *testing.T) {
+var update = flag.Bool("update", false, "write the files of testdata")
+
+// hashed are the names of the files that a page loads, which follow their content.
+var hashed = regexp.MustCompile(`(style|script|icon)-[0-9a-f]{12}`)
+
+// The HTML of each page, as an operator sees it after two looks at a small store. A change of a page shows as
+// what it is; go test ./console -run TestGoldenPages -update writes the files.
+func TestGoldenPages(t *testing.T) {
 	t.Parallel()
-	text := get(t, open(t, newFake(held("a", 41))), "/")
-	for _, address := range []string{`href="/`, `src="/`, `action="/`} {
-		if strings.Contains(text, address) {
-			t.Errorf("an address that only works at the root: %s", address)
+	synctest.Test(t, func(t *testing.T) {
+		shared := held("doc:<1>", 41)
+		shared.Mode = driver.ModeShared
+		shared.Holders[0].Lingers = true
+		recorded := wanted(held("account:bob", 43), 41)
+		recorded.Record = &driver.RecordInfo{Owner: owner(41, 9), Size: 12, Left: time.Hour}
+		c := open(t, newFake(wanted(held("account:alice", 41), 43, 42), recorded, shared,
+			driver.LockInfo{Key: "nobody's\u202e42", Holders: []driver.Holder{{Owner: "9f2c", Left: -1}}},
+		),
+			console.WithTitle("im prod"), console.WithOperator(alice), console.WithTraceURL("https://tempo.example/trace/{trace_id}"),
+			console.WithRules(func() []coverage.Target {
+				return []coverage.Target{
+					{Name: "/im.Groups/Join", Rules: []coverage.Rule{{Key: "group:{id}", RunUnlocked: true}, {Once: true, Key: "m", Problem: "no such field"}}},
+					{Name: "/im.Groups/List"},
+				}
+			}))
+		get(t, c, keyPath("account:bob"))
+		time.Sleep(1500 * time.Millisecond) // the second look
+		for name, path := range map[string]string{
+			"locks": "/", "key": keyPath("account:bob"), "waits": "/waits", "hot": "/hot", "processes": "/processes", "rules": "/rules",
+		} {
+			got := hashed.ReplaceAll([]byte(get(t, c, path)), []byte("$1-HASH"))
+			file := filepath.Join("testdata", name+".html")
+			if *update {
+				if err := os.WriteFile(file, got, 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if want, err := os.ReadFile(file); err != nil || !bytes.Equal(got, want) {
+				t.Errorf("%s, %v: got\n%s", file, err, got)
+			}
 		}
+	})
+}
+
+func TestJSON(t *testing.T) {
+	t.Parallel()
+	c := open(t, newFake(wanted(held("a", 41), 42), wanted(held("b", 42), 41), held("c", 43)))
+	var all []lockjson.Lock
+	var one lockjson.Lock
+	var graph struct {
+		Waits     []struct{ Key string }
+		Deadlocks [][]struct {
+			Key    string
+			Waiter lockjson.Process
+			Holder lockjson.Process
+		}
+	}
+	for path, v := range map[string]any{"/api/locks?waiting=1": &all, "/api/lock?key=a": &one, "/api/graph": &graph} {
+		if err := json.Unmarshal([]byte(get(t, c, path)), v); err != nil {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+	if len(all) != 2 || all[0].Key != "a" || len(all[0].Waiters) != 1 || all[0].Holders[0].PID != 41 {
+		t.Errorf("%+v", all)
+	}
+	if one.Key != "a" || *one.Holders[0].SinceMS < 90_000 || one.Holders[0].TraceID == "" {
+		t.Errorf("%+v", one)
+	}
+	if len(graph.Waits) != 2 || len(graph.Deadlocks) != 1 || len(graph.Deadlocks[0]) != 2 || graph.Deadlocks[0][0].Waiter.Host != "im" {
+		t.Errorf("%+v", graph)
+	}
+	if res := serve(c, httptest.NewRequest(http.MethodGet, "/api/lock?key=%7B", nil)); res.StatusCode != http.StatusBadRequest {
+		t.Error(res.Status)
 	}
 }

@@ -1,7 +1,6 @@
 package keytmpl_test
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/keyturn/keyturn/keytmpl"
@@ -64,28 +63,6 @@ func ExampleTemplate_Key_hash() {
 	key, err := tmpl.Key(func(int) (string, error) { return `{"file": "a.csv"}`, nil })
 	fmt.Println(key, err)
 	// Output: import:dd7b644327987594ca9a1ded9053016c011471d3513c77c9e1be43c302c6d6ac <nil>
-}
-
-func ExampleParse_error() {
-	for _, src := range []string{"user:{}", "user:{id", "{a}{b}"} {
-		_, err := keytmpl.Parse(src)
-		var syntax *keytmpl.SyntaxError
-		fmt.Println(errors.As(err, &syntax), syntax.Pos, syntax.Found)
-	}
-	// Output:
-	// true 6 '}'
-	// true 8 the end
-	// true 3 a placeholder right behind {a}
-}
-
-func ExampleValueError() {
-	tmpl := keytmpl.MustParse("user:{user_id}")
-	_, err := tmpl.Key(func(int) (string, error) { return "", nil })
-	fmt.Println(err)
-	fmt.Println(errors.Is(err, keytmpl.ErrMissingValue))
-	// Output:
-	// keytmpl: template "user:{user_id}": {user_id} at byte 5: value is missing or empty
-	// true
 }
 
 func ExampleEscape() {

@@ -39,20 +39,14 @@ func TestParseReadsPlaceholders(t *testing.T) {
 		{"[*]|hash.{a}", []P{{Path: []S{{Name: "a"}}, Pos: 9}}, false},
 	}
 	for _, tt := range tests {
-		t.Run(tt.src, func(t *testing.T) {
-			tmpl, err := keytmpl.Parse(tt.src)
-			if err != nil {
-				t.Fatal(err)
-			}
-			got := tmpl.Placeholders()
-			if !reflect.DeepEqual(got, tt.want) {
-				t.Errorf("Placeholders() = %+v, want %+v", got, tt.want)
-			}
-			if tmpl.Multiple() != tt.multiple {
-				t.Errorf("Multiple() = %v", tmpl.Multiple())
-			}
-			checkSource(t, tmpl, tt.src)
-		})
+		tmpl, err := keytmpl.Parse(tt.src)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := tmpl.Placeholders(); !reflect.DeepEqual(got, tt.want) || tmpl.Multiple() != tt.multiple {
+			t.Errorf("%s: placeholders %+v, want %+v; multiple: %v", tt.src, got, tt.want, tmpl.Multiple())
+		}
+		checkSource(t, tmpl, tt.src)
 	}
 }
 
@@ -82,56 +76,40 @@ func TestParseRefuses(t *testing.T) {
 		{"empty placeholder", "a:{}", 3, "'}'", name},
 		{"unclosed brace", "a:{", 3, "the end", name},
 		{"unclosed placeholder", "user:{id", 8, "the end", goOn},
-		{"unclosed after filter", "{id|hash", 8, "the end", "'}'"},
 		{"unopened brace", "user:id}", 7, "'}'", "closes nothing"},
 		{"nested brace", "{a{b}}", 2, "'{'", goOn},
-		{"double close", "{a}}", 3, "'}'", "closes nothing"},
 		{"leading space", "{ id}", 1, "' '", name},
-		{"trailing space", "{id }", 3, "' '", goOn},
-		{"leading dot", "{.id}", 1, "'.'", name},
 		{"trailing dot", "{id.}", 4, "'}'", name},
-		{"double dot", "{a..b}", 3, "'.'", name},
 		{"letter beyond ASCII", "{nam\u00e9}", 4, "'\u00e9'", goOn},
 		{"invalid UTF-8 in a name", "{a\xff}", 2, "the byte 0xFF", goOn},
 		{"index", "{a[0].id}", 2, "'['", "'[*]'"},
-		{"brackets twice", "{a[*][*]}", 5, "'['", "'.', '|' or '}'"},
 		{"name after brackets", "{a[*]b}", 5, "'b'", "'.', '|' or '}'"},
 		{"only brackets", "{[*]}", 1, "'['", name},
 		{"second list in the path", "{a[*].b[*]}", 7, "a second [*]", "every pair of elements"},
 		{"second list", "{a[*]}:{b.c[*]}", 11, "a second [*]", "every pair of elements"},
 		{"unknown filter", "{a|sha1}", 3, `"sha1"`, "one of the filters hash, lower, int"},
 		{"no filter", "{a|}", 3, "'}'", "one of the filters"},
-		{"filter begins like hash", "{a|hashed}", 3, `"hashed"`, "one of the filters"},
 		{"filter behind hash", "{a|hash|lower}", 7, "'|'", "'}'"},
 		{"no brace behind a filter", "{a|lower.b}", 8, "'.'", "'|' or '}'"},
 		{"a filter of somebody else's", "{a|nfc}", 3, `"nfc"`, "hash, lower, int"},
-		{"filter twice", "{a|hash|hash}", 7, "'|'", "'}'"},
-		{"path after the filter", "{a|hash.b}", 7, "'.'", "'}'"},
 		{"adjacent", "x:{a}{b}", 5, "a placeholder right behind {a}", `text between them, such as ":"`},
-		{"adjacent to a hash", "{a|hash}{b}", 8, "a placeholder right behind {a|hash}", "text between"},
 		{"percent sign", "100%:{a}", 3, "'%'", "without percent signs"},
-		{"percent sign behind", "{a}%3A{b}", 3, "'%'", "without percent signs"},
 		{"line feed", "a\n{b}", 1, `'\n'`, "without control characters"},
-		{"NUL", "{b}\x00", 3, `'\x00'`, "without control characters"},
 		{"C1 control", "a\u0085", 1, `'\u0085'`, "without control characters"},
 		{"invalid UTF-8", "a\xc3:{b}", 1, "the byte 0xC3", "valid UTF-8"},
 		{"over the limit", strings.Repeat("a", 513), 512, "a template of 513 bytes", "at most 512"},
 		{"no key is short enough", strings.Repeat("{body|hash}:", 8), 7 * 12, "a key of 520 bytes", "at most 512"},
 	}
 	for _, tt := range tests {
-		t.Run(tt.what, func(t *testing.T) {
-			tmpl, err := keytmpl.Parse(tt.src)
-			var syntax *keytmpl.SyntaxError
-			if tmpl != nil || !errors.As(err, &syntax) {
-				t.Fatalf("Parse(%q) = %v, %v; want a SyntaxError", tt.src, tmpl, err)
-			}
-			if syntax.Template != tt.src || syntax.Pos != tt.pos {
-				t.Errorf("error is about byte %d of %q, want byte %d of %q", syntax.Pos, syntax.Template, tt.pos, tt.src)
-			}
-			if !strings.Contains(syntax.Found, tt.found) || !strings.Contains(syntax.Want, tt.want) {
-				t.Errorf("found %q, want %q; should contain %q and %q", syntax.Found, syntax.Want, tt.found, tt.want)
-			}
-		})
+		tmpl, err := keytmpl.Parse(tt.src)
+		var syntax *keytmpl.SyntaxError
+		if tmpl != nil || !errors.As(err, &syntax) {
+			t.Errorf("%s: Parse(%q) = %v, %v; want a SyntaxError", tt.what, tt.src, tmpl, err)
+			continue
+		}
+		if syntax.Template != tt.src || syntax.Pos != tt.pos || !strings.Contains(syntax.Found, tt.found) || !strings.Contains(syntax.Want, tt.want) {
+			t.Errorf("%s: %+v; want %d, %q and %q", tt.what, syntax, tt.pos, tt.found, tt.want)
+		}
 	}
 }
 

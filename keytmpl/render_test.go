@@ -3,8 +3,8 @@ package keytmpl_test
 import (
 	"errors"
 	"fmt"
-	"reflect"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -30,66 +30,51 @@ func TestKey(t *testing.T) {
 	}{
 		{"nightly-report", nil, "nightly-report"},
 		{"{id}", []string{"42"}, "42"},
-		{"user:status:{user_id}", []string{"42"}, "user:status:42"},
 		{"group:{a}:{b}:end", []string{"x:y", "z"}, "group:x%3Ay:z:end"},
 		{"{a}:{b}", []string{"100%", "{é}\t\xff"}, "100%25:%7Bé%7D%09%FF"},
 		{"{a}-{b}", []string{"1-2", "3-4_5"}, "1%2D2-3-4_5"},
-		{"{a}:-{b}", []string{"1-2", "3"}, "1-2:-3"},
 		{"{a}:{b}-", []string{"1-2", "3-"}, "1-2:3--"},
 		{"{a}é{b}x{c}", []string{"né", "xé", "e"}, "n%C3%A9é%78éxe"},
-		{"{a}:{b}:{c}:{d}:{e}", []string{"1", "2", "3", "4", "5"}, "1:2:3:4:5"},
 		{"import:{body|hash}", []string{"hello"}, "import:" + digestOfHello},
 		{"{body|hash}2{b}", []string{"hello", "12"}, digestOfHello + "2" + "12"},
 		{"{id}", []string{strings.Repeat("x", 512)}, strings.Repeat("x", 512)},
 		{"{body|hash}", []string{strings.Repeat("x", 1<<20)}, "8f990ba0b577b51cf009ea049368c16bbda1b21e1b93be07a824758bb253c39b"},
 	}
 	for _, tt := range tests {
-		t.Run(tt.src, func(t *testing.T) {
-			tmpl := keytmpl.MustParse(tt.src)
-			got, err := tmpl.Key(values(tt.values...))
-			if err != nil || got != tt.want {
-				t.Errorf("Key(%.99q) = %q, %v; want %q", tt.values, got, err, tt.want)
-			}
-			several := make([][]string, len(tt.values))
-			for i, v := range tt.values {
-				several[i] = []string{v}
-			}
-			keys, err := tmpl.Keys(lists(several...))
-			if err != nil || len(keys) != 1 || keys[0] != tt.want {
-				t.Errorf("Keys(%.99q) = %q, %v; want the same one", tt.values, keys, err)
-			}
-		})
+		tmpl := keytmpl.MustParse(tt.src)
+		got, err := tmpl.Key(values(tt.values...))
+		if err != nil || got != tt.want {
+			t.Errorf("Key(%.99q) = %q, %v; want %q", tt.values, got, err, tt.want)
+		}
+		several := make([][]string, len(tt.values))
+		for i, v := range tt.values {
+			several[i] = []string{v}
+		}
+		keys, err := tmpl.Keys(lists(several...))
+		if err != nil || len(keys) != 1 || keys[0] != tt.want {
+			t.Errorf("Keys(%.99q) = %q, %v; want the same one", tt.values, keys, err)
+		}
 	}
 }
 
 func TestKeysMakesOneKeyPerElement(t *testing.T) {
-	tests := []struct {
+	ids := []string{"b", "a", "b", "c"}
+	for _, tt := range []struct {
 		src    string
 		values [][]string
 		want   []string
 	}{
-		{"m:{m[*].id}", [][]string{{"b", "a", "c"}}, []string{"m:a", "m:b", "m:c"}},
-		{"m:{m[*].id}", [][]string{{"b", "a", "b", "a"}}, []string{"m:a", "m:b"}},
+		{"m:{m[*].id}", [][]string{ids}, []string{"m:a", "m:b", "m:c"}},
 		{"{g}:{m[*]}:{x}", [][]string{{"g:1"}, {"2", ":"}, {"y"}}, []string{"g%3A1:%3A:y", "g%3A1:2:y"}},
 		{"{m[*]|hash}", [][]string{{"hello", "hello"}}, []string{"2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824"}},
+	} {
+		got, err := keytmpl.MustParse(tt.src).Keys(lists(tt.values...))
+		if err != nil || !slices.Equal(got, tt.want) {
+			t.Errorf("%s: keys %q, %v; want %q", tt.src, got, err, tt.want)
+		}
 	}
-	for _, tt := range tests {
-		t.Run(tt.src, func(t *testing.T) {
-			got, err := keytmpl.MustParse(tt.src).Keys(lists(tt.values...))
-			if err != nil || !reflect.DeepEqual(got, tt.want) {
-				t.Errorf("Keys = %q, %v; want %q", got, err, tt.want)
-			}
-		})
-	}
-}
-
-func TestKeysLeavesTheCallersListAlone(t *testing.T) {
-	ids := []string{"b", "a", "b"}
-	if _, err := keytmpl.MustParse("m:{m[*]}").Keys(lists(ids)); err != nil {
-		t.Fatal(err)
-	}
-	if !reflect.DeepEqual(ids, []string{"b", "a", "b"}) {
-		t.Errorf("list is now %q", ids)
+	if !slices.Equal(ids, []string{"b", "a", "b", "c"}) {
+		t.Errorf("the caller's list is now %q", ids)
 	}
 }
 
@@ -129,12 +114,10 @@ func TestValueErrors(t *testing.T) {
 		element     int
 	}{
 		{"empty value", "{a}:{b}", key("x", ""), keytmpl.ErrMissingValue, "{b}", -1},
-		{"empty value, hashed", "{a|hash}", key(""), keytmpl.ErrMissingValue, "{a|hash}", -1},
 		{"lookup fails", "{a}:{b}", failing, errLookup, "{b}", -1},
 		{"lookup fails in Keys", "{a}:{b[*]}", failingKeys, errLookup, "{a}", -1},
 		{"Key with a list", "{a}:{b[*]}", key("x", "y"), keytmpl.ErrManyValues, "{b[*]}", -1},
 		{"value too long", "u:{a}", key(long), keytmpl.ErrTooLong, "{a}", -1},
-		{"too long by the text", "u:{a}", key(long[:511]), keytmpl.ErrTooLong, "{a}", -1},
 		{"too long by the text behind", "{a}:u", key(long[:511]), keytmpl.ErrTooLong, "{a}", -1},
 		{"too long once escaped", "{a}", key(strings.Repeat(":", 171)), keytmpl.ErrTooLong, "{a}", -1},
 		{"too long together", "{a}:{b}:{c}", key("x", long[:400], long[:200]), keytmpl.ErrTooLong, "{b}", -1},
@@ -230,5 +213,30 @@ func TestErrorNamesTheElement(t *testing.T) {
 	_, err = keytmpl.MustParse("b:{body}").Key(values(strings.Repeat("x", 600)))
 	if !errors.Is(err, keytmpl.ErrTooLong) || strings.Contains(err.Error(), "element") || !strings.Contains(err.Error(), "{body|hash}") {
 		t.Errorf("%v does not say what would help", err)
+	}
+}
+
+func BenchmarkKey(b *testing.B) {
+	for _, bench := range []struct {
+		name, src string
+		values    []string
+	}{
+		{"constant", "nightly-report", nil},
+		{"one", "user:status:{user_id}", []string{"8f14e45f"}},
+		{"two", "group:{group.id}:{metadata.x-tenant}", []string{"7c9e6679", "acme"}},
+		{"unicode", "user:{name}", []string{"Jürgen Müller"}},
+		{"escaped", "{a}:{b}", []string{"2024-05-01T10:00:00", "a:b"}},
+		{"hash1k", "import:{body|hash}", []string{strings.Repeat("x", 1<<10)}},
+	} {
+		tmpl := keytmpl.MustParse(bench.src)
+		value := values(bench.values...)
+		b.Run(bench.name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := tmpl.Key(value); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
 	}
 }

@@ -14,14 +14,19 @@ import (
 
 // failures are the plays of refusals, outages and losses.
 var failures = map[string]func(*scene){
-	"held": func(s *scene) {
+	"gives_up": func(s *scene) {
 		defer s.occupy(key)()
 		_, err := s.eng.TryAcquire(s.ctx, key)
 		s.want(err, core.ErrHeld)
-	},
-	"wait_timeout": func(s *scene) {
-		defer s.occupy(key)()
 		s.want(s.eng.Do(s.ctx, key, s.work(0), core.WithMaxWait(2*time.Second)), core.ErrWaitTimeout)
+		ctx, cancel := context.WithTimeout(s.ctx, time.Second)
+		s.want(s.eng.Do(ctx, key, s.work(0)), context.DeadlineExceeded)
+		cancel()
+		ctx, cancel = context.WithCancel(s.ctx)
+		time.AfterFunc(time.Second, cancel)
+		s.want(s.eng.Do(ctx, key, s.work(0)), context.Canceled)
+		_, err = s.eng.Once(ctx, key, s.result(0))
+		s.want(err, context.Canceled)
 	},
 	"too_many_waiters": func(s *scene) {
 		s.eng = newEngine(s.t, s.store, core.WithHooks(s.obs), core.WithMaxWaiters(1))
@@ -38,20 +43,6 @@ var failures = map[string]func(*scene){
 	"not_rehearsed": func(s *scene) { // what an engine says of a shadow's call beyond its bound
 		a := observe.Acquisition{Claims: []driver.Claim{driver.Exclusive(key)}, Wait: true, Store: "memory", Shadow: true}
 		s.obs.AcquireEnd(s.obs.AcquireStart(s.ctx, a), a, nil, observe.ErrNotRehearsed)
-	},
-	"canceled": func(s *scene) {
-		defer s.occupy(key)()
-		ctx, cancel := context.WithCancel(s.ctx)
-		time.AfterFunc(time.Second, cancel)
-		s.want(s.eng.Do(ctx, key, s.work(0)), context.Canceled)
-		_, err := s.eng.Once(ctx, key, s.result(0))
-		s.want(err, context.Canceled)
-	},
-	"deadline": func(s *scene) {
-		defer s.occupy(key)()
-		ctx, cancel := context.WithTimeout(s.ctx, time.Second)
-		defer cancel()
-		s.want(s.eng.Do(ctx, key, s.work(0)), context.DeadlineExceeded)
 	},
 	"unavailable": func(s *scene) {
 		s.store.refusal = errDown

@@ -2,11 +2,10 @@ package tracing_test
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 	"testing"
+	"time"
 
 	"go.opentelemetry.io/otel"
 	noopmetric "go.opentelemetry.io/otel/metric/noop"
@@ -46,18 +45,10 @@ func canTell() bool {
 	return ok
 }
 
-// needsEnabled skips a test of what happens when nobody collects.
-func needsEnabled(t *testing.T) {
+// newGlobal makes hooks that use the global providers, unless opts have others.
+func newGlobal(t testing.TB, opts ...tracing.Option) observe.Hooks {
 	t.Helper()
-	if !canTell() {
-		t.Skip("OpenTelemetry's API is older than 1.40")
-	}
-}
-
-// newGlobal makes hooks that use the global providers.
-func newGlobal(t *testing.T) observe.Hooks {
-	t.Helper()
-	obs, err := tracing.New()
+	obs, err := tracing.New(opts...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,9 +77,16 @@ func TestNotConfigured(t *testing.T) {
 	}
 	rec := newRecorder()
 	otel.SetTracerProvider(rec)
-	ask(context.Background(), first, a) // the observer that was there before
+	ask(context.Background(), first, a)                                                             // the observer that was there before
+	ask(context.Background(), newHooks(t, tracing.WithTracerProvider(noop.NewTracerProvider())), a) // has its own
 	if n := len(rec.spans); n != 1 {
 		t.Errorf("%d spans, want 1", n)
+	}
+	m := newMeter()
+	otel.SetMeterProvider(m)
+	first.StoreCalled("memory", "acquire", time.Second, nil)
+	if got := m.text(); got != "keyturn.store.operation.duration {keyturn.operation=acquire keyturn.store=memory} [1]\n" {
+		t.Errorf("measured %q", got)
 	}
 	for range 2 { // and also where one takes the other's place
 		rec := newRecorder()
@@ -99,54 +97,6 @@ func TestNotConfigured(t *testing.T) {
 		}
 		if n := len(rec.spans); n != 3 {
 			t.Errorf("%d spans, want 3", n)
-		}
-	}
-}
-
-// TestNotConfiguredCostsNoAllocation: what an engine does takes as many with an
-// observer as without, whatever becomes of it.
-func TestNotConfiguredCostsNoAllocation(t *testing.T) {
-	needsEnabled(t)
-	if !inProcessOfItsOwn(t) {
-		return
-	}
-	store := memstore.New()
-	bare, observed := newEngine(t, store.Peer()), newEngine(t, store.Peer(), core.WithHooks(newGlobal(t)))
-	ctx, withRule := context.Background(), core.WithRule(rule)
-	for _, eng := range []*core.Engine{bare, observed, newEngine(t, store)} {
-		defer eng.Close(ctx)
-	}
-	taken, err := bare.Acquire(ctx, "taken")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer taken.Release(ctx)
-	nothing := func(context.Context) error { return nil }
-	for name, do := range map[string]func(*core.Engine) error{
-		"do": func(e *core.Engine) error { return e.Do(ctx, key, nothing, withRule) },
-		"nested": func(e *core.Engine) error {
-			return e.Do(ctx, key, func(ctx context.Context) error { return e.Do(ctx, key, nothing) })
-		},
-		"held": func(e *core.Engine) error {
-			if _, err := e.TryAcquire(ctx, "taken"); !errors.Is(err, core.ErrHeld) {
-				return fmt.Errorf("taken twice: %w", err)
-			}
-			return nil
-		},
-		"duplicate": func(e *core.Engine) error {
-			_, err := e.Once(ctx, "once", func(context.Context) ([]byte, error) { return nil, nil }, withRule)
-			return err
-		},
-	} {
-		allocs := func(e *core.Engine) float64 {
-			return testing.AllocsPerRun(1000, func() {
-				if err := do(e); err != nil {
-					t.Fatalf("%s: %v", name, err)
-				}
-			})
-		}
-		if with, without := allocs(observed), allocs(bare); with > without {
-			t.Errorf("%s: %v allocations, %v without an observer", name, with, without)
 		}
 	}
 }
@@ -194,5 +144,23 @@ func TestTurnedOnFromOutside(t *testing.T) {
 		if n := len(rec.spans); n < 300 {
 			t.Errorf("%s: %d spans of 600", name, n)
 		}
+	}
+}
+
+// BenchmarkDo shows what an observer adds to a lock that costs next to nothing itself.
+func BenchmarkDo(b *testing.B) {
+	for name, provider := range map[string]trace.TracerProvider{"not configured": nil, "not recorded": silentProvider{}} {
+		b.Run(name, func(b *testing.B) {
+			eng := newEngine(b, memstore.New(), core.WithHooks(newGlobal(b, tracing.WithTracerProvider(provider))))
+			defer eng.Close(context.Background())
+			handler := func(context.Context) error { return nil }
+			withRule := core.WithRule(rule)
+			b.ReportAllocs()
+			for b.Loop() {
+				if err := eng.Do(context.Background(), key, handler, withRule); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
 	}
 }

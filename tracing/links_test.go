@@ -23,22 +23,6 @@ func inTrace(id byte, flags trace.TraceFlags) context.Context {
 	}))
 }
 
-func TestTrace(t *testing.T) {
-	obs := newHooks(t)
-	for name, tt := range map[string]struct {
-		ctx  context.Context
-		want string
-	}{
-		"none":    {context.Background(), ""},
-		"dropped": {inTrace(1, 0), ""},
-		"sampled": {inTrace(1, trace.FlagsSampled), "00-ab010000000000000000000000000000-cd01000000000000-01"},
-	} {
-		if got := obs.Trace(tt.ctx); got != tt.want {
-			t.Errorf("%s: %q, want %q", name, got, tt.want)
-		}
-	}
-}
-
 // blocked gives the span of an acquisition that these holders were in the way of.
 func blocked(t *testing.T, traces ...string) *span {
 	t.Helper()
@@ -52,47 +36,37 @@ func blocked(t *testing.T, traces ...string) *span {
 	return trace.SpanFromContext(ctx).(*span)
 }
 
+// Links are bounded: behind a long line each request has another in front of it, one after the other.
 func TestLinks(t *testing.T) {
-	obs := newHooks(t)
-	first, second := obs.Trace(inTrace(1, trace.FlagsSampled)), obs.Trace(inTrace(2, trace.FlagsSampled))
+	var of []string // traces
+	for i := range 20 {
+		of = append(of, newHooks(t).Trace(inTrace(byte(i), trace.FlagsSampled)))
+	}
 	for name, tt := range map[string]struct {
 		traces []string
 		want   []byte // the second byte of the trace ids linked to
 	}{
 		"unknown":                             {traces: []string{""}},
-		"one":                                 {traces: []string{first}, want: []byte{1}},
-		"the same again":                      {traces: []string{first, first, "", first}, want: []byte{1}},
-		"one after another":                   {traces: []string{first, second, first}, want: []byte{1, 2}},
-		"of a later version, with more to it": {traces: []string{"01" + first[2:] + "-more"}, want: []byte{1}},
-		"no traceparent":                      {traces: []string{"b3:1-2-3", strings.Repeat("x", driver.MaxNoteBytes), "00-zz-yy-01", first[:54], "{}\x00"}},
+		"the same again":                      {traces: []string{of[1], of[1], "", of[1]}, want: []byte{1}},
+		"one after another":                   {traces: []string{of[1], of[2], of[1]}, want: []byte{1, 2}},
+		"of a later version, with more to it": {traces: []string{"01" + of[1][2:] + "-more"}, want: []byte{1}},
+		"no traceparent":                      {traces: []string{"b3:1-2-3", strings.Repeat("x", driver.MaxNoteBytes), "00-zz-yy-01", of[1][:54], "{}\x00"}},
 		"no trace":                            {traces: []string{"00-00000000000000000000000000000000-0000000000000000-01"}},
+		"many":                                {traces: of, want: []byte{0, 1, 2, 3, 4, 5, 6, 7}},
 	} {
-		t.Run(name, func(t *testing.T) {
-			links := blocked(t, tt.traces...).links
-			if len(links) != len(tt.want) {
-				t.Fatalf("links %v, want %d", links, len(tt.want))
+		links := blocked(t, tt.traces...).links
+		if len(links) != len(tt.want) {
+			t.Errorf("%s: links %v, want %d", name, links, len(tt.want))
+			continue
+		}
+		for i, l := range links {
+			if l.SpanContext.TraceID() != (trace.TraceID{0xab, tt.want[i]}) || l.SpanContext.SpanID() != (trace.SpanID{0xcd, tt.want[i]}) || !l.SpanContext.IsRemote() {
+				t.Errorf("%s: link %d to %v", name, i, l.SpanContext)
 			}
-			for i, l := range links {
-				if l.SpanContext.TraceID() != (trace.TraceID{0xab, tt.want[i]}) || l.SpanContext.SpanID() != (trace.SpanID{0xcd, tt.want[i]}) || !l.SpanContext.IsRemote() {
-					t.Errorf("link %d to %v", i, l.SpanContext)
-				}
-				if got := collect(l.Attributes)[semconv.LinkKey].AsString(); got != semconv.LinkBlockedBy {
-					t.Errorf("link %d is of kind %q", i, got)
-				}
+			if got := collect(l.Attributes)[semconv.LinkKey].AsString(); got != semconv.LinkBlockedBy {
+				t.Errorf("%s: link %d is of kind %q", name, i, got)
 			}
-		})
-	}
-}
-
-// TestLinksAreBounded: behind a long line each request has another in front of
-// it, one after the other.
-func TestLinksAreBounded(t *testing.T) {
-	var traces []string
-	for i := range 20 {
-		traces = append(traces, newHooks(t).Trace(inTrace(byte(i), trace.FlagsSampled)))
-	}
-	if n := len(blocked(t, traces...).links); n != 8 {
-		t.Errorf("%d links", n)
+		}
 	}
 }
 
@@ -155,6 +129,11 @@ func TestPropagators(t *testing.T) {
 			obs := newHooks(t, tracing.WithTracerProvider(rec), tracing.WithPropagators(tt.p))
 			if got := obs.Trace(ctx); got != tt.want {
 				t.Errorf("%q, want %q", got, tt.want)
+			}
+			for _, ctx := range []context.Context{context.Background(), inTrace(1, 0)} { // in no trace, and in a dropped one
+				if got := obs.Trace(ctx); got != "" {
+					t.Errorf("%q of nothing", got)
+				}
 			}
 			// A process that has gone over to it reads both.
 			for _, text := range []string{w3c, tt.want} {

@@ -12,12 +12,13 @@ import (
 	"testing/synctest"
 	"time"
 
-	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/metric/noop"
 	tracenoop "go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/author"
+	"github.com/keyturn/keyturn/core/coverage"
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/core/observe"
 	"github.com/keyturn/keyturn/tracing"
@@ -115,26 +116,6 @@ func TestMetricsNeedNoSpans(t *testing.T) {
 			t.Errorf("measured\n%s", got)
 		}
 	})
-}
-
-// TestWhatNobodyCollectsIsNotMeasured: a view may drop some of them.
-func TestWhatNobodyCollectsIsNotMeasured(t *testing.T) {
-	for _, dropped := range constants(t, "semconv/metrics.go", "^Metric") {
-		synctest.Test(t, func(t *testing.T) {
-			s := newScene(t)
-			s.meter.off = func(name string) bool { return name == dropped }
-			for _, play := range []string{"blocked", "taken"} {
-				plays[play](s)
-			}
-			s.finish()
-			if len(s.meter.numbers[dropped]) > 0 {
-				t.Errorf("%s: measured although nobody collects it", dropped)
-			}
-			if n := len(s.meter.numbers[semconv.MetricWait]); n == 0 && dropped != semconv.MetricWait {
-				t.Errorf("without %s waits are not measured either", dropped)
-			}
-		})
-	}
 }
 
 // TestRulesAreBounded: those named after requests by mistake must not become
@@ -238,19 +219,46 @@ func TestMeterProvidersErrorIsTold(t *testing.T) {
 	}
 }
 
-// globalMeter is set once per test binary, as the global tracer provider is.
-var globalMeter = newMeter()
+// A rule that is declared while nobody measures begins as soon as something is
+// measured of it, with all that its declaration said; and each series begins once.
+func TestSeriesBeginWhenSomebodyMeasures(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t)
+		policy, err := core.NewPolicy(core.WithRule("deliver"), core.WithRunUnlocked())
+		s.want(err, nil)
+		s.meter.off = func(string) bool { return true }
+		_, err = author.Declare(s.eng, author.Rule{Policy: policy, About: coverage.Rule{Once: true, Skips: coverage.SkipHeld}, Like: []string{"k"}})
+		s.want(err, nil)
+		s.want(s.eng.Do(s.ctx, key, s.work(0), policy), nil)
+		if len(s.meter.begun)+len(s.meter.numbers) > 0 {
+			t.Errorf("begun while nobody measures: %v, %v", s.meter.begun, s.meter.numbers)
+		}
+		s.meter.off = nil
+		for range 3 {
+			s.want(s.eng.Do(s.ctx, key, s.work(0), policy), nil)
+		}
+		want := map[string]int{
+			semconv.MetricConflicts: 1, semconv.MetricLosses: 8, semconv.MetricRenewals: 4, semconv.MetricDuplicates: 1,
+			semconv.MetricSkipped: 1, semconv.MetricUnanswered: 4, semconv.MetricUnlocked: 1, semconv.MetricForced: 2,
+		}
+		for name, n := range want {
+			if s.meter.begun[name] != n {
+				t.Errorf("%s: %d series were begun, want %d", name, s.meter.begun[name], n)
+			}
+		}
+		if len(s.meter.begun) != len(want) {
+			t.Errorf("begun: %v", s.meter.begun)
+		}
+		s.finish()
+	})
+}
 
-func TestGlobalMeterProviderMaySetLater(t *testing.T) {
-	nobody := func(string) bool { return true }
-	obs := newHooks(t, tracing.WithMeterProvider(nil))
-	globalMeter.off = nobody
-	obs.StoreCalled("memory", "acquire", time.Second, nil) // not measured
-	otel.SetMeterProvider(globalMeter)
-	globalMeter.off, globalMeter.numbers = nil, make(map[string]map[string][]float64)
-	obs.StoreCalled("memory", "acquire", time.Second, nil)
-	if got := globalMeter.text(); got != "keyturn.store.operation.duration {keyturn.operation=acquire keyturn.store=memory} [1]\n" {
-		t.Errorf("measured %q", got)
+// A declaration without claims is of nothing.
+func TestDeclarationOfNothing(t *testing.T) {
+	s := newScene(t)
+	s.obs.Declared(observe.Declaration{Rule: "x"})
+	s.want(s.eng.Close(context.Background()), nil)
+	if len(s.meter.begun) > 0 {
+		t.Errorf("begun: %v", s.meter.begun)
 	}
-	globalMeter.off = nobody // the other tests have observers, too
 }

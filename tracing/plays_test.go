@@ -31,14 +31,6 @@ var successes = map[string]func(*scene){
 	"do": func(s *scene) {
 		s.want(s.eng.Do(s.ctx, key, s.work(3*time.Second), core.WithRule(rule)), nil)
 	},
-	"wait": func(s *scene) {
-		release := s.occupy(key)
-		var all sync.WaitGroup
-		all.Go(func() { s.want(s.eng.Do(s.ctx, key, s.work(time.Second)), nil) })
-		time.Sleep(2 * time.Second)
-		release()
-		all.Wait()
-	},
 	// The way from a slow request to the one that held the key, also for those who
 	// wait behind others of their own process.
 	"blocked": func(s *scene) {
@@ -56,16 +48,6 @@ var successes = map[string]func(*scene){
 		s.want(err, core.ErrHeld)
 		time.Sleep(2 * time.Second)
 		release()
-		all.Wait()
-	},
-	// The lease goes to the next one of this process without the store.
-	"handed_off": func(s *scene) {
-		first, err := s.eng.Acquire(s.ctx, key, core.WithRule(rule))
-		s.want(err, nil)
-		var all sync.WaitGroup
-		all.Go(func() { s.want(s.eng.Do(s.ctx, key, s.work(time.Second), core.WithRule(rule)), nil) })
-		synctest.Wait()
-		s.want(first.Release(s.ctx), nil)
 		all.Wait()
 	},
 	// The next request of this process has the lease that was kept.

@@ -71,30 +71,26 @@ func keyOf(t *testing.T, opts []tracing.Option, call ...core.CallOption) (raw, h
 }
 
 func TestRawKeysAreOptIn(t *testing.T) {
-	withRule := core.WithRule(rule)
-	tests := map[string]struct {
+	all, this, others := tracing.WithRawKeys(), tracing.WithRawKeysFor("x", rule), tracing.WithRawKeysFor("x")
+	withRule := []core.CallOption{core.WithRule(rule)}
+	for name, tt := range map[string]struct {
 		opts []tracing.Option
 		call []core.CallOption
 		raw  bool
 	}{
 		"default":                  {},
-		"all":                      {opts: []tracing.Option{tracing.WithRawKeys()}, raw: true},
-		"all, with a rule":         {opts: []tracing.Option{tracing.WithRawKeys()}, call: []core.CallOption{withRule}, raw: true},
-		"this rule":                {opts: []tracing.Option{tracing.WithRawKeysFor("x", rule)}, call: []core.CallOption{withRule}, raw: true},
-		"the last one wins":        {opts: []tracing.Option{tracing.WithRawKeysFor(rule), tracing.WithRawKeysFor("x")}, call: []core.CallOption{withRule}},
-		"all, then some":           {opts: []tracing.Option{tracing.WithRawKeys(), tracing.WithRawKeysFor("x")}, call: []core.CallOption{withRule}},
-		"some, then all":           {opts: []tracing.Option{tracing.WithRawKeysFor("x"), tracing.WithRawKeys()}, call: []core.CallOption{withRule}, raw: true},
-		"another rule":             {opts: []tracing.Option{tracing.WithRawKeysFor("x")}, call: []core.CallOption{withRule}},
-		"some rule, but it is not": {opts: []tracing.Option{tracing.WithRawKeysFor("x")}},
-		"no rules":                 {opts: []tracing.Option{tracing.WithRawKeysFor()}, call: []core.CallOption{withRule}},
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			raw, hash := keyOf(t, tt.opts, tt.call...)
-			if tt.raw && (raw != key || hash != "") || !tt.raw && (raw != "" || len(hash) != 16) {
-				t.Errorf("raw %q, hash %q", raw, hash)
-			}
-		})
+		"all":                      {[]tracing.Option{all}, nil, true},
+		"this rule":                {[]tracing.Option{this}, withRule, true},
+		"the last one wins":        {[]tracing.Option{this, others}, withRule, false},
+		"all, then some":           {[]tracing.Option{all, others}, withRule, false},
+		"some, then all":           {[]tracing.Option{others, all}, withRule, true},
+		"some rule, but it is not": {[]tracing.Option{others}, nil, false},
+		"no rules":                 {[]tracing.Option{tracing.WithRawKeysFor()}, withRule, false},
+	} {
+		raw, hash := keyOf(t, tt.opts, tt.call...)
+		if tt.raw && (raw != key || hash != "") || !tt.raw && (raw != "" || len(hash) != 16) {
+			t.Errorf("%s: raw %q, hash %q", name, raw, hash)
+		}
 	}
 }
 
@@ -163,22 +159,11 @@ func TestLargeSetsAreCut(t *testing.T) {
 	for i := range claims {
 		claims[i] = core.Exclusive(fmt.Sprint("k", i))
 	}
-	for name, tt := range map[string]struct {
-		opts []tracing.Option
-		list attribute.Key
-	}{
-		"hashed": {nil, semconv.KeyHashesKey},
-		"raw":    {[]tracing.Option{tracing.WithRawKeys()}, semconv.KeysKey},
-	} {
-		t.Run(name, func(t *testing.T) {
-			span := started(t, newHooks(t, tt.opts...), claims...)
-			if n := len(span.attrs[tt.list].AsStringSlice()); n != 16 {
-				t.Errorf("%d keys shown", n)
-			}
-			if n := span.attrs[semconv.ClaimsKey].AsInt64(); n != 40 {
-				t.Errorf("%d claims", n)
-			}
-		})
+	for list, opts := range map[attribute.Key][]tracing.Option{semconv.KeyHashesKey: nil, semconv.KeysKey: {tracing.WithRawKeys()}} {
+		attrs := started(t, newHooks(t, opts...), claims...).attrs
+		if shown, all := len(attrs[list].AsStringSlice()), attrs[semconv.ClaimsKey].AsInt64(); shown != 16 || all != 40 {
+			t.Errorf("%s: %d keys shown of %d", list, shown, all)
+		}
 	}
 }
 

@@ -31,7 +31,6 @@ func TestIsFailure(t *testing.T) {
 		"rescheduling, and the user would fail it": {users, again, false},
 		"a handler's error about a lock":           {nil, &core.HeldError{Key: "k"}, true},
 		"any error, asynq's default":               {nil, errMild, true},
-		"no error, asynq's default":                {nil, nil, false},
 		"the user's no failure":                    {users, errMild, false},
 		"the user's failure":                       {users, core.ErrHeld, true},
 	} {
@@ -51,16 +50,12 @@ func TestRetryDelay(t *testing.T) {
 		least time.Duration
 	}{
 		{0, 0, time.Second}, // nothing known
-		{-time.Second, 0, time.Second},
-		{0, 1, time.Second},
 		{0, 2, 2 * time.Second},
-		{0, 5, 16 * time.Second},
 		{0, 7, time.Minute},
 		{0, 1 << 40, time.Minute},
 		{4 * time.Second, 0, 4 * time.Second},
 		{3 * time.Second, 2, 6 * time.Second},
 		{24 * time.Hour, 1, 10 * time.Second},
-		{24 * time.Hour, 3, 40 * time.Second},
 		{24 * time.Hour, 4, time.Minute},
 	} {
 		seen := make(map[time.Duration]bool)
@@ -92,20 +87,28 @@ func TestRetryDelay(t *testing.T) {
 	}
 }
 
-// TestRescheduleEveryIsNotForOutages: an outage is no held key, so the delay grows as without the option.
-func TestRescheduleEveryIsNotForOutages(t *testing.T) {
+// TestRescheduleEvery: the delay does not grow while a key is held. An outage is no held key, so the delay grows as
+// without the option.
+func TestRescheduleEvery(t *testing.T) {
 	t.Parallel()
 	kit := locktest.New(t)
-	kit.Store.Refuse()
-	err := process(context.Background(), nothingRuns(t, locks(t, kit.Engine, lockasynq.Serialize("t", "k").RescheduleEvery(time.Second))), "t", "")
-	var again *lockasynq.RescheduleError
-	if !errors.As(err, &again) || again.Fixed || again.RetryAfter <= time.Second {
-		t.Fatalf("error = %#v, want a delay of its own", again)
+	hold(t, kit.Engine, "k")
+	h := nothingRuns(t, locks(t, kit.Engine, lockasynq.Serialize("t", "k", core.WithFailFast()).RescheduleEvery(time.Second)))
+	for _, outage := range []bool{false, true} {
+		if outage {
+			kit.Store.Refuse()
+		}
+		err := process(context.Background(), h, "t", "")
+		var again *lockasynq.RescheduleError
+		if !errors.As(err, &again) || again.Fixed == outage || (again.RetryAfter > time.Second) != outage {
+			t.Fatalf("outage %v: error = %#v", outage, err)
+		}
+		again.Times = 10
+		if d := lockasynq.RetryDelay(nil)(0, err, nil); outage && d < time.Minute || !outage && d != time.Second {
+			t.Errorf("outage %v: delay %v for the tenth time", outage, d)
+		}
 	}
-	again.Times = 10
-	if d := lockasynq.RetryDelay(nil)(0, err, nil); d < time.Minute {
-		t.Errorf("delay %v in a long outage", d)
-	}
+	kit.Store.Heal()
 }
 
 // TestReschedulingsInARow: each task has its own count, which starts over when it had its turn.

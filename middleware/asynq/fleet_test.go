@@ -19,17 +19,8 @@ import (
 	"github.com/keyturn/keyturn/store/redisstore"
 )
 
-// The environment of a worker process: this test binary again.
-const (
-	envAddr = "KEYTURN_TEST_ADDR"
-	envDies = "KEYTURN_TEST_DIES"
-)
-
-// Where a worker process dies, if at all.
-const (
-	diesWorking = "after the effect, before its record"
-	diesDone    = "after the record, before asynq knows"
-)
+// envAddr is in the environment of a worker process: this test binary again.
+const envAddr = "KEYTURN_TEST_ADDR"
 
 // How long the key of a dead worker stays taken.
 const fleetTTL = 2 * time.Second
@@ -46,7 +37,7 @@ func actAsWorker() {
 	if err != nil {
 		panic(err)
 	}
-	h, err := fleetHandler(eng, client, os.Getenv(envDies))
+	h, err := fleetHandler(eng, client)
 	if err != nil {
 		panic(err)
 	}
@@ -66,28 +57,14 @@ func fleetEngine(client *redis.Client) (*core.Engine, error) {
 }
 
 // fleetHandler has the work of the histories, in each worker.
-func fleetHandler(eng *core.Engine, client *redis.Client, dies string) (asynq.Handler, error) {
-	locks, err := lockasynq.New(eng, lockasynq.Once("message", "msg:{payload.doc}"), newestDocument, uniqueDocument)
+func fleetHandler(eng *core.Engine, client *redis.Client) (asynq.Handler, error) {
+	locks, err := lockasynq.New(eng, newestDocument, uniqueDocument)
 	if err != nil {
 		return nil, err
 	}
 	mux := asynq.NewServeMux()
-	mux.Use(func(next asynq.Handler) asynq.Handler {
-		return handler(func(ctx context.Context, task *asynq.Task) error {
-			err := next.ProcessTask(ctx, task)
-			dieAt(diesDone, dies)
-			return err
-		})
-	}, locks.Middleware)
-	for typename, work := range map[string]func(context.Context, *redis.Client, document) error{
-		"message": func(ctx context.Context, client *redis.Client, _ document) error {
-			err := client.Incr(ctx, "effects").Err()
-			dieAt(diesWorking, dies)
-			return err
-		},
-		"index": reindex,
-		"sync":  copyOver,
-	} {
+	mux.Use(locks.Middleware)
+	for typename, work := range map[string]func(context.Context, *redis.Client, document) error{"index": reindex, "sync": copyOver} {
 		mux.HandleFunc(typename, func(ctx context.Context, task *asynq.Task) error {
 			var doc document
 			if err := json.Unmarshal(task.Payload(), &doc); err != nil {
@@ -99,17 +76,6 @@ func fleetHandler(eng *core.Engine, client *redis.Client, dies string) (asynq.Ha
 	return mux, nil
 }
 
-// dieAt is kill -9 from within.
-func dieAt(here, dies string) {
-	if here != dies {
-		return
-	}
-	if self, err := os.FindProcess(os.Getpid()); err == nil {
-		_ = self.Kill()
-	}
-	select {}
-}
-
 // workerProcess is one that was started by a test.
 type workerProcess struct {
 	t    *testing.T
@@ -117,26 +83,20 @@ type workerProcess struct {
 	gone chan struct{}
 }
 
-// ended waits for its end.
-func (w workerProcess) ended() {
-	w.t.Helper()
-	receive(w.t, "the worker to die", w.gone)
-}
-
-// kill is kill -9 from outside.
+// kill is kill -9.
 func (w workerProcess) kill() {
 	w.t.Helper()
 	if err := w.cmd.Process.Kill(); err != nil {
 		w.t.Error(err)
 	}
-	w.ended()
+	receive(w.t, "the worker to die", w.gone)
 }
 
 // startWorker starts a worker process.
-func startWorker(t *testing.T, q *queue, dies string) workerProcess {
+func startWorker(t *testing.T, q *queue) workerProcess {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), envAddr+"="+q.redis.Addr(), envDies+"="+dies)
+	cmd.Env = append(os.Environ(), envAddr+"="+q.redis.Addr())
 	cmd.Stderr = os.Stderr
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
@@ -158,18 +118,13 @@ func startWorker(t *testing.T, q *queue, dies string) workerProcess {
 	return workerProcess{t: t, cmd: cmd, gone: gone}
 }
 
-// expireLease spares the minute that asynq takes to give up on a dead worker.
-func (q *queue) expireLease(id string) {
-	q.t.Helper()
-	q.cli("ZADD", "asynq:{default}:lease", fmt.Sprint(time.Now().Add(-time.Minute).Unix()), id)
-}
-
-// expireLeases has asynq take all tasks in hand for those of dead workers, also of
-// living ones: then two workers have the same task.
+// expireLeases has asynq take all tasks in hand for those of dead workers, also of living ones: then two workers
+// have the same task. It spares the minute that asynq takes to give up on a dead worker.
 func (q *queue) expireLeases() {
 	q.t.Helper()
-	for _, id := range strings.Fields(q.cli("ZRANGE", "asynq:{default}:lease", "0", "-1")) {
-		q.expireLease(id)
+	const leases = "asynq:{default}:lease"
+	for _, id := range strings.Fields(q.cli("ZRANGE", leases, "0", "-1")) {
+		q.cli("ZADD", leases, fmt.Sprint(time.Now().Add(-time.Minute).Unix()), id)
 	}
 }
 

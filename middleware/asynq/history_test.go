@@ -57,7 +57,7 @@ func TestWorkersKilled(t *testing.T) {
 	t.Parallel()
 	const docs, versions, kills = 5, 60, 6
 	q := newQueue(t)
-	workers := []workerProcess{startWorker(t, q, ""), startWorker(t, q, ""), startWorker(t, q, "")}
+	workers := []workerProcess{startWorker(t, q), startWorker(t, q), startWorker(t, q)}
 	client, ctx := q.redis.Client(), context.Background()
 	eng, err := fleetEngine(client)
 	if err != nil {
@@ -105,14 +105,14 @@ func TestWorkersKilled(t *testing.T) {
 		nr := i % len(workers)
 		workers[nr].kill()
 		q.expireLeases()
-		workers[nr] = startWorker(t, q, "") // looks for what the dead had
+		workers[nr] = startWorker(t, q) // looks for what the dead had
 	}
 	for _, w := range workers {
 		w.kill()
 	}
 	q.expireLeases()
-	startWorker(t, q, "")
-	startWorker(t, q, "")
+	startWorker(t, q)
+	startWorker(t, q)
 	await(t, "the queue to be empty", q.drained)
 	for doc := range docs {
 		began, done := list("began", doc), list("done", doc)
@@ -128,23 +128,5 @@ func TestWorkersKilled(t *testing.T) {
 	}
 	if taken == docs*versions { // how many are depends on how fast the workers are
 		t.Error("no task was a duplicate")
-	}
-}
-
-// TestWorkerKilled: a worker dies with a task in hand, and asynq's recoverer gives the task to another. Work that is on
-// record is not done again.
-func TestWorkerKilled(t *testing.T) {
-	t.Parallel()
-	for dies, want := range map[string]int{diesDone: 1, diesWorking: 2} {
-		q := newQueue(t)
-		worker := startWorker(t, q, dies)
-		id := q.enqueue("message", `{"doc":"d"}`)
-		worker.ended()
-		q.expireLease(id)
-		startWorker(t, q, "") // looks for such tasks when it starts
-		q.become(id, asynq.TaskStateCompleted)
-		if n, err := q.redis.Client().Get(context.Background(), "effects").Int(); err != nil || n != want {
-			t.Errorf("%s: the handler took effect %d times (%v), want %d", dies, n, err, want)
-		}
 	}
 }

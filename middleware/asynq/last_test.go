@@ -78,38 +78,15 @@ func TestLastAttemptEndsWithTheTask(t *testing.T) {
 // TestConflictOnTheLastAttemptWaits: asynq archives a task whose retries are used up whatever Config.IsFailure
 // says. So a conflict has to be waited out in the handler, also of a rule that does not wait.
 func TestConflictOnTheLastAttemptWaits(t *testing.T) {
-	t.Parallel()
-	q, seen := newQueue(t), newWatcher()
-	eng := engine(t, nil, core.WithHooks(seen.hooks()))
-	l := locks(t, eng, lockasynq.Serialize("im:status", "k", core.WithFailFast()))
-	var lease *core.Lease
-	failed := false
-	q.serve(l.Middleware(handler(func(context.Context, *asynq.Task) error {
-		if failed {
-			return nil
+	ctx := metadata(t, asynq.MaxRetry(0))
+	synctest.Test(t, func(t *testing.T) {
+		eng := engine(t, nil, core.WithMaxHold(core.Forever))
+		lease := hold(t, eng, "k")
+		time.AfterFunc(time.Hour, func() { _ = lease.Release(context.Background()) })
+		began := time.Now()
+		err := process(ctx, locks(t, eng, lockasynq.Serialize("t", "k", core.WithFailFast())).Middleware(handler(succeed)), "t", "")
+		if took := time.Since(began); err != nil || took != time.Hour {
+			t.Errorf("error = %v after %v, want success when the key is free", err, took)
 		}
-		failed = true
-		return errors.New("a real failure")
-	})), func(cfg *asynq.Config) {
-		cfg.RetryDelayFunc = lockasynq.RetryDelay(func(int, error, *asynq.Task) time.Duration {
-			lease = hold(t, eng, "k") // before the last attempt begins
-			return 0
-		})
 	})
-	id := q.enqueue("im:status", "", asynq.MaxRetry(1))
-	for range 2 {
-		receive(t, "the task to ask for its key", seen.asks)
-	}
-	<-seen.ends // of the first
-	select {    // refused at once, as the rule says, it would be archived by now
-	case err := <-seen.ends:
-		t.Fatalf("the last attempt's wait ended with %v while the key was held", err)
-	case <-time.After(100 * time.Millisecond):
-	}
-	if err := lease.Release(context.Background()); err != nil {
-		t.Fatal(err)
-	}
-	if info := q.become(id, asynq.TaskStateCompleted); info.Retried != 1 {
-		t.Errorf("%d retries were used up, want 1", info.Retried)
-	}
 }

@@ -29,20 +29,16 @@ func TestHowLongATaskWaits(t *testing.T) {
 		want    time.Duration
 		is      error
 	}{
-		"the package's default":       {again, nil, time.Hour, lockasynq.DefaultMaxWait, core.ErrWaitTimeout},
-		"the rule's, longer":          {again, bound(time.Minute), time.Hour, time.Minute, core.ErrWaitTimeout},
-		"the rule's, shorter":         {again, bound(time.Millisecond), time.Hour, time.Millisecond, core.ErrWaitTimeout},
-		"not at all":                  {again, atOnce, time.Hour, 0, core.ErrHeld},
-		"half of the task's time":     {again, nil, 2 * time.Second, time.Second, core.ErrHeld},
-		"half, the rule has no bound": {again, bound(core.Forever), time.Minute, 30 * time.Second, core.ErrHeld},
-		"a task without a deadline":   {again, nil, 0, lockasynq.DefaultMaxWait, core.ErrWaitTimeout},
-		"Skip":                        {skip, nil, time.Hour, 0, nil},
-		"Skip, the rule's":            {skip, bound(time.Minute), time.Hour, time.Minute, nil},
-		"Skip, half":                  {skip, bound(core.Forever), time.Hour, 30 * time.Minute, nil},
-		"Fail":                        {fail, nil, time.Hour, lockasynq.DefaultMaxWait, core.ErrWaitTimeout},
-		"Fail, not at all":            {fail, atOnce, time.Hour, 0, core.ErrHeld},
-		"Fail, half":                  {fail, bound(core.Forever), time.Hour, 30 * time.Minute, core.ErrHeld},
-		"Wait":                        {wait, atOnce, time.Hour, time.Hour, context.DeadlineExceeded},
+		"the package's default":     {again, nil, time.Hour, lockasynq.DefaultMaxWait, core.ErrWaitTimeout},
+		"the rule's, longer":        {again, bound(time.Minute), time.Hour, time.Minute, core.ErrWaitTimeout},
+		"not at all":                {again, atOnce, time.Hour, 0, core.ErrHeld},
+		"half of the task's time":   {again, nil, 2 * time.Second, time.Second, core.ErrHeld},
+		"a task without a deadline": {again, nil, 0, lockasynq.DefaultMaxWait, core.ErrWaitTimeout},
+		"Skip":                      {skip, nil, time.Hour, 0, nil},
+		"Skip, half":                {skip, bound(core.Forever), time.Hour, 30 * time.Minute, nil},
+		"Fail":                      {fail, nil, time.Hour, lockasynq.DefaultMaxWait, core.ErrWaitTimeout},
+		"Fail, half":                {fail, bound(core.Forever), time.Hour, 30 * time.Minute, core.ErrHeld},
+		"Wait":                      {wait, atOnce, time.Hour, time.Hour, context.DeadlineExceeded},
 	} {
 		for kind, rule := range map[string]lockasynq.Rule{
 			"Serialize": lockasynq.Serialize("t", "k", tt.opts...),

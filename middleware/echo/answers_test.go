@@ -3,7 +3,10 @@ package lockecho_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -56,45 +59,35 @@ func TestRefusalsReachOuterMiddleware(t *testing.T) {
 	}
 }
 
-// TestTheRequestsOwnEnd: a deadline and a cancel of the request itself are
-// answered as Echo answers them, by its HTTPErrorHandler.
+// TestTheRequestsOwnEnd: a deadline and a cancel of the request itself are answered as Echo answers them, by its
+// HTTPErrorHandler.
 func TestTheRequestsOwnEnd(t *testing.T) {
 	eng := ruletest.NewEngine(t, ruletest.NewStore())
 	lease := ruletest.MustAcquire(t, eng, "user:42")
 	defer ruletest.MustRelease(t, lease)
-	s := newSite(t)
-	seen := make(chan error, 1)
-	s.HTTPErrorHandler = func(err error, c echo.Context) {
-		seen <- err
-		s.DefaultHTTPErrorHandler(err, c)
+	e := echo.New()
+	var seen error
+	e.HTTPErrorHandler = func(err error, c echo.Context) {
+		seen = err
+		e.DefaultHTTPErrorHandler(err, c)
 	}
-	deadline := func(next echo.HandlerFunc) echo.HandlerFunc {
-		return func(c echo.Context) error {
-			ctx, cancel := context.WithTimeout(c.Request().Context(), 20*time.Millisecond)
-			defer cancel()
-			c.SetRequest(c.Request().WithContext(ctx))
-			return next(c)
+	e.GET("/:id", ok, rule(t, eng, lockhttp.Serialize("*", "user:{path.id}")))
+	for want, status := range map[error]int{context.DeadlineExceeded: 503, context.Canceled: 499} {
+		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
+		if status == 499 {
+			ctx, cancel = context.WithCancel(context.Background())
+			time.AfterFunc(20*time.Millisecond, cancel)
 		}
-	}
-	guard := rule(t, eng, lockhttp.Serialize("*", "user:{path.id}"))
-	s.GET("/short/:id", ok, deadline, guard)
-	s.GET("/long/:id", ok, guard)
-
-	if a := s.Do("GET", "/short/42", ""); a.Status != 503 || !strings.Contains(a.Body, `"message"`) {
-		t.Errorf("answer = %d %s, want Echo's 503", a.Status, a.Body)
-	}
-	if err := ruletest.Receive(t, "the error", seen); !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, core.ErrHeld) {
-		t.Errorf("error = %v, want DeadlineExceeded and not ErrHeld", err)
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Millisecond)
-	defer cancel()
-	if _, err := s.Send(s.NewRequest("GET", "/long/42", "").WithContext(ctx)); err == nil {
-		t.Fatal("the client got an answer")
-	}
-	err := ruletest.Receive(t, "the error", seen)
-	var answered *echo.HTTPError
-	if !errors.Is(err, context.Canceled) || !errors.As(err, &answered) || answered.Code != 499 {
-		t.Errorf("error = %v, want 499 with Canceled", err)
+		rec := httptest.NewRecorder()
+		e.ServeHTTP(rec, httptest.NewRequestWithContext(ctx, http.MethodGet, "/42", nil))
+		cancel()
+		var answered *echo.HTTPError
+		if !errors.Is(seen, want) || errors.Is(seen, core.ErrHeld) || !errors.As(seen, &answered) || answered.Code != status {
+			t.Errorf("error = %v, want %d for %v", seen, status, want)
+		}
+		if rec.Code != status || !strings.Contains(rec.Body.String(), `"message"`) {
+			t.Errorf("answer = %d %s, want Echo's %d", rec.Code, rec.Body, status)
+		}
 	}
 }
 
@@ -121,4 +114,71 @@ func TestErrorHandler(t *testing.T) {
 		t.Errorf("told %+v", got)
 	}
 	ruletest.MustRelease(t, lease)
+}
+
+// TestALossAfterAHijack is told to those who log, and not to the connection,
+// which is the handler's.
+func TestALossAfterAHijack(t *testing.T) {
+	for _, announced := range []bool{true, false} {
+		t.Run(fmt.Sprintf("status announced: %v", announced), func(t *testing.T) {
+			s := newSite(t)
+			seen := make(chan error, 1)
+			s.Use(func(next echo.HandlerFunc) echo.HandlerFunc {
+				return func(c echo.Context) error {
+					err := next(c)
+					c.Error(err) // as those do who log the status
+					seen <- err
+					return err
+				}
+			})
+			s.GET("/:id", func(c echo.Context) error {
+				if announced {
+					c.Response().Header().Set("Connection", "Upgrade")
+					c.Response().Header().Set("Upgrade", "raw")
+					c.Response().WriteHeader(http.StatusSwitchingProtocols)
+				}
+				conn, rw, err := c.Response().Hijack()
+				if err != nil {
+					return err
+				}
+				defer conn.Close()
+				<-c.Request().Context().Done()
+				if !announced {
+					fmt.Fprint(rw, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: raw\r\n\r\n")
+				}
+				fmt.Fprint(rw, "raw")
+				return rw.Flush()
+			}, rule(t, ruletest.NewEngine(t, ruletest.NewStore()), lockhttp.Serialize("*", "user:{path.id}", core.WithMaxHold(20*time.Millisecond))))
+			res, err := s.Client().Do(s.NewRequest("GET", "/1", "", "Connection", "Upgrade", "Upgrade", "raw"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer res.Body.Close()
+			data, err := io.ReadAll(res.Body)
+			if res.StatusCode != 101 || string(data) != "raw" || err != nil {
+				t.Errorf("response = %s %q, %v", res.Status, data, err)
+			}
+			if err := ruletest.Receive(t, "the error", seen); !errors.Is(err, core.ErrLeaseLost) {
+				t.Errorf("error = %v, want ErrLeaseLost", err)
+			}
+			if s.Log.String() != "" {
+				t.Errorf("somebody wrote to the handler's connection: %s", s.Log)
+			}
+		})
+	}
+}
+
+// TestABodyThatAnEarlierMiddlewareLimits is refused as too large.
+func TestABodyThatAnEarlierMiddlewareLimits(t *testing.T) {
+	s := newSite(t)
+	s.Use(middleware.BodyLimit("10B"))
+	s.POST("/:id", ok, rule(t, ruletest.NewEngine(t, ruletest.NewStore()), lockhttp.Serialize("*", "b:{body|hash}")))
+
+	req := s.NewRequest("POST", "/1", strings.Repeat("x", 20))
+	req.ContentLength = -1
+	a, err := s.Send(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.Problem(t, 413, "BODY_TOO_LARGE")
 }

@@ -3,7 +3,6 @@ package lockecho_test
 import (
 	"context"
 	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -12,7 +11,6 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/keyturn/keyturn/core"
-	"github.com/keyturn/keyturn/core/coverage"
 	"github.com/keyturn/keyturn/keytmpl"
 	lockecho "github.com/keyturn/keyturn/middleware/echo"
 	lockhttp "github.com/keyturn/keyturn/middleware/http"
@@ -41,47 +39,11 @@ func Example() {
 	e.Use(locks.Middleware)
 	e.PUT("/users/:id/status", setStatus)
 
-	server := httptest.NewServer(e)
-	defer server.Close()
-	fmt.Println(send(server.URL+"/users/42/status", http.MethodPut, "away"))
-	fmt.Println(send(server.URL+"/users/42/status", http.MethodPut, "back"))
+	fmt.Println(send(e, http.MethodPut, "/users/42/status", "away"))
+	fmt.Println(send(e, http.MethodPut, "/users/42/status", "back"))
 	// Output:
 	// 200 user 42, change 1
 	// 200 user 42, change 2
-}
-
-// A message that two gateways deliver is processed once; the second delivery
-// gets the first one's response.
-func ExampleNew_once() {
-	eng, err := core.New(memstore.New())
-	if err != nil {
-		panic(err)
-	}
-	defer eng.Close(context.Background())
-	locks, err := lockecho.New(eng, lockhttp.Once("POST /messages", "message:{body.id}", core.WithRetention(24*time.Hour)))
-	if err != nil {
-		panic(err)
-	}
-
-	processed := 0
-	receive := func(c echo.Context) error {
-		processed++
-		return c.String(http.StatusCreated, fmt.Sprintf("message %d", processed))
-	}
-
-	e := echo.New()
-	e.Use(locks.Middleware)
-	e.POST("/messages", receive)
-
-	server := httptest.NewServer(e)
-	defer server.Close()
-	fmt.Println(send(server.URL+"/messages", http.MethodPost, `{"id":"8f2c","text":"hello"}`))
-	fmt.Println(send(server.URL+"/messages", http.MethodPost, `{"id":"8f2c","text":"hello"}`))
-	fmt.Println(send(server.URL+"/messages", http.MethodPost, `{"id":"8f2c","text":"goodbye"}`))
-	// Output:
-	// 201 message 1
-	// 201 message 1
-	// 422 {"type":"about:blank","title":"Unprocessable Entity","status":422,"detail":"The same id was sent before with other content.","reason":"FINGERPRINT_MISMATCH"}
 }
 
 // A key function says what a template can't: here the authenticated user, whom
@@ -117,10 +79,8 @@ func ExampleContext() {
 	e.Use(authenticate, locks.Middleware)
 	e.POST("/payments", pay)
 
-	server := httptest.NewServer(e)
-	defer server.Close()
 	for _, user := range []string{"ada", "eve", ""} {
-		fmt.Println(send(server.URL+"/payments", http.MethodPost, "", "Authorization", user, "Idempotency-Key", "1"))
+		fmt.Println(send(e, http.MethodPost, "/payments", "", "Authorization", user, "Idempotency-Key", "1"))
 	}
 	// Output:
 	// 200 paid by ada
@@ -128,59 +88,12 @@ func ExampleContext() {
 	// 400 {"type":"about:blank","title":"Bad Request","status":400,"detail":"The request makes no key: it is empty.","reason":"KEY_INVALID"}
 }
 
-// A test can list what runs without a rule, and fail if that is not meant.
-func ExampleLocks_Coverage() {
-	eng, err := core.New(memstore.New())
-	if err != nil {
-		panic(err)
-	}
-	defer eng.Close(context.Background())
-	locks, err := lockecho.New(eng,
-		lockhttp.Serialize("PUT /users/:id/status", "user:status:{path.id}"),
-		lockhttp.Serialize("PUT /groups/:id/name", "group:{path.id}", core.WithMaxWait(2*time.Second)),
-	)
-	if err != nil {
-		panic(err)
-	}
-	handler := func(c echo.Context) error { return c.NoContent(http.StatusNoContent) }
-
-	e := echo.New()
-	e.Use(locks.Middleware)
-	e.PUT("/users/:id/status", handler)
-	e.PUT("/groups/:id/name", handler)
-	e.DELETE("/users/:id", handler)
-	e.GET("/health", handler)
-
-	for _, route := range locks.Coverage(e) {
-		fmt.Println(route)
-	}
-	fmt.Println("forgotten:", coverage.Uncovered(locks.Coverage(e), "GET /health"))
-	// Output:
-	// DELETE /users/:id: none
-	// GET /health: none
-	// PUT /groups/:id/name: serialize group:{path.id}
-	// PUT /users/:id/status: serialize user:status:{path.id}
-	// forgotten: [DELETE /users/:id]
-}
-
 // send makes a request and returns the status and the body of its response.
-func send(url, method, body string, header ...string) string {
-	req, err := http.NewRequestWithContext(context.Background(), method, url, strings.NewReader(body))
-	if err != nil {
-		return err.Error()
-	}
+func send(h http.Handler, method, path, body string, header ...string) string {
+	req, rec := httptest.NewRequest(method, path, strings.NewReader(body)), httptest.NewRecorder()
 	for i := 0; i+1 < len(header); i += 2 {
 		req.Header.Set(header[i], header[i+1])
 	}
-	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return err.Error()
-	}
-	defer http.DefaultClient.CloseIdleConnections()
-	defer res.Body.Close()
-	text, err := io.ReadAll(res.Body)
-	if err != nil {
-		return err.Error()
-	}
-	return strings.TrimSpace(fmt.Sprintf("%d %s", res.StatusCode, text))
+	h.ServeHTTP(rec, req)
+	return strings.TrimSpace(fmt.Sprintf("%d %s", rec.Code, rec.Body))
 }

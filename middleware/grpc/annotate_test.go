@@ -3,217 +3,134 @@ package lockgrpc_test
 import (
 	"context"
 	"fmt"
-	"io"
 	"slices"
 	"testing"
 	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
-	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/keyturn/keyturn/core"
-	"github.com/keyturn/keyturn/core/driver"
 	lockgrpc "github.com/keyturn/keyturn/middleware/grpc"
 	"github.com/keyturn/keyturn/middleware/grpc/internal/testpb"
 	"github.com/keyturn/keyturn/middleware/reasons"
 	"github.com/keyturn/keyturn/store/memstore"
 )
 
-// annotated answers each call with the rule and the key it ran under.
-type annotated struct {
-	testpb.UnimplementedAnnotatedServer
-	ttl chan time.Duration // of each lease, if not nil
-}
-
-func (a *annotated) answer(ctx context.Context) (*testpb.SetStatusResponse, error) {
-	lease, ok := core.LeaseFrom(ctx)
-	if !ok {
-		return &testpb.SetStatusResponse{Text: "unlocked"}, nil
-	}
-	if a.ttl != nil {
-		a.ttl <- lease.TTL()
-	}
-	return &testpb.SetStatusResponse{Text: leaseSeen(ctx).Rule() + " " + lease.Key()}, nil
-}
-
-func (a *annotated) SetStatus(ctx context.Context, _ *testpb.SetStatusRequest) (*testpb.SetStatusResponse, error) {
-	return a.answer(ctx)
-}
-
-func (a *annotated) Send(ctx context.Context, _ *testpb.SetStatusRequest) (*testpb.SetStatusResponse, error) {
-	return a.answer(ctx)
-}
-
-func (a *annotated) ClearStatus(ctx context.Context, _ *testpb.SetStatusRequest) (*testpb.SetStatusResponse, error) {
-	return a.answer(ctx)
-}
-
-func (a *annotated) Get(ctx context.Context, _ *testpb.SetStatusRequest) (*testpb.SetStatusResponse, error) {
-	return a.answer(ctx)
-}
-
-func (a *annotated) Watch(_ *testpb.WatchRequest, stream grpc.ServerStreamingServer[testpb.Event]) error {
-	answer, err := a.answer(stream.Context())
-	if err != nil {
-		return err
-	}
-	return stream.Send(&testpb.Event{Text: answer.GetText()})
-}
-
-func (a *annotated) Chat(stream grpc.BidiStreamingServer[testpb.Event, testpb.Event]) error {
-	for {
-		if _, err := stream.Recv(); err != nil {
-			return err
-		}
-		answer, err := a.answer(stream.Context())
-		if err != nil {
-			return err
-		}
-		if err := stream.Send(&testpb.Event{Text: answer.GetText()}); err != nil {
-			return err
-		}
-	}
-}
-
-func serveAnnotated(t *testing.T, a *annotated, eng *core.Engine, rules ...lockgrpc.Rule) testpb.AnnotatedClient {
-	t.Helper()
-	i := locks(t, eng, rules...)
-	srv := grpc.NewServer(grpc.UnaryInterceptor(i.Unary()), grpc.StreamInterceptor(i.Stream()))
-	testpb.RegisterAnnotatedServer(srv, a)
-	return dial(t, listen(t, srv)).annotated
-}
-
-// fromProto are the annotations of the service that annotated is.
+// fromProto are the annotations of a service.
 var fromProto = lockgrpc.FromAnnotations(&testpb.Annotated_ServiceDesc)
 
+const (
+	annotatedSet   = testpb.Annotated_SetStatus_FullMethodName
+	annotatedClear = testpb.Annotated_ClearStatus_FullMethodName
+	annotatedSend  = testpb.Annotated_Send_FullMethodName
+	annotatedWatch = testpb.Annotated_Watch_FullMethodName
+	annotatedChat  = testpb.Annotated_Chat_FullMethodName
+)
+
+// call has i run a unary method without a server. handler gets the lease that it runs under, or nil.
+func call(t *testing.T, i *lockgrpc.Interceptor, method string, handler func(context.Context, *core.Lease)) error {
+	t.Helper()
+	ctx := metadata.NewIncomingContext(bounded(t), metadata.Pairs("x-user", "alice"))
+	request := &testpb.SetStatusRequest{UserId: 42, MessageId: "8/2c"}
+	_, err := i.Unary()(ctx, request, &grpc.UnaryServerInfo{FullMethod: method}, func(ctx context.Context, _ any) (any, error) {
+		lease, _ := core.LeaseFrom(ctx)
+		handler(ctx, lease)
+		return &testpb.SetStatusResponse{}, nil
+	})
+	return err
+}
+
+// Each method has the rule of its option, in its mode. Configure finds a rule by its name, and the method's own
+// configuration goes before that of its name, wherever they stand.
 func TestAnnotatedMethodsHaveTheirRules(t *testing.T) {
-	eng := memory(t, core.WithHooks(seeLeases))
-	c := serveAnnotated(t, &annotated{}, eng, fromProto)
-	ctx := metadata.AppendToOutgoingContext(bounded(t), "x-user", "alice")
-	type call func(context.Context, *testpb.SetStatusRequest, ...grpc.CallOption) (*testpb.SetStatusResponse, error)
-	for name, tt := range map[string]struct {
-		call call
-		want string
+	i := locks(t, memory(t, core.WithHooks(seeLeases), core.WithTTL(time.Minute)),
+		lockgrpc.Configure(annotatedClear, core.WithTTL(7*time.Second)),
+		fromProto,
+		lockgrpc.FromAnnotations(&testpb.AnnotatedShared_ServiceDesc, &testpb.AnnotatedPermit_ServiceDesc, &testpb.AnnotatedLevels_ServiceDesc),
+		lockgrpc.Configure("user-status", core.WithTTL(5*time.Second), core.WithFailFast()),
+		lockgrpc.Configure(annotatedSend, core.WithTTL(9*time.Second)),
+	)
+	get := func(service grpc.ServiceDesc) string { return "/" + service.ServiceName + "/Get" }
+	shared, permit, levels := get(testpb.AnnotatedShared_ServiceDesc), get(testpb.AnnotatedPermit_ServiceDesc), get(testpb.AnnotatedLevels_ServiceDesc)
+	for method, want := range map[string]struct {
+		rule   string
+		claims []core.Claim
+		ttl    time.Duration
 	}{
-		"lock":              {c.SetStatus, "user-status user:42"},
-		"another, one name": {c.ClearStatus, "user-status user:42"},
-		"once":              {c.Send, testpb.Annotated_Send_FullMethodName + " once:alice:8f2c"},
-		"none":              {c.Get, "unlocked"},
+		annotatedSet:                      {"user-status", []core.Claim{core.Exclusive("user:42")}, 5 * time.Second},
+		annotatedClear:                    {"user-status", []core.Claim{core.Exclusive("user:42")}, 7 * time.Second},
+		annotatedSend:                     {annotatedSend, []core.Claim{core.Exclusive("once:alice:8%2F2c")}, 9 * time.Second},
+		shared:                            {shared, []core.Claim{core.Shared("user:42")}, time.Minute},
+		permit:                            {permit, []core.Claim{core.Permit("user:42", 3)}, time.Minute},
+		levels:                            {levels, core.Under("group:8%2F2c", "member:42"), time.Minute},
+		get(testpb.Annotated_ServiceDesc): {}, // has no annotation
 	} {
-		request := &testpb.SetStatusRequest{UserId: 42, MessageId: "8f2c"}
-		if resp, err := tt.call(ctx, request); err != nil || resp.GetText() != tt.want {
-			t.Errorf("%s: %v, %v; want %q", name, resp, err, tt.want)
+		err := call(t, i, method, func(ctx context.Context, lease *core.Lease) {
+			if lease == nil && want.claims == nil {
+				return
+			}
+			if got := leaseSeen(ctx).Rule(); got != want.rule || !slices.Equal(lease.Claims(), want.claims) || lease.TTL() != want.ttl {
+				t.Errorf("%s: rule %s, claims %v, TTL %v; want %v", method, got, lease.Claims(), lease.TTL(), want)
+			}
+		})
+		if err != nil {
+			t.Errorf("%s: %v", method, err)
 		}
 	}
-	var header metadata.MD
-	resp, err := c.Send(ctx, &testpb.SetStatusRequest{UserId: 42, MessageId: "8f2c"}, grpc.Header(&header))
-	if err != nil || resp.GetText() == "" || len(header.Get(lockgrpc.ReplayedHeader)) != 1 {
-		t.Errorf("the repeat: %v, %v, %v", resp, err, header)
-	}
-	stream, err := c.Watch(ctx, &testpb.WatchRequest{GroupId: "7"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if e, err := stream.Recv(); err != nil || e.GetText() != testpb.Annotated_Watch_FullMethodName+" group:7" {
-		t.Error(e, err)
-	}
-	if _, err := stream.Recv(); err != io.EOF {
+	if err := call(t, i, annotatedSend, func(context.Context, *core.Lease) { t.Error("once ran twice") }); err != nil {
 		t.Error(err)
 	}
-	each, err := c.Chat(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, group := range []string{"7", "8"} {
-		if err := each.Send(&testpb.Event{GroupId: group}); err != nil {
-			t.Fatal(err)
-		}
-		if e, err := each.Recv(); err != nil || e.GetText() != testpb.Annotated_Chat_FullMethodName+" group:"+group {
-			t.Error(e, err)
-		}
-	}
-	if _, err := c.SetStatus(ctx, &testpb.SetStatusRequest{}); reason(t, err) != reasons.KeyInvalid {
-		t.Errorf("without a key: %v", err)
-	}
 }
 
-// A policy is found by the rule's name, and the method's own goes before it,
-// wherever they stand.
-func TestConfigure(t *testing.T) {
-	a := &annotated{ttl: make(chan time.Duration, 1)}
-	c := serveAnnotated(t, a, memory(t, core.WithHooks(seeLeases), core.WithTTL(time.Minute)),
-		lockgrpc.Configure(testpb.Annotated_ClearStatus_FullMethodName, core.WithTTL(7*time.Second)),
-		fromProto,
-		lockgrpc.Configure("user-status", core.WithTTL(5*time.Second), core.WithFailFast()),
-		lockgrpc.Configure(testpb.Annotated_Send_FullMethodName, core.WithTTL(9*time.Second)),
-	)
-	ctx := metadata.AppendToOutgoingContext(bounded(t), "x-user", "alice")
-	request := &testpb.SetStatusRequest{UserId: 42, MessageId: "8f2c"}
-	for _, tt := range []struct {
-		call func(context.Context, *testpb.SetStatusRequest, ...grpc.CallOption) (*testpb.SetStatusResponse, error)
-		want time.Duration
+// A stream takes one turn, or one for each of its messages.
+func TestAnnotatedStreams(t *testing.T) {
+	i := locks(t, memory(t), fromProto)
+	for method, tt := range map[string]struct {
+		into proto.Message
+		want []string
 	}{
-		{c.SetStatus, 5 * time.Second},
-		{c.ClearStatus, 7 * time.Second},
-		{c.Send, 9 * time.Second},
+		annotatedWatch: {&testpb.WatchRequest{}, []string{"exclusive group:1", "exclusive group:1"}},
+		annotatedChat:  {&testpb.Event{}, []string{"exclusive group:1", "exclusive group:2"}},
 	} {
-		if _, err := tt.call(ctx, request); err != nil {
-			t.Fatal(err)
-		}
-		if got := <-a.ttl; got != tt.want {
-			t.Errorf("TTL %v, want %v", got, tt.want)
+		n := 0
+		stream := &fakeStream{ctx: bounded(t), recv: func(m any) error {
+			n++
+			message := m.(proto.Message).ProtoReflect()
+			message.Set(message.Descriptor().Fields().ByName("group_id"), protoreflect.ValueOfString(fmt.Sprint(n)))
+			return nil
+		}}
+		err := i.Stream()(nil, stream, &grpc.StreamServerInfo{FullMethod: method}, func(_ any, s grpc.ServerStream) error {
+			for _, want := range tt.want {
+				if err := s.RecvMsg(tt.into); err != nil || claimsOf(s.Context()) != want {
+					t.Errorf("%s: held %q, %v; want %q", method, claimsOf(s.Context()), err, want)
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Error(err)
 		}
 	}
 }
 
-// A rule in Go takes the annotation's place: its key, its policy, its kind.
+// A rule in Go takes the annotation's place: its key, its policy, its kind. The other methods keep theirs.
 func TestGoOverridesAnnotations(t *testing.T) {
 	store := memstore.New()
-	c := serveAnnotated(t, &annotated{}, engine(t, store, core.WithHooks(seeLeases)),
-		fromProto,
-		lockgrpc.Serialize(testpb.Annotated_SetStatus_FullMethodName, "go:{user_id}", core.WithFailFast()),
-	)
-	hold(t, store, "go:1")
-	if _, err := c.SetStatus(bounded(t), online(1)); reason(t, err) != reasons.LockHeld {
+	i := locks(t, engine(t, store), fromProto, lockgrpc.Serialize(annotatedSet, "go:{user_id}", core.WithFailFast()))
+	hold(t, store, "go:42")
+	if err := call(t, i, annotatedSet, nil); reason(t, err) != reasons.LockHeld {
 		t.Error(err)
 	}
-	resp, err := c.SetStatus(bounded(t), online(2))
-	if want := testpb.Annotated_SetStatus_FullMethodName + " go:2"; err != nil || resp.GetText() != want {
-		t.Errorf("%v, %v; want %q", resp, err, want)
-	}
-	// The other methods keep theirs.
-	if resp, err := c.ClearStatus(bounded(t), online(2)); err != nil || resp.GetText() != "user-status user:2" {
-		t.Error(resp, err)
-	}
-}
-
-// modes grants nothing, and remembers what it was asked for.
-type modes struct {
-	*memstore.Store
-	asked chan []core.Claim
-}
-
-func (m modes) Acquire(_ context.Context, r driver.Request) (driver.Grant, error) {
-	m.asked <- r.Claims
-	return driver.Grant{}, &core.HeldError{Key: r.Claims[0].Key}
-}
-
-func TestModesReachTheStore(t *testing.T) {
-	store := modes{memstore.New(), make(chan []core.Claim, 1)}
-	for desc, want := range map[*grpc.ServiceDesc][]core.Claim{
-		&testpb.AnnotatedShared_ServiceDesc: {core.Shared("user:42")},
-		&testpb.AnnotatedPermit_ServiceDesc: {core.Permit("user:42", 3)},
-		&testpb.AnnotatedLevels_ServiceDesc: core.Under("group:m%2F1", "member:42"),
-	} {
-		i := locks(t, engine(t, store), lockgrpc.FromAnnotations(desc))
-		req := online(42)
-		req.MessageId = "m/1"
-		_, err := i.Unary()(bounded(t), req, &grpc.UnaryServerInfo{FullMethod: "/" + desc.ServiceName + "/Get"}, nil)
-		if got := wait(t, store.asked, "request"); !slices.Equal(got, want) || status.Code(err) != codes.Aborted {
-			t.Errorf("%s: asked for %+v, want %+v; %v", desc.ServiceName, got, want, err)
+	err := call(t, i, annotatedClear, func(ctx context.Context, _ *core.Lease) {
+		if held := claimsOf(ctx); held != "exclusive user:42" {
+			t.Errorf("held %q", held)
 		}
+	})
+	if err != nil {
+		t.Error(err)
 	}
 }
 

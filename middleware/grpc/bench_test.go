@@ -41,27 +41,3 @@ func BenchmarkUnary(b *testing.B) {
 		})
 	}
 }
-
-// BenchmarkRecvMsg is what a lease adds to each message of a stream; or, the
-// last one, what a lease for each message does.
-func BenchmarkRecvMsg(b *testing.B) {
-	for _, bench := range []struct{ name, method string }{{"no rule", watch}, {"rule", chat}, {"rule for each message", importAll}} {
-		b.Run(bench.name, func(b *testing.B) {
-			interceptor := locks(b, memory(b), lockgrpc.Serialize(chat, "chat"), lockgrpc.SerializeMessages(importAll, "import")).Stream()
-			stream := &fakeStream{ctx: context.Background(), recv: func() error { return nil }}
-			info := &grpc.StreamServerInfo{FullMethod: bench.method}
-			err := interceptor(nil, stream, info, func(_ any, s grpc.ServerStream) error {
-				b.ReportAllocs()
-				for b.Loop() {
-					if err := s.RecvMsg(nil); err != nil {
-						return err
-					}
-				}
-				return nil
-			})
-			if err != nil {
-				b.Fatal(err)
-			}
-		})
-	}
-}

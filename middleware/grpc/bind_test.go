@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
-	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -13,6 +13,7 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/refusal"
 	"github.com/keyturn/keyturn/keytmpl"
 	"github.com/keyturn/keyturn/middleware/grpc/internal/testpb"
 	"github.com/keyturn/keyturn/store/memstore"
@@ -59,52 +60,43 @@ func TestValuesBecomeText(t *testing.T) {
 		{"constant", &testpb.Everything{}, []string{"constant"}},
 		{"k:{text}", &testpb.Everything{Text: "a:b"}, []string{"k:a%3Ab"}},
 		{"k:{data}", &testpb.Everything{Data: []byte{0xab, 0, 0xff}}, []string{"k:ab00ff"}},
-		{"k:{data}", &testpb.Everything{Data: []byte("text")}, []string{"k:74657874"}},
 		// The output of sha256sum for hello: the digest is of the bytes, not of their hex.
 		{"{data|hash}", &testpb.Everything{Data: []byte("hello")}, []string{"2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824"}},
-		{"{text|hash}", &testpb.Everything{Text: "hello"}, []string{"2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824"}},
 		{"k:{text|int}", &testpb.Everything{Text: "5.0e1"}, []string{"k:50"}},
-		{"k:{text|lower}", &testpb.Everything{Text: "CAF\u00c9"}, []string{"k:caf\u00e9"}},
 		{"k:{i64|int}", &testpb.Everything{I64: math.MinInt64}, []string{"k:-9223372036854775808"}},
 		{"k:{texts[*]|lower}", &testpb.Everything{Texts: []string{"B", "a", "b"}}, []string{"k:a", "k:b"}},
 		{"k:{flag}", &testpb.Everything{Flag: true}, []string{"k:true"}},
 		{"k:{flag}", &testpb.Everything{}, []string{"k:false"}},
-		{"k:{maybe_flag}", &testpb.Everything{MaybeFlag: proto.Bool(false)}, []string{"k:false"}},
-		{"k:{i32}", &testpb.Everything{I32: math.MinInt32}, []string{"k:-2147483648"}},
-		{"k:{i64}", &testpb.Everything{I64: math.MinInt64}, []string{"k:-9223372036854775808"}},
-		{"k:{u32}", &testpb.Everything{U32: math.MaxUint32}, []string{"k:4294967295"}},
-		{"k:{u64}", &testpb.Everything{U64: math.MaxUint64}, []string{"k:18446744073709551615"}},
-		{"k:{s32}", &testpb.Everything{S32: -1}, []string{"k:-1"}},
-		{"k:{s64}", &testpb.Everything{S64: -1}, []string{"k:-1"}},
-		{"k:{f32}", &testpb.Everything{F32: math.MaxUint32}, []string{"k:4294967295"}},
-		{"k:{f64}", &testpb.Everything{F64: math.MaxUint64}, []string{"k:18446744073709551615"}},
-		{"k:{sf32}", &testpb.Everything{Sf32: -1}, []string{"k:-1"}},
-		{"k:{sf64}", &testpb.Everything{Sf64: -1}, []string{"k:-1"}},
+		{
+			"{i32}:{i64}:{s32}:{s64}:{sf32}:{sf64}",
+			&testpb.Everything{I32: math.MinInt32, I64: math.MinInt64, S32: -1, S64: -2, Sf32: -3, Sf64: -4},
+			[]string{"-2147483648:-9223372036854775808:-1:-2:-3:-4"},
+		},
+		{
+			"{u32}:{u64}:{f32}:{f64}",
+			&testpb.Everything{U32: 1, U64: math.MaxUint64, F32: math.MaxUint32, F64: 2},
+			[]string{"1:18446744073709551615:4294967295:2"},
+		},
 		{"k:{maybe_i32}", &testpb.Everything{MaybeI32: proto.Int32(0)}, []string{"k:0"}},
-		{"k:{status}", &testpb.Everything{Status: testpb.Status_STATUS_AWAY}, []string{"k:2"}},
 		{"k:{status}", &testpb.Everything{Status: 99}, []string{"k:99"}}, // a newer client's
 		{"k:{maybe_status}", &testpb.Everything{MaybeStatus: testpb.Status_STATUS_UNSPECIFIED.Enum()}, []string{"k:0"}},
 		{"k:{chosen_text}", &testpb.Everything{Choice: &testpb.Everything_ChosenText{ChosenText: "x"}}, []string{"k:x"}},
 		{"k:{chosen_message.text}", &testpb.Everything{Choice: &testpb.Everything_ChosenMessage{ChosenMessage: child("x")[0]}}, []string{"k:x"}},
 		{"k:{child.child.text}:{child.text}", &testpb.Everything{Child: child("x")[0]}, []string{"k:in%20x:x"}},
-		{"k:{child.flag}", &testpb.Everything{Child: &testpb.Everything{}}, []string{"k:false"}},
+		{"{data}", &testpb.Everything{Data: make([]byte, 256)}, []string{strings.Repeat("00", 256)}},
 		{"k:{texts[*]}", &testpb.Everything{Texts: []string{"b", "a", "b"}}, []string{"k:a", "k:b"}},
 		{"k:{blobs[*]}", &testpb.Everything{Blobs: [][]byte{{1}, {2}}}, []string{"k:01", "k:02"}},
 		{"k:{numbers[*]}", &testpb.Everything{Numbers: []int32{0, -1}}, []string{"k:-1", "k:0"}},
 		{"k:{statuses[*]}", &testpb.Everything{Statuses: []testpb.Status{0, 2}}, []string{"k:0", "k:2"}},
-		{"k:{children[*].text}", &testpb.Everything{Children: child("b", "a")}, []string{"k:a", "k:b"}},
 		{"k:{children[*].child.text}", &testpb.Everything{Children: child("b", "a")}, []string{"k:in%20a", "k:in%20b"}},
 		{"{text}:{children[*].text}", &testpb.Everything{Text: "g", Children: child("b", "a")}, []string{"g:a", "g:b"}},
 		{"k:{child.texts[*]}", &testpb.Everything{Child: &testpb.Everything{Texts: []string{"a"}}}, []string{"k:a"}},
-		{"k:{metadata.tags[*]}", &testpb.Everything{Metadata: &testpb.Metadata{Tags: []string{"a"}}}, []string{"k:a"}},
 	}
 	for _, tt := range tests {
-		t.Run(tt.template, func(t *testing.T) {
-			got, err := keysOf(bindTo(t, Serialize(take, tt.template)), context.Background(), tt.request)
-			if err != nil || !reflect.DeepEqual(got, tt.want) {
-				t.Errorf("%q, %v; want %q", got, err, tt.want)
-			}
-		})
+		got, err := keysOf(bindTo(t, Serialize(take, tt.template)), context.Background(), tt.request)
+		if err != nil || !slices.Equal(got, tt.want) {
+			t.Errorf("%s: %q, %v; want %q", tt.template, got, err, tt.want)
+		}
 	}
 }
 
@@ -120,10 +112,8 @@ func TestMetadataBecomesText(t *testing.T) {
 		{"k:{metadata.X-Tenant}", "k:acme%3Aeu", nil},
 		{"k:{metadata.x.dotted}", "k:d", nil},
 		{"k:{metadata.id-bin}", "k:00ff", nil},
-		{"k:{metadata.ID-Bin}", "k:00ff", nil},
 		{"{metadata.id-bin|hash}", "06eb7d6a69ee19e5fbdf749018d3d2abfa04bcbd1365db312eb86dc7169389b8", nil},
 		{"k:{metadata.missing}", "", keytmpl.ErrMissingValue},
-		{"k:{metadata.missing-bin}", "", keytmpl.ErrMissingValue},
 		{"k:{metadata.empty}", "", keytmpl.ErrMissingValue},
 		{"k:{metadata.two}", "", keytmpl.ErrManyValues},
 	}
@@ -137,7 +127,6 @@ func TestMetadataBecomesText(t *testing.T) {
 
 // A value that is missing is an error, and never the key of something else.
 func TestMissingValues(t *testing.T) {
-	many := make([]string, keytmpl.MaxKeys+1)
 	tests := []struct {
 		template string
 		request  *testpb.Everything
@@ -147,37 +136,27 @@ func TestMissingValues(t *testing.T) {
 		{"k:{text}", &testpb.Everything{}, keytmpl.ErrMissingValue, "text"},
 		{"k:{data|hash}", &testpb.Everything{}, keytmpl.ErrMissingValue, "data"},
 		{"k:{i64}", &testpb.Everything{}, keytmpl.ErrMissingValue, "i64"},
-		{"k:{text|int}", &testpb.Everything{Text: "5.5"}, keytmpl.ErrNotInteger, "text"},
 		{"k:{texts[*]|int|hash}", &testpb.Everything{Texts: []string{"1", "x"}}, keytmpl.ErrNotInteger, "texts[1]"},
-		{"k:{f32}", &testpb.Everything{}, keytmpl.ErrMissingValue, "f32"},
 		{"k:{status}", &testpb.Everything{}, keytmpl.ErrMissingValue, "status"},
 		{"k:{maybe_flag}", &testpb.Everything{}, keytmpl.ErrMissingValue, "maybe_flag"},
 		{"k:{maybe_i32}", &testpb.Everything{}, keytmpl.ErrMissingValue, "maybe_i32"},
-		{"k:{maybe_text}", &testpb.Everything{MaybeText: proto.String("")}, keytmpl.ErrMissingValue, "maybe_text"},
 		{"k:{chosen_text}", &testpb.Everything{Choice: &testpb.Everything_ChosenMessage{}}, keytmpl.ErrMissingValue, "chosen_text"},
 		{"k:{child.flag}", &testpb.Everything{}, keytmpl.ErrMissingValue, "child.flag"},
 		{"k:{child.child.text}", &testpb.Everything{Child: &testpb.Everything{}}, keytmpl.ErrMissingValue, "child.child.text"},
 		{"k:{texts[*]}", &testpb.Everything{}, keytmpl.ErrMissingValue, "texts"},
 		{"k:{texts[*]}", &testpb.Everything{Texts: []string{"a", ""}}, keytmpl.ErrMissingValue, "texts[1]"},
-		{"k:{texts[*]|hash}", &testpb.Everything{Texts: many}, keytmpl.ErrTooManyKeys, "texts"},
 		{"k:{child.texts[*]}", &testpb.Everything{}, keytmpl.ErrMissingValue, "child.texts"},
 		{"k:{children[*].i32}", &testpb.Everything{Children: []*testpb.Everything{{I32: 1}, {}}}, keytmpl.ErrMissingValue, "children[1].i32"},
 		{"k:{children[*].child.text}", &testpb.Everything{Children: []*testpb.Everything{{}}}, keytmpl.ErrMissingValue, "children[0].child.text"},
 		{"k:{text}", &testpb.Everything{Text: strings.Repeat("x", 512)}, keytmpl.ErrTooLong, "text"},
-		{"k:{data}", &testpb.Everything{Data: make([]byte, 1<<20)}, keytmpl.ErrTooLong, "data"},
 		{"k:{data}", &testpb.Everything{Data: make([]byte, 256)}, keytmpl.ErrTooLong, "data"},
 	}
 	for _, tt := range tests {
-		t.Run(tt.template, func(t *testing.T) {
-			keys, err := keysOf(bindTo(t, Serialize(take, tt.template)), context.Background(), tt.request)
-			var value *keytmpl.ValueError
-			if !errors.Is(err, tt.is) || !errors.As(err, &value) {
-				t.Fatalf("%q, %v; want %v", keys, err, tt.is)
-			}
-			if got := fieldName(value); got != tt.field {
-				t.Errorf("blamed %q, want %q", got, tt.field)
-			}
-		})
+		keys, err := keysOf(bindTo(t, Serialize(take, tt.template)), context.Background(), tt.request)
+		var value *keytmpl.ValueError
+		if !errors.Is(err, tt.is) || !errors.As(err, &value) || fieldName(value) != tt.field {
+			t.Errorf("%s: %q, %v; want %v of %s", tt.template, keys, err, tt.is, tt.field)
+		}
 	}
 }
 
@@ -194,13 +173,6 @@ func TestHugeListIsRefusedBeforeItIsRead(t *testing.T) {
 	})
 	if allocs > 100 {
 		t.Errorf("%v allocations", allocs)
-	}
-}
-
-func TestKeyOf256Bytes(t *testing.T) {
-	got, err := keysOf(bindTo(t, Serialize(take, "{data}")), context.Background(), &testpb.Everything{Data: make([]byte, 256)})
-	if err != nil || got[0] != strings.Repeat("00", 256) {
-		t.Error(got, err)
 	}
 }
 
@@ -233,4 +205,14 @@ func FuzzValues(f *testing.F) {
 			t.Errorf("%q and %q for (%q, %q, %d) and (%q, %q, %d)", key1, key2, text1, data1, n1, text2, data2, n2)
 		}
 	})
+}
+
+// TestEveryRefusalHasAnAnswer fails for a kind that was added to package refusal
+// and not to the answers.
+func TestEveryRefusalHasAnAnswer(t *testing.T) {
+	for _, kind := range refusal.Kinds() {
+		if _, ok := answers[kind]; !ok {
+			t.Errorf("no answer to kind %d, %s", kind, kind.Reason())
+		}
+	}
 }

@@ -105,20 +105,6 @@ func ExampleSerializeBy() {
 	// Output: <nil>
 }
 
-// The server reports all errors at once when it starts.
-func ExampleNew_errors() {
-	eng, _ := core.New(memstore.New())
-	defer eng.Close(context.Background())
-	_, err := lockgrpc.New(eng,
-		lockgrpc.Serialize(testpb.Users_SetStatus_FullMethodName, "user:{user}"),
-		lockgrpc.Serialize("/im.v1.Users/SetStatus", "user:{user_id}"),
-	)
-	fmt.Println(err)
-	// Output:
-	// lockgrpc: rule for "/keyturn.test.v1.Users/SetStatus": template "user:{user}": {user}: keyturn.test.v1.SetStatusRequest has no field "user"; it has user_id, status, message_id
-	// rule for "/im.v1.Users/SetStatus": this program knows no service "im.v1.Users": is its generated package imported?
-}
-
 // A client that is refused learns why, and when to come back.
 func ExampleDomain() {
 	store := memstore.New()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -24,27 +25,28 @@ import (
 	"github.com/keyturn/keyturn/middleware/reasons"
 )
 
+// telling answers with the claims that the call runs under.
+func telling(ctx context.Context, _ *testpb.SetStatusRequest) (*testpb.SetStatusResponse, error) {
+	return &testpb.SetStatusResponse{Text: claimsOf(ctx)}, nil
+}
+
+// notNine skips calls of user 9.
+func notNine(_ context.Context, m proto.Message) bool {
+	return m.(*testpb.SetStatusRequest).GetUserId() == 9
+}
+
 // The keys of all rules of a method are taken together, each in its mode, whatever order the rules
 // stand in, and a rule may skip a call.
 func TestSeveralRulesAreOneSet(t *testing.T) {
-	skip := func(_ context.Context, m proto.Message) bool { return m.(*testpb.SetStatusRequest).GetUserId() == 9 }
-	rules := []lockgrpc.Rule{
-		lockgrpc.Serialize(setStatus, "user:{user_id}", core.WithMaxWait(5*time.Second)).SkipIf(skip),
+	guard := locks(t, memory(t),
+		lockgrpc.Serialize(setStatus, "user:{user_id}", core.WithMaxWait(5*time.Second)).SkipIf(notNine),
 		lockgrpc.Serialize(setStatus, "all", core.WithShared()),
-		lockgrpc.SerializeBy(setStatus, func(r *testpb.SetStatusRequest) string { return fmt.Sprintf("a/%d", r.GetUserId()) }, core.WithHierarchy()).SkipIf(skip),
-	}
-	var held string
-	guard := locks(t, memory(t), rules...)
-	c := serve(t, &server{setStatus: func(ctx context.Context, _ *testpb.SetStatusRequest) (*testpb.SetStatusResponse, error) {
-		held = claimsOf(ctx)
-		return &testpb.SetStatusResponse{}, nil
-	}}, guard)
-	for id, want := range map[int64]string{
-		1: "shared a, exclusive a/1, shared all, exclusive user:1",
-		9: "shared all",
-	} {
-		if _, err := c.SetStatus(bounded(t), online(id)); err != nil || held != want {
-			t.Errorf("user %d: held %q, want %q; %v", id, held, want, err)
+		lockgrpc.SerializeBy(setStatus, func(r *testpb.SetStatusRequest) string { return fmt.Sprintf("a/%d", r.GetUserId()) }, core.WithHierarchy()).SkipIf(notNine),
+	)
+	c := serve(t, &server{setStatus: telling}, guard)
+	for id, want := range map[int64]string{1: "shared a, exclusive a/1, shared all, exclusive user:1", 9: "shared all"} {
+		if held, err := c.SetStatus(bounded(t), online(id)); err != nil || held.GetText() != want {
+			t.Errorf("user %d: held %v, want %q; %v", id, held, want, err)
 		}
 	}
 	want := setStatus + ": serialize user:{user_id} unless skipped, serialize shared all, serialize hierarchy func unless skipped"
@@ -64,12 +66,8 @@ func TestKeysOfTheContext(t *testing.T) {
 		}
 		return []string{"user:" + ctx.Value(caller{}).(string), "group:1", "group:1"}, nil
 	}
-	var held string
-	c := serve(t, &server{setStatus: func(ctx context.Context, _ *testpb.SetStatusRequest) (*testpb.SetStatusResponse, error) {
-		held = claimsOf(ctx)
-		return &testpb.SetStatusResponse{}, nil
-	}}, locks(t, memory(t), lockgrpc.SerializeKeys(setStatus, keys)), outside(asAnn)...)
-	if _, err := c.SetStatus(bounded(t), online(1)); err != nil || held != "exclusive group:1, exclusive user:ann" {
+	c := serve(t, &server{setStatus: telling}, locks(t, memory(t), lockgrpc.SerializeKeys(setStatus, keys)), outside(asAnn)...)
+	if held, err := c.SetStatus(bounded(t), online(1)); err != nil || held.GetText() != "exclusive group:1, exclusive user:ann" {
 		t.Errorf("held %v, %v", held, err)
 	}
 	if _, err := c.SetStatus(bounded(t), online(0)); status.Code(err) != codes.InvalidArgument || reason(t, err) != reasons.KeyInvalid {
@@ -81,22 +79,19 @@ func TestKeysOfTheContext(t *testing.T) {
 }
 
 func TestOnceWithTheContext(t *testing.T) {
-	eng, ran := memory(t), 0
+	var ran atomic.Int32
 	key := func(ctx context.Context, r *testpb.SetStatusRequest) (string, error) {
 		return fmt.Sprint("once:", ctx.Value(caller{}), ":", r.GetUserId()), nil
 	}
-	skip := func(_ context.Context, m proto.Message) bool { return m.(*testpb.SetStatusRequest).GetUserId() == 9 }
-	c := serve(t, &server{setStatus: func(context.Context, *testpb.SetStatusRequest) (*testpb.SetStatusResponse, error) {
-		ran++
-		return &testpb.SetStatusResponse{}, nil
-	}}, locks(t, eng, lockgrpc.OnceKey(setStatus, key).SkipIf(skip)), outside(asAnn)...)
+	eng := memory(t)
+	c := serve(t, counting(&ran), locks(t, eng, lockgrpc.OnceKey(setStatus, key).SkipIf(notNine)), outside(asAnn)...)
 	for _, id := range []int64{1, 9, 1, 9} {
 		if _, err := c.SetStatus(bounded(t), online(id)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if info, err := eng.Inspect(bounded(t), "once:ann:1"); ran != 3 || err != nil || info.Record == nil {
-		t.Errorf("ran %d times, %+v, %v", ran, info, err)
+	if info, err := eng.Inspect(bounded(t), "once:ann:1"); ran.Load() != 3 || err != nil || info.Record == nil {
+		t.Errorf("ran %d times, %+v, %v", ran.Load(), info, err)
 	}
 }
 
@@ -104,11 +99,7 @@ func TestOnceWithTheContext(t *testing.T) {
 // value.
 func TestInvalidKeys(t *testing.T) {
 	long := strings.Repeat("private", 100)
-	byFunction := func(key string) lockgrpc.Rule {
-		return lockgrpc.SerializeBy(addMembers, func(*testpb.AddMembersRequest) string { return key })
-	}
-	tests := []struct {
-		name        string
+	for name, tt := range map[string]struct {
 		rule        lockgrpc.Rule
 		request     *testpb.AddMembersRequest
 		header      []string
@@ -116,36 +107,30 @@ func TestInvalidKeys(t *testing.T) {
 		description string
 		is          error
 	}{
-		{
-			"field not set", lockgrpc.Serialize(addMembers, "group:{group.id}"),
-			&testpb.AddMembersRequest{Group: &testpb.Group{}},
-			nil, "group.id", "value is missing or empty", keytmpl.ErrMissingValue,
+		"field not set": {
+			lockgrpc.Once(addMembers, "group:{group.id|hash}"), &testpb.AddMembersRequest{Group: &testpb.Group{}}, nil,
+			"group.id", "value is missing or empty", keytmpl.ErrMissingValue,
 		},
-		{
-			"message not set", lockgrpc.Once(addMembers, "group:{group.tenant.name|hash}"), nil,
-			nil, "group.tenant.name", "value is missing or empty", keytmpl.ErrMissingValue,
+		"value too long": {
+			lockgrpc.Serialize(addMembers, "group:{group.id}"), &testpb.AddMembersRequest{Group: &testpb.Group{Id: long}}, nil,
+			"group.id", "key is longer than 512 bytes", keytmpl.ErrTooLong,
 		},
-		{
-			"value too long", lockgrpc.Serialize(addMembers, "group:{group.id}"),
-			&testpb.AddMembersRequest{Group: &testpb.Group{Id: long}},
-			nil, "group.id", "key is longer than 512 bytes", keytmpl.ErrTooLong,
-		},
-		{
-			"metadata twice", lockgrpc.Serialize(addMembers, "group:{metadata.x-tenant}"), nil,
+		"metadata twice": {
+			lockgrpc.Serialize(addMembers, "group:{metadata.x-tenant}"), nil,
 			[]string{"x-tenant", "private", "x-tenant", "private"},
 			"metadata.x-tenant", "more than one value", keytmpl.ErrManyValues,
 		},
-		{"function without key", byFunction(""), nil, nil, "", "", core.ErrInvalidKey},
-		{"function with an invalid key", byFunction("private\n"), nil, nil, "", "", core.ErrInvalidKey},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
+		"function with an invalid key": {
+			lockgrpc.SerializeBy(addMembers, func(*testpb.AddMembersRequest) string { return "private\n" }), nil, nil, "", "", core.ErrInvalidKey,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
 			s := &server{members: func(context.Context, *testpb.AddMembersRequest) (*testpb.AddMembersResponse, error) {
 				t.Error("the handler ran")
 				return nil, nil
 			}}
 			passed := make(seen, 1)
-			c := serve(t, s, locks(t, memory(t), tt.rule), grpc.ChainUnaryInterceptor(passed.unary))
+			c := serve(t, s, locks(t, memory(t), tt.rule), passed.options()...)
 			ctx := metadata.AppendToOutgoingContext(bounded(t), tt.header...)
 			_, err := c.AddMembers(ctx, tt.request)
 			if status.Code(err) != codes.InvalidArgument || reason(t, err) != reasons.KeyInvalid {

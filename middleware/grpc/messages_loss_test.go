@@ -19,72 +19,30 @@ import (
 // A lost lease ends the message's context, what is sent, the next Recv, and the
 // call, whatever the handler makes of it.
 func TestLossOfAMessagesLease(t *testing.T) {
+	i := locks(t, memory(t), lockgrpc.SerializeMessages(chat, "chat", core.WithMaxHold(time.Millisecond)))
 	ours := errors.New("ours")
-	for name, after := range map[string]func(chatStream) error{
-		"returns success": func(chatStream) error { return nil },
-		"returns an error": func(chatStream) error {
-			return ours
-		},
-		"asks for more": func(stream chatStream) error {
-			_, err := stream.Recv()
-			if status.Code(err) != codes.Aborted || !errors.Is(err, core.ErrLeaseLost) {
-				t.Errorf("Recv: %v", err)
+	for _, own := range []error{nil, ours} {
+		stream := &fakeStream{ctx: bounded(t), recv: func(any) error { return nil }}
+		err := i.Stream()(nil, stream, &grpc.StreamServerInfo{FullMethod: chat}, func(_ any, s grpc.ServerStream) error {
+			if err := s.RecvMsg(&testpb.Event{}); err != nil {
+				t.Error(err)
 			}
-			if again := stream.RecvMsg(&testpb.Event{}); again != err {
-				t.Errorf("second Recv: %v", again)
+			<-s.Context().Done()
+			if err := s.SendMsg(nil); !errors.Is(err, core.ErrLeaseLost) {
+				t.Errorf("SendMsg: %v", err)
 			}
-			if sent := stream.Send(&testpb.Event{}); sent != err {
-				t.Errorf("Send: %v", sent)
+			lost := s.RecvMsg(&testpb.Event{})
+			if again := s.RecvMsg(&testpb.Event{}); again != lost || status.Code(lost) != codes.Aborted || !errors.Is(lost, core.ErrLeaseLost) {
+				t.Errorf("RecvMsg: %v, then %v", lost, again)
 			}
-			return err
-		},
-		"asks for more, returns success": func(stream chatStream) error {
-			_, _ = stream.Recv()
-			return nil
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			s := &server{chat: func(stream chatStream) error {
-				if _, err := stream.Recv(); err != nil {
-					t.Error(err)
-				}
-				ctx := stream.Context()
-				<-ctx.Done()
-				if err := stream.Send(&testpb.Event{Text: "stale"}); !errors.Is(err, core.ErrLeaseLost) {
-					t.Errorf("Send: %v", err)
-				}
-				return after(stream)
-			}}
-			passed := make(seen, 1)
-			rule := lockgrpc.SerializeMessages(chat, "group:{group_id}", core.WithMaxHold(20*time.Millisecond))
-			stream := talk(t, serve(t, s, locks(t, memory(t), rule), grpc.ChainStreamInterceptor(passed.stream)))
-			say(t, stream, "7")
-			_ = stream.Send(&testpb.Event{GroupId: "8"}) // maybe too late
-			if e, err := stream.Recv(); status.Code(err) != codes.Aborted || reason(t, err) != reasons.LeaseLost {
-				t.Errorf("the client got %v, %v", e, err)
+			if sent := s.SendMsg(nil); sent != lost {
+				t.Errorf("SendMsg: %v", sent)
 			}
-			if err := wait(t, passed, "end"); !errors.Is(err, core.ErrLeaseLost) || errors.Is(err, ours) != (name == "returns an error") {
-				t.Errorf("outer interceptors see %v", err)
-			}
+			return own
 		})
-	}
-}
-
-// A lease that is lost unnoticed while the handler is at work is found when its
-// turn ends.
-func TestLossThatOnlyTheReleaseFinds(t *testing.T) {
-	store := memstore.New()
-	s := &server{chat: func(stream chatStream) error {
-		if _, err := stream.Recv(); err != nil {
-			t.Error(err)
+		if status.Code(err) != codes.Aborted || reason(t, err) != reasons.LeaseLost || !errors.Is(err, core.ErrLeaseLost) || errors.Is(err, ours) != (own != nil) {
+			t.Errorf("the handler returned %v, the call ends with %v", own, err)
 		}
-		steal(t, store, stream.Context())
-		return nil
-	}}
-	stream := talk(t, serve(t, s, locks(t, engine(t, store), eachByGroup["template"])))
-	say(t, stream, "7")
-	if _, err := stream.Recv(); reason(t, err) != reasons.LeaseLost {
-		t.Error(err)
 	}
 }
 
@@ -101,9 +59,7 @@ func TestRefusedMessages(t *testing.T) {
 		reason      string
 	}{
 		{"held", "7", func(err error) error { return err }, codes.Aborted, reasons.LockHeld},
-		{"held, ignored", "7", func(error) error { return nil }, codes.Aborted, reasons.LockHeld},
 		{"held, answered", "7", func(error) error { return status.Error(codes.NotFound, "later") }, codes.NotFound, ""},
-		{"no key", "", func(err error) error { return err }, codes.InvalidArgument, reasons.KeyInvalid},
 		{"no key, ignored", "", func(error) error { return nil }, codes.InvalidArgument, reasons.KeyInvalid},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -154,7 +110,7 @@ func TestReceiverThatOutlivesItsHandler(t *testing.T) {
 		<-sent
 		return status.Error(codes.Unimplemented, "not interested")
 	}}
-	stream := talk(t, serve(t, s, locks(t, eng, eachByGroup["template"])))
+	stream := talk(t, serve(t, s, locks(t, eng, eachByGroup)))
 	say(t, stream, "8")
 	say(t, stream, "7")
 	close(sent)

@@ -6,26 +6,19 @@ import (
 	"fmt"
 	"io"
 	"sync"
-	"sync/atomic"
 	"testing"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/keyturn/keyturn/core"
 	lockgrpc "github.com/keyturn/keyturn/middleware/grpc"
 	"github.com/keyturn/keyturn/middleware/grpc/internal/testpb"
-	"github.com/keyturn/keyturn/store/memstore"
 )
 
 type chatStream = grpc.BidiStreamingServer[testpb.Event, testpb.Event]
 
-var eachByGroup = map[string]lockgrpc.Rule{
-	"template": lockgrpc.SerializeMessages(chat, "group:{group_id}"),
-	"function": lockgrpc.SerializeMessagesBy(chat, func(e *testpb.Event) string { return "group:" + e.GetGroupId() }),
-}
+var eachByGroup = lockgrpc.SerializeMessages(chat, "group:{group_id}")
 
 // talk opens a chat.
 func talk(t *testing.T, c client) grpc.BidiStreamingClient[testpb.Event, testpb.Event] {
@@ -44,41 +37,52 @@ func say(t *testing.T, stream grpc.BidiStreamingClient[testpb.Event, testpb.Even
 	}
 }
 
-// Each message runs under its own key, and the context says so.
+// echo answers each message with what it is locked by, and stops with its client.
+func echo(stream chatStream) error {
+	for {
+		e, err := stream.Recv()
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if err := stream.Send(&testpb.Event{GroupId: e.GetGroupId(), Text: claimsOf(stream.Context())}); err != nil {
+			return err
+		}
+	}
+}
+
+// Each message runs under its own key, and the context says so. It ends with its turn.
 func TestEachMessageTakesItsOwnTurn(t *testing.T) {
-	for name, rule := range eachByGroup {
+	for name, rule := range map[string]lockgrpc.Rule{
+		"template": eachByGroup,
+		"function": lockgrpc.SerializeMessagesBy(chat, func(e *testpb.Event) string { return "group:" + e.GetGroupId() }),
+	} {
 		t.Run(name, func(t *testing.T) {
 			eng := memory(t)
 			s := &server{chat: func(stream chatStream) error {
-				if _, ok := core.LeaseFrom(stream.Context()); ok {
-					t.Error("a lease before the first message")
+				before, token := stream.Context(), uint64(0)
+				if held := claimsOf(before); held != "" {
+					t.Errorf("%s is held before the first message", held)
 				}
-				var before context.Context
-				var token uint64
 				for {
 					e, err := stream.Recv()
-					if before != nil && !errors.Is(context.Cause(before), core.ErrReleased) {
+					if token > 0 && !errors.Is(context.Cause(before), core.ErrReleased) {
 						t.Errorf("the context of the message before: %v", context.Cause(before))
 					}
-					if err == io.EOF {
-						if _, ok := core.LeaseFrom(stream.Context()); ok {
-							t.Error("a lease after the last message")
+					if err != nil {
+						if held := claimsOf(stream.Context()); held != "" || err != io.EOF {
+							t.Errorf("%s is held after the last message, %v", held, err)
 						}
 						return nil
 					}
-					if err != nil {
-						return err
-					}
 					before = stream.Context()
-					key := "group:" + e.GetGroupId()
 					lease, ok := core.LeaseFrom(before)
-					if !ok || lease.Key() != key || lease.Token() <= token {
+					if !ok || lease.Key() != "group:"+e.GetGroupId() || lease.Token() <= token || !isHeld(t, eng, lease.Key()) {
 						t.Errorf("lease: %v %+v", ok, lease)
 					}
 					token = lease.Token()
-					if !isHeld(t, eng, key) {
-						t.Error("free in the handler")
-					}
 					if err := stream.Send(e); err != nil {
 						return err
 					}
@@ -102,78 +106,6 @@ func TestEachMessageTakesItsOwnTurn(t *testing.T) {
 	}
 }
 
-// Many streams to two replicas, which share nothing but a store, and few keys: never two messages
-// of one key at a time, and every message is processed.
-func TestMessagesOfManyStreamsTakeTurns(t *testing.T) {
-	const streams, messages, keys = 8, 15, 3
-	var inside [keys]atomic.Int32
-	var counts [keys]int // what the lock protects; the race detector looks too
-	s := &server{chat: func(stream chatStream) error {
-		for {
-			e, err := stream.Recv()
-			if err == io.EOF {
-				return nil
-			}
-			if err != nil {
-				return err
-			}
-			key := int(e.GetGroupId()[0] - '0')
-			if n := inside[key].Add(1); n > 1 {
-				t.Errorf("%d messages at a time", n)
-			}
-			counts[key]++
-			inside[key].Add(-1)
-		}
-	}}
-	store := memstore.New()
-	eng := engine(t, store)
-	replicas := []client{
-		serve(t, s, locks(t, eng, eachByGroup["template"])),
-		serve(t, s, locks(t, engine(t, store.Peer()), eachByGroup["template"])),
-	}
-	var all sync.WaitGroup
-	for n := range streams {
-		stream := talk(t, replicas[n%2])
-		all.Go(func() {
-			for i := range messages {
-				say(t, stream, fmt.Sprint((n+i)%keys))
-			}
-			if err := stream.CloseSend(); err != nil {
-				t.Error(err)
-			}
-			if _, err := stream.Recv(); err != io.EOF {
-				t.Error(err)
-			}
-		})
-	}
-	all.Wait()
-	for key := range keys {
-		free(t, eng, fmt.Sprint("group:", key))
-		if counts[key] != streams*messages/keys {
-			t.Errorf("key %d: %d messages", key, counts[key])
-		}
-	}
-}
-
-// However a handler ends, its last message's turn ends with it.
-func TestHandlersEndEndsTheTurn(t *testing.T) {
-	for _, own := range []error{nil, status.Error(codes.NotFound, "no group 7")} {
-		eng := memory(t)
-		s := &server{chat: func(stream chatStream) error {
-			if _, err := stream.Recv(); err != nil {
-				t.Error(err)
-			}
-			return own
-		}}
-		stream := talk(t, serve(t, s, locks(t, eng, eachByGroup["template"])))
-		say(t, stream, "7")
-		if _, err := stream.Recv(); own == nil && err != io.EOF || own != nil && status.Code(err) != codes.NotFound {
-			t.Errorf("the handler returned %v, the client got %v", own, err)
-		}
-		free(t, eng, "group:7")
-	}
-}
-
 // One goroutine sends, one receives: as gRPC allows.
 func TestSendingAlongside(t *testing.T) {
 	s := &server{chat: func(stream chatStream) error {
@@ -193,7 +125,7 @@ func TestSendingAlongside(t *testing.T) {
 			}
 		}
 	}}
-	stream := talk(t, serve(t, s, locks(t, memory(t), eachByGroup["template"])))
+	stream := talk(t, serve(t, s, locks(t, memory(t), eachByGroup)))
 	for i := range 100 {
 		say(t, stream, fmt.Sprint(i%3))
 		if e, err := stream.Recv(); err != nil || e.GetText() != fmt.Sprint(i) {
@@ -210,19 +142,8 @@ func TestSendingAlongside(t *testing.T) {
 // of their fields.
 func TestSkippedMessages(t *testing.T) {
 	skip := func(_ context.Context, m proto.Message) bool { return m.(*testpb.Event).GetGroupId() == "9" }
-	s := &server{chat: func(stream chatStream) error {
-		for {
-			e, err := stream.Recv()
-			if err != nil {
-				return err
-			}
-			if err := stream.Send(&testpb.Event{Text: e.GetGroupId() + " " + claimsOf(stream.Context())}); err != nil {
-				return err
-			}
-		}
-	}}
-	stream := talk(t, serve(t, s, locks(t, memory(t), lockgrpc.SerializeMessages(chat, "chat").SkipIf(skip))))
-	for group, want := range map[string]string{"1": "1 exclusive chat", "9": "9 "} {
+	stream := talk(t, serve(t, &server{chat: echo}, locks(t, memory(t), lockgrpc.SerializeMessages(chat, "chat").SkipIf(skip))))
+	for group, want := range map[string]string{"1": "exclusive chat", "9": ""} {
 		say(t, stream, group)
 		if e, err := stream.Recv(); err != nil || e.GetText() != want {
 			t.Errorf("got %v, %v, want %s", e, err, want)

@@ -3,7 +3,6 @@ package lockgrpc_test
 import (
 	"context"
 	"fmt"
-	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -39,101 +38,76 @@ func counting(runs *atomic.Int32) *server {
 }
 
 func TestRepeatsGetTheFirstResponse(t *testing.T) {
-	for name, rule := range map[string]lockgrpc.Rule{
-		"template": lockgrpc.Once(setStatus, byMessage),
-		"function": lockgrpc.OnceBy(setStatus, func(r *testpb.SetStatusRequest) string { return "once:" + r.GetMessageId() }),
-	} {
-		t.Run(name, func(t *testing.T) {
-			var runs atomic.Int32
-			store := memstore.New()
-			// Two replicas.
-			replicas := []client{
-				serve(t, counting(&runs), locks(t, engine(t, store), rule)),
-				serve(t, counting(&runs), locks(t, engine(t, store), rule)),
-			}
-			for i := range 4 {
-				var header metadata.MD
-				resp, err := replicas[i%2].SetStatus(bounded(t), message("a", 1), grpc.Header(&header))
-				if err != nil || resp.GetText() != "run 1" {
-					t.Errorf("delivery %d: %v, %v", i, resp, err)
-				}
-				if replayed := header.Get(lockgrpc.ReplayedHeader); len(replayed) == 1 != (i > 0) || i > 0 && replayed[0] != "true" {
-					t.Errorf("delivery %d: replayed %v", i, replayed)
-				}
-			}
-			if resp, err := replicas[0].SetStatus(bounded(t), message("b", 1)); err != nil || resp.GetText() != "run 2" {
-				t.Errorf("another message: %v, %v", resp, err)
-			}
-		})
+	var runs atomic.Int32
+	store := memstore.New()
+	rule := lockgrpc.OnceBy(setStatus, func(r *testpb.SetStatusRequest) string { return "once:" + r.GetMessageId() })
+	replicas := []client{
+		serve(t, counting(&runs), locks(t, engine(t, store), rule)),
+		serve(t, counting(&runs), locks(t, engine(t, store), rule)),
+	}
+	for i := range 4 {
+		var header metadata.MD
+		resp, err := replicas[i%2].SetStatus(bounded(t), message("a", 1), grpc.Header(&header))
+		if err != nil || resp.GetText() != "run 1" {
+			t.Errorf("delivery %d: %v, %v", i, resp, err)
+		}
+		if replayed := header.Get(lockgrpc.ReplayedHeader); len(replayed) == 1 != (i > 0) || i > 0 && replayed[0] != "true" {
+			t.Errorf("delivery %d: replayed %v", i, replayed)
+		}
+	}
+	if resp, err := replicas[0].SetStatus(bounded(t), message("b", 1)); err != nil || resp.GetText() != "run 2" {
+		t.Errorf("another message: %v, %v", resp, err)
 	}
 }
 
 // The first caller gets its response, however large, and the effect is on record:
 // three deliveries used to have three effects.
 func TestAResponseOverTheLimitIsNotRunAgain(t *testing.T) {
-	large := strings.Repeat("x", 64<<10)
-	for name, opts := range map[string][]core.CallOption{"the default": nil, "none": {core.WithResultLimit(0)}} {
-		t.Run(name, func(t *testing.T) {
-			var effects atomic.Int32
-			c := serve(t, &server{setStatus: func(context.Context, *testpb.SetStatusRequest) (*testpb.SetStatusResponse, error) {
-				effects.Add(1)
-				return &testpb.SetStatusResponse{Text: large}, nil
-			}}, locks(t, memory(t), lockgrpc.Once(setStatus, byMessage, opts...)))
-			var header metadata.MD
-			resp, err := c.SetStatus(bounded(t), message("a", 1), grpc.Header(&header))
-			if err != nil || resp.GetText() != large || len(header.Get(lockgrpc.ReplayedHeader)) > 0 {
-				t.Errorf("the first caller got %d bytes, %v, %v", len(resp.GetText()), err, header)
-			}
-			for range 2 {
-				if _, err := c.SetStatus(bounded(t), message("a", 1)); status.Code(err) != codes.AlreadyExists || reason(t, err) != reasons.ResultNotKept {
-					t.Errorf("a repeat: %v", err)
-				}
-			}
-			if n := effects.Load(); n != 1 {
-				t.Errorf("three deliveries had %d effects", n)
-			}
-			if _, err := c.SetStatus(bounded(t), message("a", 2)); status.Code(err) != codes.FailedPrecondition || reason(t, err) != reasons.FingerprintMismatch {
-				t.Errorf("other content: %v", err)
-			}
-		})
+	var effects atomic.Int32
+	c := serve(t, counting(&effects), locks(t, memory(t), lockgrpc.Once(setStatus, byMessage, core.WithResultLimit(0))))
+	if resp, err := c.SetStatus(bounded(t), message("a", 1)); err != nil || resp.GetText() != "run 1" {
+		t.Errorf("the first caller got %v, %v", resp, err)
+	}
+	for range 2 {
+		if _, err := c.SetStatus(bounded(t), message("a", 1)); status.Code(err) != codes.AlreadyExists || reason(t, err) != reasons.ResultNotKept {
+			t.Errorf("a repeat: %v", err)
+		}
+	}
+	if n := effects.Load(); n != 1 {
+		t.Errorf("three deliveries had %d effects", n)
+	}
+	if _, err := c.SetStatus(bounded(t), message("a", 2)); status.Code(err) != codes.FailedPrecondition || reason(t, err) != reasons.FingerprintMismatch {
+		t.Errorf("other content: %v", err)
 	}
 }
 
-// Two methods that came to share a key do not get each other's responses.
+// Two methods that came to share a key do not get each other's responses, and any program may have left the record.
 func TestRecordOfAnotherMethod(t *testing.T) {
 	for _, tt := range []struct {
-		opts []core.CallOption
-		want codes.Code
+		opts   []core.CallOption
+		record string // "": that of another method; both requests are empty, and so are their encodings
+		want   codes.Code
 	}{
-		{nil, codes.FailedPrecondition}, // the method is part of the fingerprint
-		{[]core.CallOption{core.WithoutFingerprint()}, codes.Internal},
+		{nil, "", codes.FailedPrecondition}, // the method is part of the fingerprint
+		{[]core.CallOption{core.WithoutFingerprint()}, "", codes.Internal},
+		{nil, "garbage", codes.Internal},
+		{nil, "\x0a\x00", codes.Internal},
 	} {
-		var runs atomic.Int32
-		outside := make(seen, 2)
-		c := serve(t, counting(&runs), locks(t, memory(t),
-			lockgrpc.Once(setStatus, "the same", tt.opts...),
-			lockgrpc.Once(addMembers, "the same", tt.opts...)), grpc.ChainUnaryInterceptor(outside.unary))
-		// Both requests are empty, and so are their encodings.
-		if _, err := c.SetStatus(bounded(t), &testpb.SetStatusRequest{}); err != nil {
-			t.Error(err)
-		}
-		if resp, err := c.AddMembers(bounded(t), &testpb.AddMembersRequest{}); status.Code(err) != tt.want {
-			t.Errorf("%v, %v; want %v", resp, err, tt.want)
-		}
-	}
-}
-
-// Any program may have left the record.
-func TestRecordThatIsNone(t *testing.T) {
-	for _, record := range []string{"", "garbage", "\x0a\x00"} {
 		eng := memory(t)
-		if _, err := eng.Once(bounded(t), "once:message:a", func(context.Context) ([]byte, error) { return []byte(record), nil }); err != nil {
+		c := serve(t, counting(new(atomic.Int32)), locks(t, eng,
+			lockgrpc.Once(setStatus, "the same", tt.opts...), lockgrpc.Once(addMembers, "the same", tt.opts...)))
+		var err error
+		if tt.record == "" {
+			_, err = c.SetStatus(bounded(t), &testpb.SetStatusRequest{})
+		} else {
+			_, err = eng.Once(bounded(t), "the same", func(context.Context) ([]byte, error) { return []byte(tt.record), nil })
+		}
+		if err != nil {
 			t.Fatal(err)
 		}
-		c := serve(t, counting(new(atomic.Int32)), locks(t, eng, lockgrpc.Once(setStatus, byMessage)))
-		_, err := c.SetStatus(bounded(t), message("a", 1))
-		if st := status.Convert(err); st.Code() != codes.Internal || st.Message() != "internal error" {
-			t.Errorf("record %q: %v", record, err)
+		_, err = c.AddMembers(bounded(t), &testpb.AddMembersRequest{})
+		if st := status.Convert(err); st.Code() != tt.want || tt.want == codes.Internal && st.Message() != "internal error" {
+			t.Errorf("record %q: %v; want %v", tt.record, err, tt.want)
 		}
 	}
 }

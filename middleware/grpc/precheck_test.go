@@ -3,7 +3,6 @@ package lockgrpc_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -76,7 +75,7 @@ func TestPrecheckOfEveryRule(t *testing.T) {
 	}
 	for name, rules := range sets {
 		kind, _, _ := strings.Cut(name, ",")
-		err := guarded[kind].send(bounded(t), serve(t, refusedServer(t), locks(t, memory(t), rules...)), "42")
+		err := guarded[kind].send(bounded(t), serve(t, idle(t), locks(t, memory(t), rules...)), "42")
 		if status.Code(err) != codes.PermissionDenied || reason(t, err) != reasons.Forbidden {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -86,15 +85,10 @@ func TestPrecheckOfEveryRule(t *testing.T) {
 // TestStorable: a response that reports a failure is not given again.
 func TestStorable(t *testing.T) {
 	var runs atomic.Int32
-	c := serve(t, &server{setStatus: func(context.Context, *testpb.SetStatusRequest) (*testpb.SetStatusResponse, error) {
-		if n := runs.Add(1); n > 1 {
-			return &testpb.SetStatusResponse{Text: fmt.Sprint("run ", n)}, nil
-		}
-		return &testpb.SetStatusResponse{Text: "database is down"}, nil
-	}}, locks(t, memory(t), lockgrpc.Once(setStatus, byMessage).Storable(func(m proto.Message) bool {
-		return m.(*testpb.SetStatusResponse).GetText() != "database is down"
+	c := serve(t, counting(&runs), locks(t, memory(t), lockgrpc.Once(setStatus, byMessage).Storable(func(m proto.Message) bool {
+		return m.(*testpb.SetStatusResponse).GetText() != "run 1"
 	})))
-	for n, want := range []string{"database is down", "run 2", "run 2"} {
+	for n, want := range []string{"run 1", "run 2", "run 2"} {
 		var header metadata.MD
 		resp, err := c.SetStatus(bounded(t), message("a", 1), grpc.Header(&header))
 		if err != nil || resp.GetText() != want || len(header.Get(lockgrpc.ReplayedHeader)) != n/2 {

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/prototext"
@@ -18,49 +17,9 @@ import (
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
 	lockgrpc "github.com/keyturn/keyturn/middleware/grpc"
-	"github.com/keyturn/keyturn/middleware/grpc/internal/testpb"
 	"github.com/keyturn/keyturn/middleware/reasons"
 	"github.com/keyturn/keyturn/store/memstore"
 )
-
-// guarded are the ways in which a rule guards: a call, one of Once, a stream as a whole, and each
-// message of it. Each makes its key from an id; there is none for "".
-var guarded = map[string]struct {
-	method string
-	rule   func(opts ...core.CallOption) lockgrpc.Rule
-	send   func(ctx context.Context, c client, id string) error
-}{
-	"call": {setStatus, func(o ...core.CallOption) lockgrpc.Rule {
-		return lockgrpc.Serialize(setStatus, "user:{message_id}", o...)
-	}, callWith},
-	"once": {setStatus, func(o ...core.CallOption) lockgrpc.Rule { return lockgrpc.Once(setStatus, "user:{message_id}", o...) }, callWith},
-	"stream": {importAll, func(o ...core.CallOption) lockgrpc.Rule {
-		return lockgrpc.Serialize(importAll, "user:{group_id}", o...)
-	}, streamOf},
-	"message": {importAll, func(o ...core.CallOption) lockgrpc.Rule {
-		return lockgrpc.SerializeMessages(importAll, "user:{group_id}", o...)
-	}, streamOf},
-}
-
-func callWith(ctx context.Context, c client, id string) error {
-	_, err := c.SetStatus(ctx, message(id, 1))
-	return err
-}
-
-func streamOf(ctx context.Context, c client, id string) error {
-	return importOne(ctx, c, &testpb.ImportRequest{GroupId: id})
-}
-
-// refusedServer is a server whose streams have no turn.
-func refusedServer(t *testing.T) *server {
-	return &server{importAll: func(stream grpc.ClientStreamingServer[testpb.ImportRequest, testpb.ImportResponse]) error {
-		_, err := stream.Recv()
-		if err == nil {
-			t.Error("the message has its turn")
-		}
-		return err
-	}}
-}
 
 // forgetful never says whether it recorded anything.
 type forgetful struct{ *memstore.Store }
@@ -103,7 +62,6 @@ func TestRefusals(t *testing.T) {
 		{name: "store down", store: failing(&core.UnavailableError{Op: "acquire", Err: secret}), code: codes.Unavailable, reason: reasons.StoreUnavailable, after: anyTime, is: core.ErrUnavailable},
 		{name: "engine closed", closed: true, code: codes.Unavailable, reason: reasons.Stopping, after: anyTime, is: core.ErrClosed},
 		{name: "record uncertain", only: "once", store: forgetful{memstore.New()}, opt: core.WithTTL(30 * time.Millisecond), code: codes.Unavailable, reason: reasons.OutcomeUnknown, after: anyTime, is: core.ErrOutcomeUnknown},
-		{name: "a deadlock", store: failing(core.ErrWouldDeadlock), code: codes.Internal, reason: reasons.Internal, is: core.ErrWouldDeadlock},
 		{name: "anything else", store: failing(secret), code: codes.Internal, reason: reasons.Internal, is: secret},
 		{name: "caller's deadline", end: ends(20 * time.Millisecond), code: codes.DeadlineExceeded, is: context.DeadlineExceeded},
 		{name: "caller's deadline, before", end: ends(-time.Second), code: codes.DeadlineExceeded, is: context.DeadlineExceeded},
@@ -128,11 +86,15 @@ func TestRefusals(t *testing.T) {
 					rule = append(rule, tt.opt)
 				}
 				passed := make(seen, 1)
-				opts := []grpc.ServerOption{grpc.ChainUnaryInterceptor(passed.unary), grpc.ChainStreamInterceptor(passed.stream)}
+				opts := passed.options()
 				if tt.end != nil {
 					opts = append(opts, outside(tt.end)...)
 				}
-				c := serve(t, refusedServer(t), locks(t, eng, g.rule(rule...)), opts...)
+				s := idle(t)
+				if tt.only == "once" {
+					s = &server{} // whose response is not on record
+				}
+				c := serve(t, s, locks(t, eng, g.rule(rule...)), opts...)
 				if tt.closed {
 					if err := eng.Close(bounded(t)); err != nil {
 						t.Fatal(err)
@@ -191,8 +153,7 @@ func TestErrorHandler(t *testing.T) {
 				return status.Error(codes.Code(1503), "come again")
 			}
 			passed := make(seen, 3)
-			c := serve(t, refusedServer(t), locks(t, engine(t, store), g.rule(core.WithFailFast())).WithErrorHandler(handler),
-				grpc.ChainUnaryInterceptor(passed.unary), grpc.ChainStreamInterceptor(passed.stream))
+			c := serve(t, idle(t), locks(t, engine(t, store), g.rule(core.WithFailFast())).WithErrorHandler(handler), passed.options()...)
 			err := g.send(bounded(t), c, "42")
 			if s := status.Convert(err); s.Code() != 1503 || s.Message() != "come again" || reason(t, err) != reasons.LockHeld {
 				t.Errorf("refused: %v %v", err, s.Details())

@@ -3,7 +3,6 @@ package lockgrpc_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"sync/atomic"
 	"testing"
@@ -18,75 +17,48 @@ import (
 	"github.com/keyturn/keyturn/store/memstore"
 )
 
-// A stream says with its first Recv that it was refused. The interceptor then
-// opens it again; where it can't, Do does.
+// A stream says with its first Recv that it was refused. The interceptor then opens it again.
 func TestRetryOfAStream(t *testing.T) {
-	for name, viaDo := range map[string]bool{"interceptor": false, "Do": true} {
-		t.Run(name, func(t *testing.T) {
-			store := memstore.New()
-			eng := engine(t, store)
-			free(t, eng, "group:7") // leases are short
-			holder, err := eng.Acquire(bounded(t), "group:7")
-			if err != nil {
-				t.Fatal(err)
-			}
-			var tries atomic.Int32
-			count := func(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
-				if tries.Add(1) == 2 {
-					if err := holder.Release(stream.Context()); err != nil {
-						t.Error(err)
-					}
-				}
-				return handler(srv, stream)
-			}
-			i := locks(t, eng, lockgrpc.Serialize(watch, "group:{group_id}", core.WithFailFast()))
-			srv := grpc.NewServer(grpc.ChainStreamInterceptor(count, i.Stream()))
-			testpb.RegisterGroupsServer(srv, &server{watch: func(r *testpb.WatchRequest, stream grpc.ServerStreamingServer[testpb.Event]) error {
-				for n := range 3 {
-					if err := stream.Send(&testpb.Event{GroupId: r.GetGroupId(), Text: fmt.Sprint(n)}); err != nil {
-						return err
-					}
-				}
-				return nil
-			}})
-			retry := lockgrpc.Retry{Attempts: 100}
-			var opts []grpc.DialOption
-			if !viaDo {
-				opts = append(opts, grpc.WithChainStreamInterceptor(retry.Stream()))
-			}
-			c := dial(t, listen(t, srv), opts...)
-			var stream grpc.ServerStreamingClient[testpb.Event]
-			var first *testpb.Event
-			receive := func(ctx context.Context) (err error) {
-				if stream, err = c.Watch(ctx, &testpb.WatchRequest{GroupId: "7"}); err != nil {
-					return err
-				}
-				first, err = stream.Recv()
-				return err
-			}
-			if viaDo {
-				err = retry.Do(bounded(t), watch, receive)
-			} else {
-				err = receive(bounded(t))
-			}
-			if err != nil || tries.Load() != 2 || first.GetGroupId() != "7" || first.GetText() != "0" {
-				t.Fatalf("after %d tries: %v, %v", tries.Load(), first, err)
-			}
-			for n := 1; n < 3; n++ {
-				if e, err := stream.Recv(); err != nil || e.GetText() != fmt.Sprint(n) {
-					t.Error(e, err)
-				}
-			}
-			if _, err := stream.Recv(); err != io.EOF {
+	store := memstore.New()
+	eng := engine(t, store)
+	free(t, eng, "group:7") // leases are short
+	holder, err := eng.Acquire(bounded(t), "group:7")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var tries atomic.Int32
+	count := func(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
+		if tries.Add(1) == 2 {
+			if err := holder.Release(stream.Context()); err != nil {
 				t.Error(err)
 			}
-			if header, err := stream.Header(); err != nil || len(header.Get("content-type")) != 1 {
-				t.Errorf("header: %v, %v", header, err)
-			}
-			if stream.Trailer() == nil || stream.Context().Err() == nil {
-				t.Error("the trailer and the context are not those of the last attempt, which has ended")
-			}
-		})
+		}
+		return handler(srv, stream)
+	}
+	i := locks(t, eng, lockgrpc.Serialize(watch, "group:{group_id}", core.WithFailFast()))
+	srv := grpc.NewServer(grpc.ChainStreamInterceptor(count, i.Stream()))
+	testpb.RegisterGroupsServer(srv, &server{watch: func(r *testpb.WatchRequest, stream grpc.ServerStreamingServer[testpb.Event]) error {
+		return errors.Join(stream.Send(&testpb.Event{GroupId: r.GetGroupId()}), stream.Send(&testpb.Event{Text: "second"}))
+	}})
+	stream, err := dial(t, listen(t, srv), grpc.WithChainStreamInterceptor(lockgrpc.Retry{Attempts: 100}.Stream())).
+		Watch(bounded(t), &testpb.WatchRequest{GroupId: "7"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if first, err := stream.Recv(); err != nil || tries.Load() != 2 || first.GetGroupId() != "7" {
+		t.Fatalf("after %d tries: %v, %v", tries.Load(), first, err)
+	}
+	if e, err := stream.Recv(); err != nil || e.GetText() != "second" {
+		t.Error(e, err)
+	}
+	if _, err := stream.Recv(); err != io.EOF {
+		t.Error(err)
+	}
+	if header, err := stream.Header(); err != nil || len(header.Get("content-type")) != 1 {
+		t.Errorf("header: %v, %v", header, err)
+	}
+	if stream.Trailer() == nil || stream.Context().Err() == nil {
+		t.Error("the trailer and the context are not those of the last attempt, which has ended")
 	}
 }
 

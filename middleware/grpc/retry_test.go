@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,11 +16,9 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
 
-	"github.com/keyturn/keyturn/core"
 	lockgrpc "github.com/keyturn/keyturn/middleware/grpc"
 	"github.com/keyturn/keyturn/middleware/grpc/internal/testpb"
 	"github.com/keyturn/keyturn/middleware/reasons"
-	"github.com/keyturn/keyturn/store/memstore"
 )
 
 // refusal is the status that a server's lock answers. No RetryInfo if after is
@@ -162,26 +159,6 @@ func TestCancelWhileWaitingForTheRetry(t *testing.T) {
 			t.Errorf("sent at %v, ended after %v with %v", at, time.Since(began), err)
 		}
 	})
-}
-
-// A handler that calls another service, and hands its refusal on, has run: its
-// own call is not repeated.
-func TestRefusalOfANestedCallIsNotRetried(t *testing.T) {
-	store := memstore.New()
-	hold(t, store, "group:7")
-	inner := serve(t, &server{}, locks(t, engine(t, store), lockgrpc.Serialize(addMembers, "group:{group.id}", core.WithFailFast())))
-	var ran atomic.Int32
-	srv := grpc.NewServer()
-	testpb.RegisterUsersServer(srv, &server{setStatus: func(ctx context.Context, _ *testpb.SetStatusRequest) (*testpb.SetStatusResponse, error) {
-		ran.Add(1)
-		_, err := inner.AddMembers(ctx, &testpb.AddMembersRequest{Group: &testpb.Group{Id: "7"}})
-		return nil, err
-	}})
-	c := dial(t, listen(t, srv), grpc.WithChainUnaryInterceptor(lockgrpc.Retry{Attempts: 100}.Unary()))
-	_, err := c.SetStatus(bounded(t), online(42))
-	if reason(t, err) != reasons.LockHeld || ran.Load() != 1 {
-		t.Errorf("ran %d times: %v", ran.Load(), err)
-	}
 }
 
 // The client waits as long as the server says, and no longer than its own

@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"testing"
+	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/locktest"
 	lockgrpc "github.com/keyturn/keyturn/middleware/grpc"
 	"github.com/keyturn/keyturn/middleware/grpc/internal/testpb"
 	"github.com/keyturn/keyturn/middleware/reasons"
@@ -24,94 +25,66 @@ func online(user int64) *testpb.SetStatusRequest {
 	return &testpb.SetStatusRequest{UserId: user, Status: testpb.Status_STATUS_ONLINE}
 }
 
-// unaryRules are what most tests of unary methods are about.
-func unaryRules(opts ...core.CallOption) map[string]lockgrpc.Rule {
-	return map[string]lockgrpc.Rule{
-		"serialize": lockgrpc.Serialize(setStatus, "user:{user_id}", opts...),
-		"once":      lockgrpc.Once(setStatus, "user:{user_id}", opts...),
-	}
-}
-
-func TestCallsWithOneKeyTakeTurns(t *testing.T) {
-	byFunction := lockgrpc.SerializeBy(setStatus, func(r *testpb.SetStatusRequest) string {
-		return fmt.Sprint("user:", r.GetUserId())
-	})
-	for name, rule := range map[string]lockgrpc.Rule{"template": unaryRules()["serialize"], "function": byFunction} {
-		t.Run(name, func(t *testing.T) {
-			var inside atomic.Int32
-			value := 0 // what the lock protects; the race detector looks too
-			s := &server{setStatus: func(ctx context.Context, r *testpb.SetStatusRequest) (*testpb.SetStatusResponse, error) {
-				if n := inside.Add(1); n > 1 {
-					t.Errorf("%d handlers at a time", n)
-				}
-				defer inside.Add(-1)
-				if held := claimsOf(ctx); held != "exclusive user:42" {
-					t.Errorf("held %q", held)
-				}
-				value++
-				return &testpb.SetStatusResponse{Text: r.GetStatus().String()}, nil
-			}}
-			c := serve(t, s, locks(t, memory(t), rule))
+// Two replicas, which share nothing but a store: one at a time with one key, and everybody in the end.
+func TestOneAtATime(t *testing.T) {
+	for kind, g := range guarded {
+		if kind == "once" {
+			continue // runs once
+		}
+		t.Run(kind, func(t *testing.T) {
+			section := locktest.NewSection(t)
+			s := working(func(ctx context.Context) error {
+				defer section.Enter(claimsOf(ctx))()
+				time.Sleep(time.Millisecond) // so that another one could come in
+				return nil
+			})
+			store := memstore.New()
+			replicas := []client{
+				serve(t, s, locks(t, engine(t, store), g.rule())),
+				serve(t, s, locks(t, engine(t, store.Peer()), g.rule())),
+			}
 			ctx := bounded(t)
 			var calls sync.WaitGroup
-			for range 20 {
+			for n := range 20 {
 				calls.Go(func() {
-					resp, err := c.SetStatus(ctx, online(42))
-					if err != nil || resp.GetText() != "STATUS_ONLINE" {
-						t.Error(resp, err)
+					if err := g.send(ctx, replicas[n%2], "42"); err != nil {
+						t.Error(err)
 					}
 				})
 			}
 			calls.Wait()
-			if value != 20 {
-				t.Errorf("%d calls were served", value)
+			if n := section.Entered("exclusive user:42"); n != 20 {
+				t.Errorf("%d were served", n)
 			}
 		})
 	}
 }
 
-// A client that goes away does not let the next one in: the handler may be
-// writing.
+// A client that goes away does not let the next one in: the handler may be writing.
 func TestHeldUntilTheHandlerReturns(t *testing.T) {
-	for _, name := range []string{"call", "stream"} {
-		t.Run(name, func(t *testing.T) {
+	for kind, g := range guarded {
+		t.Run(kind, func(t *testing.T) {
 			eng := memory(t)
 			entered, leave := make(chan context.Context), make(chan struct{})
-			work := func(ctx context.Context) {
+			c := serve(t, working(func(ctx context.Context) error {
 				entered <- ctx
 				<-leave
-			}
-			c := serve(t, &server{
-				setStatus: func(ctx context.Context, _ *testpb.SetStatusRequest) (*testpb.SetStatusResponse, error) {
-					work(ctx)
-					return nil, nil
-				},
-				watch: func(_ *testpb.WatchRequest, stream grpc.ServerStreamingServer[testpb.Event]) error {
-					work(stream.Context())
-					return nil
-				},
-			}, locks(t, eng, lockgrpc.Serialize(setStatus, "k"), lockgrpc.Serialize(watch, "k")))
+				return nil
+			}), locks(t, eng, g.rule()))
 			ctx, cancel := context.WithCancel(bounded(t))
 			answer := make(chan error)
-			go func() {
-				if name == "stream" {
-					answer <- watchOne(ctx, c, "7")
-					return
-				}
-				_, err := c.SetStatus(ctx, online(42))
-				answer <- err
-			}()
+			go func() { answer <- g.send(ctx, c, "42") }()
 			handler := wait(t, entered, "call")
 			cancel()
 			if err := wait(t, answer, "answer"); status.Code(err) != codes.Canceled {
 				t.Error(err)
 			}
 			wait(t, handler.Done(), "cancel in the handler")
-			if !isHeld(t, eng, "k") {
+			if !isHeld(t, eng, "user:42") {
 				t.Error("free while the handler runs")
 			}
 			close(leave)
-			free(t, eng, "k")
+			free(t, eng, "user:42")
 		})
 	}
 }
@@ -123,13 +96,13 @@ func TestHandlersErrorPassesUnchanged(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rules := unaryRules()
-	rules["another method's"] = lockgrpc.Serialize(addMembers, "k")
+	rules := map[string]lockgrpc.Rule{
+		"serialize": guarded["call"].rule(), "once": guarded["once"].rule(), "another method's": lockgrpc.Serialize(addMembers, "k"),
+	}
 	for _, own := range []error{
 		detailed.Err(),
 		&core.HeldError{Key: "theirs"},
 		fmt.Errorf("wrapped: %w", core.ErrLeaseLost),
-		&core.KeyError{Key: "theirs", Reason: "is theirs"},
 		context.Canceled,
 	} {
 		for name, rule := range rules {
@@ -149,8 +122,8 @@ func TestHandlersErrorPassesUnchanged(t *testing.T) {
 	}
 	own := detailed.Err()
 	stream := &fakeStream{ctx: bounded(t)}
-	streams := locks(t, memory(t), lockgrpc.Serialize(chat, "chat")).Stream()
-	for _, method := range []string{chat, watch} {
+	streams := locks(t, memory(t), lockgrpc.Serialize(chat, "chat"), lockgrpc.SerializeMessages(importAll, "k")).Stream()
+	for _, method := range []string{chat, importAll, watch} {
 		got := streams(nil, stream, &grpc.StreamServerInfo{FullMethod: method}, func(_ any, s grpc.ServerStream) error {
 			if (s == grpc.ServerStream(stream)) != (method == watch) {
 				t.Errorf("%s gets %T", method, s)
@@ -163,41 +136,25 @@ func TestHandlersErrorPassesUnchanged(t *testing.T) {
 	}
 }
 
+// A lease that is lost unnoticed while the handler is at work is found when its turn ends.
 func TestLossIsAnErrorThoughTheHandlerSucceeded(t *testing.T) {
-	errOwn := errors.New("own")
-	for _, own := range []error{nil, errOwn} {
-		for name, rule := range unaryRules() {
-			t.Run(fmt.Sprint(name, " ", own), func(t *testing.T) {
-				store := memstore.New()
-				s := &server{setStatus: func(ctx context.Context, _ *testpb.SetStatusRequest) (*testpb.SetStatusResponse, error) {
-					steal(t, store, ctx)
-					return &testpb.SetStatusResponse{}, own
-				}}
-				passed := make(seen, 1)
-				c := serve(t, s, locks(t, engine(t, store), rule), grpc.ChainUnaryInterceptor(passed.unary))
-				_, err := c.SetStatus(bounded(t), online(42))
-				if status.Code(err) != codes.Aborted || reason(t, err) != reasons.LeaseLost {
-					t.Errorf("got %v, want ABORTED for LEASE_LOST", err)
-				}
-				if _, ok := detail[*errdetails.RetryInfo](err); ok {
-					t.Error("told to retry what may be half done")
-				}
-				inside := <-passed
-				if !errors.Is(inside, core.ErrLeaseLost) || own != nil && !errors.Is(inside, own) {
-					t.Errorf("outer interceptors see %v", errors.Unwrap(inside))
-				}
-			})
+	for _, own := range []error{nil, errors.New("own")} {
+		for kind, g := range guarded {
+			store, passed := memstore.New(), make(seen, 1)
+			c := serve(t, working(func(ctx context.Context) error {
+				steal(t, store, ctx)
+				return own
+			}), locks(t, engine(t, store), g.rule()), passed.options()...)
+			err := g.send(bounded(t), c, "42")
+			if status.Code(err) != codes.Aborted || reason(t, err) != reasons.LeaseLost {
+				t.Errorf("%s, %v: got %v, want ABORTED for LEASE_LOST", kind, own, err)
+			}
+			if _, ok := detail[*errdetails.RetryInfo](err); ok {
+				t.Errorf("%s, %v: told to retry what may be half done", kind, own)
+			}
+			if inside := <-passed; !errors.Is(inside, core.ErrLeaseLost) || own != nil && !errors.Is(inside, own) {
+				t.Errorf("%s, %v: outer interceptors see %v", kind, own, errors.Unwrap(inside))
+			}
 		}
-	}
-}
-
-func TestLossOfAStreamThatSucceeded(t *testing.T) {
-	store := memstore.New()
-	c := serve(t, &server{watch: func(_ *testpb.WatchRequest, stream grpc.ServerStreamingServer[testpb.Event]) error {
-		steal(t, store, stream.Context())
-		return nil
-	}}, locks(t, engine(t, store), lockgrpc.Serialize(watch, "group:{group_id}")))
-	if err := watchOne(bounded(t), c, "7"); reason(t, err) != reasons.LeaseLost {
-		t.Error(err)
 	}
 }

@@ -56,7 +56,6 @@ func (s *server) Chat(stream grpc.BidiStreamingServer[testpb.Event, testpb.Event
 type client struct {
 	testpb.UsersClient
 	testpb.GroupsClient
-	annotated testpb.AnnotatedClient
 }
 
 // serve starts s on a port of its own, with locks inside of whatever opts
@@ -95,7 +94,7 @@ func dial(t testing.TB, addr string, opts ...grpc.DialOption) client {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { conn.Close() })
-	return client{testpb.NewUsersClient(conn), testpb.NewGroupsClient(conn), testpb.NewAnnotatedClient(conn)}
+	return client{testpb.NewUsersClient(conn), testpb.NewGroupsClient(conn)}
 }
 
 // seen records the errors that pass interceptors outside of the lock.
@@ -111,6 +110,11 @@ func (s seen) stream(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo
 	err := handler(srv, stream)
 	s <- err
 	return err
+}
+
+// options have s record the errors of all calls.
+func (s seen) options() []grpc.ServerOption {
+	return []grpc.ServerOption{grpc.ChainUnaryInterceptor(s.unary), grpc.ChainStreamInterceptor(s.stream)}
 }
 
 // outside has an interceptor of each kind outside of the lock: it gives calls another context.
@@ -136,15 +140,16 @@ type withContext struct {
 
 func (s withContext) Context() context.Context { return s.ctx }
 
-// recovery and recoverStream are what every server has outermost.
-func recovery(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (resp any, err error) {
-	defer recovered(&err)
-	return handler(ctx, req)
-}
-
-func recoverStream(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handler grpc.StreamHandler) (err error) {
-	defer recovered(&err)
-	return handler(srv, stream)
+// recovery are the interceptors that every server has outermost.
+var recovery = []grpc.ServerOption{
+	grpc.ChainUnaryInterceptor(func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (resp any, err error) {
+		defer recovered(&err)
+		return handler(ctx, req)
+	}),
+	grpc.ChainStreamInterceptor(func(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handler grpc.StreamHandler) (err error) {
+		defer recovered(&err)
+		return handler(srv, stream)
+	}),
 }
 
 func recovered(err *error) {
@@ -152,3 +157,14 @@ func recovered(err *error) {
 		*err = status.Errorf(codes.Internal, "recovered: %v", p)
 	}
 }
+
+// fakeStream is a stream without a connection.
+type fakeStream struct {
+	grpc.ServerStream
+	ctx  context.Context
+	recv func(any) error
+}
+
+func (s *fakeStream) Context() context.Context { return s.ctx }
+func (s *fakeStream) RecvMsg(m any) error      { return s.recv(m) }
+func (s *fakeStream) SendMsg(any) error        { return nil }

@@ -41,7 +41,6 @@ func TestIdempotency(t *testing.T) {
 		detail string
 	}{
 		{name: "the same", want: replay},
-		{name: "the key in quotes", header: []string{"Idempotency-Key", `"k1"`}, want: replay},
 		{name: "another key", header: []string{"Idempotency-Key", "k2"}, want: run},
 		{name: "another caller with the same key", header: []string{"User", "eve", "Idempotency-Key", "k1"}, want: run},
 		{name: "a caller and a key that read the same when put together", header: []string{"User", "adak", "Idempotency-Key", "1"}, want: run},
@@ -56,16 +55,11 @@ func TestIdempotency(t *testing.T) {
 		{name: "no key, where it is optional", rule: lockhttp.Idempotency("*", user).Optional(), header: []string{"Idempotency-Key", "-none-"}, want: run},
 		{name: "a key, where it is optional", rule: lockhttp.Idempotency("*", user).Optional(), want: replay},
 		{name: "an empty key, where it is optional", rule: lockhttp.Idempotency("*", user).Optional(), header: []string{"Idempotency-Key", ""}, status: 400, reason: "KEY_INVALID", detail: "is empty"},
-		{name: "a list of keys", header: []string{"Idempotency-Key", `"a", "b"`}, status: 400, reason: "KEY_INVALID", detail: "neither a string"},
-		{name: "a megabyte of key", header: []string{"Idempotency-Key", strings.Repeat("x", 900_000)}, status: 400, reason: "KEY_INVALID", detail: "too long"},
 		{name: "nobody knows who calls", header: []string{"User", ""}, status: 400, reason: "KEY_INVALID", detail: "could not be identified"},
 		{name: "another caller, where all are one", rule: lockhttp.Idempotency("*", lockhttp.AnyCaller), header: []string{"User", "eve"}, want: replay},
 		{name: "a method that is idempotent by itself", method: "PUT", want: run},
 		{name: "another header", rule: lockhttp.Idempotency("*", user).Header("X-Request-Key").Optional(), want: run},
-		{name: "a body over the limit", body: strings.Repeat("x", 1<<20+1), status: 413, reason: "BODY_TOO_LARGE"},
 		{name: "skipped", rule: lockhttp.Idempotency("*", user).SkipIf(func(*http.Request) bool { return true }), want: run},
-		{name: "over the result limit", rule: lockhttp.Idempotency("*", user, core.WithResultLimit(20)), status: 409, reason: "RESULT_NOT_KEPT"},
-		{name: "a status that is not stored", rule: lockhttp.Idempotency("*", user).Storable(func(r lockhttp.Response) bool { return r.Status != 201 }), want: run},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if reflect.ValueOf(tt.rule).IsZero() {

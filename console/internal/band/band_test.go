@@ -42,87 +42,71 @@ func text(spans []band.Span) string {
 	return strings.Join(all, " ")
 }
 
-func want(t *testing.T, b *band.Band, want string) {
-	t.Helper()
-	if got := text(b.Spans(at(-1000))); got != want {
-		t.Errorf("%s, want %s", got, want)
+// sample is what was seen of the key at a moment.
+type sample struct {
+	at float64
+	by []driver.Holder
+}
+
+func TestSpans(t *testing.T) {
+	t.Parallel()
+	foreign := driver.Holder{Owner: "locked", Left: -1}
+	lingers := lease(owner(41, "a"), 1, 1)
+	lingers.Lingers = true
+	by := func(at float64, holders ...driver.Holder) sample { return sample{at, holders} }
+	a := func(pid int, id string, token uint64, since float64) driver.Holder {
+		return lease(owner(pid, id), token, since)
+	}
+	for name, tt := range map[string]struct {
+		samples []sample
+		want    string
+	}{
+		// The way of the second sample took longer. The store sees one owner for a whole streak of hand-offs.
+		"a lease is known from its grant to the last sample": {[]sample{by(10, a(41, "a", 1, 4)), by(11, a(41, "a", 1, 5.003))}, "41[6,11]"},
+		"the time between a sample and the next grant is unknown": {
+			[]sample{by(0, a(41, "a", 1, 0.5)), by(1, a(42, "b", 7, 0.25))}, "41[-0.5,0] 42[0.75,1]",
+		},
+		"nobody looked for a minute":                                   {[]sample{by(1, a(42, "b", 7, 0.25)), by(61, a(41, "c", 9, 0.5))}, "42[0.75,1] 41[60.5,61]"},
+		"the lease began after the last sample, whatever a clock says": {[]sample{by(1, a(41, "c", 9, 0.5)), by(2, a(42, "d", 11, 5))}, "41[0.5,1] 42[1,2]"},
+		"free only between samples that are near": {
+			[]sample{by(0), by(1), by(2), by(60), by(61), by(62, a(41, "a", 1, 0.5)), by(63), by(64)}, "free[0,2] free[60,61] 41[61.5,62] free[63,64]",
+		},
+		"a lease that lingers says so": {[]sample{by(0, lingers)}, "41~[-1,0]"},
+		"a foreign value that is used again": {
+			[]sample{by(0, foreign), by(1, foreign), by(2, foreign), by(30, foreign), by(31, foreign)},
+			`foreign client "locked"[0,2] foreign client "locked"[30,31]`,
+		},
+		"shared leases overlap": {[]sample{by(0, a(41, "a", 1, 3), a(42, "b", 2, 1))}, "41[-3,0] 42[-1,0]"},
+	} {
+		b := band.Band{Reach: seconds(2)}
+		for _, s := range tt.samples {
+			info := held(s.by...)
+			if len(s.by) > 1 {
+				info.Mode = driver.ModeShared
+			}
+			b.Add(at(s.at), info)
+		}
+		if got := text(b.Spans(at(-1000))); got != tt.want {
+			t.Errorf("%s: %s, want %s", name, got, tt.want)
+		}
 	}
 }
 
-func TestALeaseIsKnownFromItsGrantToTheLastSample(t *testing.T) {
+func TestSpansSinceAMoment(t *testing.T) {
 	t.Parallel()
 	b := band.Band{Reach: seconds(2)}
 	b.Add(at(10), held(lease(owner(41, "a"), 1, 4)))
-	b.Add(at(11), held(lease(owner(41, "a"), 1, 5.003))) // the way took longer
-	want(t, &b, "41[6,11]")
-	if got := text(b.Spans(at(8))); got != "41[8,11]" {
+	if got := text(b.Spans(at(8))); got != "41[8,10]" {
 		t.Error(got)
 	}
 }
 
-func TestTheTimeBetweenASampleAndTheNextGrantIsUnknown(t *testing.T) {
-	t.Parallel()
-	b := band.Band{Reach: seconds(2)}
-	b.Add(at(0), held(lease(owner(41, "a"), 1, 0.5)))
-	b.Add(at(1), held(lease(owner(42, "b"), 7, 0.25)))
-	want(t, &b, "41[-0.5,0] 42[0.75,1]")
-	// Nobody looked for a minute. The lease began after the last sample, whatever a clock says.
-	b.Add(at(61), held(lease(owner(41, "c"), 9, 0.5)))
-	b.Add(at(62), held(lease(owner(42, "d"), 11, 5)))
-	want(t, &b, "41[-0.5,0] 42[0.75,1] 41[60.5,61] 42[61,62]")
-}
-
-func TestFreeOnlyBetweenSamplesThatAreNear(t *testing.T) {
-	t.Parallel()
-	b := band.Band{Reach: seconds(2)}
-	for _, s := range []float64{0, 1, 2, 60, 61} {
-		b.Add(at(s), held())
-	}
-	b.Add(at(62), held(lease(owner(41, "a"), 1, 0.5)))
-	b.Add(at(63), held())
-	b.Add(at(64), held())
-	want(t, &b, "free[0,2] free[60,61] 41[61.5,62] free[63,64]")
-}
-
-// The store sees one owner for a whole streak of hand-offs, so the band is the process's.
-func TestAStreakIsItsProcesss(t *testing.T) {
-	t.Parallel()
-	b := band.Band{Reach: seconds(2)}
-	b.Add(at(0), held(lease(owner(41, "a"), 100, 0.1)))
-	b.Add(at(1), held(lease(owner(41, "a"), 100, 1.1)))
-	spans := b.Spans(at(-10))
-	want(t, &b, "41[-0.1,1]")
-	if spans[0].Process.Label != "h pid 41" {
-		t.Errorf("%+v", spans)
-	}
-}
-
-func TestALeaseThatLingersSaysSo(t *testing.T) {
-	t.Parallel()
-	b := band.Band{Reach: seconds(2)}
-	h := lease(owner(41, "a"), 1, 1)
-	h.Lingers = true
-	b.Add(at(0), held(h))
-	want(t, &b, "41~[-1,0]")
-}
-
-func TestAForeignValueThatIsUsedAgain(t *testing.T) {
-	t.Parallel()
-	b := band.Band{Reach: seconds(2)}
-	foreign := driver.Holder{Owner: "locked", Left: -1}
-	for _, s := range []float64{0, 1, 2, 30, 31} {
-		b.Add(at(s), held(foreign))
-	}
-	want(t, &b, `foreign client "locked"[0,2] foreign client "locked"[30,31]`)
-}
-
-func TestSharedLeasesOverlap(t *testing.T) {
+func TestLanes(t *testing.T) {
 	t.Parallel()
 	b := band.Band{Reach: seconds(2)}
 	info := held(lease(owner(41, "a"), 1, 3), lease(owner(42, "b"), 2, 1))
 	info.Mode = driver.ModeShared
 	b.Add(at(0), info)
-	want(t, &b, "41[-3,0] 42[-1,0]")
 	spans := b.Spans(at(-10))
 	if lanes, n := band.Lanes(spans, 4); n != 2 || lanes[0] == lanes[1] {
 		t.Errorf("%v, %d", lanes, n)

@@ -19,13 +19,20 @@ func step() {
 	synctest.Wait()
 }
 
-func TestPollsWhileSomebodyLooks(t *testing.T) {
+// polling runs a test of a poller, in a time of its own. It polls for nobody, too, if always.
+func polling(t *testing.T, always bool, test func(*testing.T, *fake, *poll.Poller)) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake()
-		f.set("a", lock{since: time.Now().Add(-time.Minute)})
-		p := poll.New(f, time.Second, false)
+		p := poll.New(f, time.Second, always)
 		defer p.Close()
+		test(t, f, p)
+	})
+}
+
+func TestPollsWhileSomebodyLooks(t *testing.T) {
+	polling(t, false, func(t *testing.T, f *fake, p *poll.Poller) {
+		f.set("a", lock{since: time.Now().Add(-time.Minute)})
 		time.Sleep(time.Hour)
 		if n, _ := f.asked(); n > 0 || p.Status().Tick > 0 {
 			t.Fatal("it polls for nobody")
@@ -59,26 +66,8 @@ func TestPollsWhileSomebodyLooks(t *testing.T) {
 	})
 }
 
-func TestHistoryIsKeptForNobodyToo(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		f := newFake()
-		f.set("a", lock{since: time.Now()})
-		p := poll.New(f, time.Second, true)
-		defer p.Close()
-		time.Sleep(time.Hour)
-		if st := p.Status(); st.Tick < 3500 {
-			t.Errorf("%+v", st)
-		}
-	})
-}
-
 func TestRowsComeAndGo(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		f := newFake()
-		p := poll.New(f, time.Second, false)
-		defer p.Close()
+	polling(t, false, func(t *testing.T, f *fake, p *poll.Poller) {
 		p.Look("")
 		synctest.Wait()
 		f.set("a", lock{since: time.Now(), waits: time.Now()})
@@ -105,9 +94,7 @@ func TestRowsComeAndGo(t *testing.T) {
 
 // A store with many keys is asked no more than one with few. The keys that matter are seen all the same.
 func TestManyKeysInRotation(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		f := newFake()
+	polling(t, false, func(t *testing.T, f *fake, p *poll.Poller) {
 		begin := time.Now()
 		for i := range 5000 {
 			f.set(fmt.Sprintf("k%04d", i), lock{since: begin})
@@ -115,8 +102,6 @@ func TestManyKeysInRotation(t *testing.T) {
 		for i := range 30 {
 			f.set(fmt.Sprintf("w%02d", i), lock{since: begin, waits: begin.Add(time.Duration(-i) * time.Minute)})
 		}
-		p := poll.New(f, time.Second, false)
-		defer p.Close()
 		for range 12 {
 			p.Look("k4242")
 			step()
@@ -148,16 +133,12 @@ func TestManyKeysInRotation(t *testing.T) {
 
 // More keys are open than are looked at in an interval: they take turns, and leave room for the longest waits.
 func TestManyOpenKeysTakeTurns(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		f := newFake()
+	polling(t, false, func(t *testing.T, f *fake, p *poll.Poller) {
 		begin := time.Now()
 		for i := range 5000 {
 			f.set(fmt.Sprintf("k%04d", i), lock{since: begin})
 		}
 		f.set("w", lock{since: begin, waits: begin})
-		p := poll.New(f, time.Second, false)
-		defer p.Close()
 		var open []string
 		for i := range 40 {
 			open = append(open, fmt.Sprintf("free%02d", i))
@@ -190,12 +171,8 @@ func TestManyOpenKeysTakeTurns(t *testing.T) {
 }
 
 func TestAStoreThatIsOut(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		f := newFake()
+	polling(t, false, func(t *testing.T, f *fake, p *poll.Poller) {
 		f.set("a", lock{since: time.Now()})
-		p := poll.New(f, time.Second, false)
-		defer p.Close()
 		p.Look("")
 		synctest.Wait()
 		out := &driver.UnavailableError{Op: "list", Err: errors.New("out")}
@@ -218,12 +195,8 @@ func TestAStoreThatIsOut(t *testing.T) {
 }
 
 func TestHotKeys(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		f := newFake()
+	polling(t, false, func(t *testing.T, f *fake, p *poll.Poller) {
 		f.set("long", lock{since: time.Now().Add(-time.Hour)})
-		p := poll.New(f, time.Second, false)
-		defer p.Close()
 		p.Look("")
 		synctest.Wait()
 		for range 10 {
@@ -252,13 +225,9 @@ func TestHotKeys(t *testing.T) {
 
 // The moments of a lease do not change with the time that a sample takes.
 func TestMomentsAreSteady(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		f := newFake()
+	polling(t, false, func(t *testing.T, f *fake, p *poll.Poller) {
 		f.jitter = 7 * time.Millisecond
 		begin := time.Now()
-		p := poll.New(f, time.Second, false)
-		defer p.Close()
 		p.Look("")
 		var since []time.Time
 		f.set("a", lock{since: begin, waits: begin})
@@ -278,12 +247,8 @@ func TestMomentsAreSteady(t *testing.T) {
 
 // A store that does not answer at all is out, too, and viewers learn of it while the question is still open.
 func TestASilentStore(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		f := newFake()
+	polling(t, false, func(t *testing.T, f *fake, p *poll.Poller) {
 		f.set("a", lock{since: time.Now()})
-		p := poll.New(f, time.Second, false)
-		defer p.Close()
 		p.Look("")
 		synctest.Wait()
 		silent := make(chan struct{})
@@ -311,6 +276,15 @@ func TestASilentStore(t *testing.T) {
 		synctest.Wait()
 		if st := p.Status(); st.Err != nil {
 			t.Errorf("it was not asked: %+v", st)
+		}
+	})
+}
+
+func TestHistoryIsKeptForNobodyToo(t *testing.T) {
+	polling(t, true, func(t *testing.T, _ *fake, p *poll.Poller) {
+		time.Sleep(time.Hour)
+		if st := p.Status(); st.Tick < 3500 {
+			t.Errorf("%+v", st)
 		}
 	})
 }
