@@ -3,6 +3,7 @@ package lockasynq_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log"
 	"time"
@@ -74,6 +75,43 @@ func ExampleSerializeBy() {
 	// transfer:3:7
 }
 
+// Gateways of one message enqueue it twice, under task ids of their own.
+func ExampleOnce() {
+	eng, _ := core.New(memstore.New())
+	defer eng.Close(context.Background())
+	locks, _ := lockasynq.New(eng, lockasynq.Once("im:message", "msg:{payload.id}"))
+
+	h := locks.Middleware(asynq.HandlerFunc(func(_ context.Context, t *asynq.Task) error {
+		fmt.Println("processing", string(t.Payload()))
+		return nil
+	}))
+	for range 2 {
+		fmt.Println(h.ProcessTask(context.Background(), asynq.NewTask("im:message", []byte(`{"id":"8f2c"}`))))
+	}
+	// Output:
+	// processing {"id":"8f2c"}
+	// <nil>
+	// <nil>
+}
+
+// The server's own ideas of failure and delay stay what they are for errors
+// that are not this package's.
+func ExampleIsFailure() {
+	errMaintenance := errors.New("maintenance")
+	cfg := asynq.Config{
+		IsFailure: lockasynq.IsFailure(func(err error) bool { return !errors.Is(err, errMaintenance) }),
+		RetryDelayFunc: lockasynq.RetryDelay(func(int, error, *asynq.Task) time.Duration {
+			return time.Minute
+		}),
+	}
+	held := &lockasynq.RescheduleError{Err: core.ErrHeld}
+	fmt.Println("held:", cfg.IsFailure(held), cfg.RetryDelayFunc(0, held, nil) < time.Minute)
+	fmt.Println("maintenance:", cfg.IsFailure(errMaintenance), cfg.RetryDelayFunc(0, errMaintenance, nil))
+	// Output:
+	// held: false true
+	// maintenance: false 1m0s
+}
+
 // A misspelt field keeps the worker from starting, instead of archiving every
 // task it gets.
 func ExampleSerializeFor() {
@@ -93,4 +131,18 @@ func ExampleSerializeFor() {
 	// <nil>
 	// lockasynq: rule for "im:status": template "user:{payload.user_id}": {payload.user_id}: an object (lockasynq_test.Status) has no field user_id
 	// lockasynq: rule for "im:status": template "user:{payload.user}": {payload.user}: user is an object (lockasynq_test.User), not a single value
+}
+
+// Everything that is wrong with the rules is told at start.
+func ExampleNew_errors() {
+	eng, _ := core.New(memstore.New())
+	defer eng.Close(context.Background())
+	_, err := lockasynq.New(eng,
+		lockasynq.Serialize("im:status", "user:{body.user_id}"),
+		lockasynq.Once("im:message", "msg:{payload.id}", core.WithTTL(0)),
+	)
+	fmt.Println(err)
+	// Output:
+	// lockasynq: rule for "im:status": template "user:{body.user_id}": {body.user_id}: no such source: want payload, payload.<path>, header.<name>, type, queue or id
+	// rule for "im:message": keyturn: WithTTL(0s): want 10ms to 24h
 }

@@ -2,7 +2,9 @@ package lockhttp_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -11,6 +13,7 @@ import (
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/coverage"
 	lockhttp "github.com/keyturn/keyturn/middleware/http"
+	"github.com/keyturn/keyturn/middleware/reasons"
 	"github.com/keyturn/keyturn/store/memstore"
 )
 
@@ -36,8 +39,10 @@ func Example() {
 	mux := http.NewServeMux()
 	mux.Handle("PUT /users/{id}/status", locks.Middleware(setStatus))
 
-	fmt.Println(send(mux, http.MethodPut, "/users/42/status", "away"))
-	fmt.Println(send(mux, http.MethodPut, "/users/42/status", "back"))
+	server := httptest.NewServer(mux)
+	defer server.Close()
+	fmt.Println(send(server.URL+"/users/42/status", http.MethodPut, "away"))
+	fmt.Println(send(server.URL+"/users/42/status", http.MethodPut, "back"))
 	// Output:
 	// 200 user 42, change 1
 	// 200 user 42, change 2
@@ -67,8 +72,10 @@ func ExampleIdempotency() {
 	mux := http.NewServeMux()
 	mux.Handle("POST /payments", locks.Middleware(pay))
 
+	server := httptest.NewServer(mux)
+	defer server.Close()
 	post := func(amount string, header ...string) {
-		fmt.Println(send(mux, http.MethodPost, "/payments", amount, header...))
+		fmt.Println(send(server.URL+"/payments", http.MethodPost, amount, header...))
 	}
 	post("10 EUR", "X-Account", "ada", "Idempotency-Key", `"8e03978e"`)
 	post("10 EUR", "X-Account", "ada", "Idempotency-Key", `"8e03978e"`)
@@ -117,12 +124,58 @@ func ExampleLocks_Routes() {
 	// forgotten: [DELETE /users/{id}]
 }
 
+// An ErrorHandler answers in the application's own form.
+func ExampleLocks_WithErrorHandler() {
+	eng, err := core.New(memstore.New())
+	if err != nil {
+		panic(err)
+	}
+	defer eng.Close(context.Background())
+
+	locks, err := lockhttp.New(eng, lockhttp.Serialize("PUT /users/{id}", "user:{path.id}", core.WithFailFast()))
+	if err != nil {
+		panic(err)
+	}
+	locks = locks.WithErrorHandler(func(w http.ResponseWriter, r *http.Request, err *reasons.Refusal) {
+		if errors.Is(err, core.ErrHeld) {
+			http.Error(w, "somebody else is changing this user", http.StatusConflict)
+			return
+		}
+		lockhttp.DefaultErrorHandler(w, r, err)
+	})
+	mux := http.NewServeMux()
+	mux.Handle("PUT /users/{id}", locks.Middleware(http.NotFoundHandler()))
+
+	server := httptest.NewServer(mux)
+	defer server.Close()
+	lease, err := eng.Acquire(context.Background(), "user:42") // somebody else
+	if err != nil {
+		panic(err)
+	}
+	defer lease.Release(context.Background())
+	fmt.Println(send(server.URL+"/users/42", http.MethodPut, ""))
+	// Output:
+	// 409 somebody else is changing this user
+}
+
 // send makes a request and returns the status and the body of its response.
-func send(h http.Handler, method, path, body string, header ...string) string {
-	req, rec := httptest.NewRequest(method, path, strings.NewReader(body)), httptest.NewRecorder()
+func send(url, method, body string, header ...string) string {
+	req, err := http.NewRequestWithContext(context.Background(), method, url, strings.NewReader(body))
+	if err != nil {
+		return err.Error()
+	}
 	for i := 0; i+1 < len(header); i += 2 {
 		req.Header.Set(header[i], header[i+1])
 	}
-	h.ServeHTTP(rec, req)
-	return strings.TrimSpace(fmt.Sprintf("%d %s", rec.Code, rec.Body))
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err.Error()
+	}
+	defer http.DefaultClient.CloseIdleConnections()
+	defer res.Body.Close()
+	text, err := io.ReadAll(res.Body)
+	if err != nil {
+		return err.Error()
+	}
+	return strings.TrimSpace(fmt.Sprintf("%d %s", res.StatusCode, text))
 }
