@@ -22,7 +22,7 @@ func TestOneAtATimePerKey(t *testing.T) {
 	var all sync.WaitGroup
 	for range 200 {
 		all.Go(func() {
-			err := eng.Do(context.Background(), "k", func(context.Context) error {
+			err := eng.Do(bg, "k", func(context.Context) error {
 				inside++
 				most = max(most, inside)
 				ran++
@@ -44,7 +44,7 @@ func TestCallerMayUseItsClaimsAgain(t *testing.T) {
 	var leases []*core.Lease
 	for _, key := range []string{"a", "b"} {
 		claims[0] = core.Exclusive(key)
-		l, err := eng.AcquireAll(context.Background(), claims)
+		l, err := eng.AcquireAll(bg, claims)
 		must(t, err)
 		leases = append(leases, l)
 	}
@@ -77,7 +77,7 @@ func TestHeldKeyIsRefusedByKind(t *testing.T) {
 		inBubble(t, name, func(t *testing.T) {
 			eng := newEngine(t, memstore.New(), core.WithMaxWait(3*time.Second), core.WithMaxHold(core.Forever))
 			holder := mustAcquire(t, eng, "k")
-			ctx, cancel := context.WithCancel(context.Background())
+			ctx, cancel := context.WithCancel(bg)
 			defer cancel()
 			if tc.cancelAfter > 0 {
 				time.AfterFunc(tc.cancelAfter, cancel)
@@ -114,10 +114,7 @@ func TestAnswerAfterTheLeaseIsOver(t *testing.T) {
 		late := &lateStore{spy: newSpy(), by: 2 * time.Second}
 		var seen observe.Lease
 		var ends []error
-		eng := newEngine(t, late, core.WithHooks(onHold{
-			start: func(l observe.Lease) { seen = l },
-			end:   func(_ observe.Lease, err error) { ends = append(ends, err) },
-		}.hooks()))
+		eng := newEngine(t, late, core.WithHooks(observe.Hooks{HoldEnd: func(_ context.Context, l observe.Lease, err error) { seen, ends = l, append(ends, err) }}))
 		err := eng.Do(bg, "k", func(context.Context) error { t.Error("it ran"); return nil }, core.WithTTL(time.Second), core.WithRunUnlocked())
 		wantOnly(t, err, core.ErrUnavailable)
 		synctest.Wait()
@@ -146,7 +143,7 @@ func TestGrantToACallerWhoHasGoneIsGivenBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		late := &lateStore{spy: newSpy(), by: time.Second}
 		eng := newEngine(t, late)
-		ctx, cancel := context.WithCancel(context.Background())
+		ctx, cancel := context.WithCancel(bg)
 		time.AfterFunc(500*time.Millisecond, cancel)
 		_, err := eng.Acquire(ctx, "k")
 		wantOnly(t, err, context.Canceled)
@@ -172,38 +169,11 @@ func TestDeadlineCountsFromBeforeTheRequest(t *testing.T) {
 	})
 }
 
-// Where the store can't say when to come back, the average of the holds can; and
-// who found the line full is told, too.
-func TestRetryAfterWithoutTheStoresHelp(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		spy := newSpy()
-		eng := newEngine(t, spy, core.WithMaxWaiters(1))
-		l := mustAcquire(t, eng, "k")
-		time.Sleep(time.Second)
-		mustRelease(t, l)
-		spy.onAcquire = func(context.Context, driver.Request) error { return &core.HeldError{Key: "k"} }
-		_, err := eng.TryAcquire(context.Background(), "k")
-		var held *core.HeldError
-		if !errors.As(err, &held) || held.RetryAfter != time.Second {
-			t.Errorf("%+v", held)
-		}
-		var full *core.TooManyWaitersError
-		spy.onAcquire = func(context.Context, driver.Request) error {
-			_, err := eng.Acquire(context.Background(), "k")
-			if !errors.As(err, &full) || full.RetryAfter != time.Second {
-				t.Errorf("%+v", full)
-			}
-			return nil
-		}
-		mustRelease(t, mustAcquire(t, eng, "k"))
-	})
-}
-
 func TestStoreErrorsComeThrough(t *testing.T) {
 	odd := errors.New("wrong type")
 	spy := newSpy()
 	spy.onAcquire = func(context.Context, driver.Request) error { return odd }
-	_, err := newEngine(t, spy).Acquire(context.Background(), "k")
+	_, err := newEngine(t, spy).Acquire(bg, "k")
 	if !errors.Is(err, odd) {
 		t.Errorf("error %v", err)
 	}

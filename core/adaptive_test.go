@@ -22,7 +22,7 @@ const (
 func holdMany(t *testing.T, eng *core.Engine, n int, d time.Duration, opts ...core.CallOption) {
 	t.Helper()
 	for range n {
-		err := eng.Do(context.Background(), "k", func(context.Context) error { time.Sleep(d); return nil }, opts...)
+		err := eng.Do(bg, "k", func(context.Context) error { time.Sleep(d); return nil }, opts...)
 		must(t, err)
 	}
 }
@@ -58,7 +58,7 @@ func TestAdaptiveTTLOfACrashedHolder(t *testing.T) {
 			mustRelease(t, mustAcquire(t, other, "k"))
 			crashed.Store(false)
 			freed := time.Since(began)
-			wantOnly(t, l.Release(context.Background()), core.ErrLeaseLost)
+			wantOnly(t, l.Release(bg), core.ErrLeaseLost)
 			return freed
 		}
 		if got := freedAfter(); got != adaptiveCeiling {
@@ -108,7 +108,7 @@ func TestAdaptiveTTLGrowsWithLosses(t *testing.T) {
 		holdMany(t, eng, 100, time.Millisecond)
 		spy.onRenew = func(context.Context, driver.Grant) error { return errDown }
 		for range 5 {
-			err := eng.Do(context.Background(), "k", func(ctx context.Context) error { <-ctx.Done(); return nil })
+			err := eng.Do(bg, "k", func(ctx context.Context) error { <-ctx.Done(); return nil })
 			wantOnly(t, err, core.ErrLeaseLost)
 			time.Sleep(adaptiveCeiling)
 		}

@@ -40,7 +40,7 @@ func TestModesInAnyOrder(t *testing.T) {
 			near.Store, far.Store = mem, mem.Peer()
 			near.onAcquire, far.onAcquire = taking(time.Millisecond), taking(2*time.Millisecond)
 			engines := []*core.Engine{
-				newEngine(t, near, core.WithHooks(nothingUnlocked{t: t}.hooks())), newEngine(t, far, core.WithHooks(nothingUnlocked{t: t}.hooks())),
+				newEngine(t, near, nothingUnlocked(t)), newEngine(t, far, nothingUnlocked(t)),
 			}
 			var mu sync.Mutex
 			inside := map[string]int{}
@@ -59,7 +59,7 @@ func TestModesInAnyOrder(t *testing.T) {
 				all.Go(func() {
 					for range 20 {
 						time.Sleep(rand.N(20 * time.Millisecond))
-						ctx, giveUp := context.WithCancel(context.Background())
+						ctx, giveUp := context.WithCancel(bg)
 						if rand.N(4) == 0 {
 							time.AfterFunc(rand.N(100*time.Millisecond), giveUp)
 						}
@@ -97,14 +97,8 @@ func TestModesInAnyOrder(t *testing.T) {
 }
 
 // nothingUnlocked minds when work runs without its lock.
-type nothingUnlocked struct {
-	t *testing.T
-}
-
-func (o nothingUnlocked) hooks() observe.Hooks {
-	return observe.Hooks{Unlocked: o.Unlocked}
-}
-
-func (o nothingUnlocked) Unlocked(_ context.Context, a observe.Acquisition, err error) {
-	o.t.Errorf("%v runs unlocked: %v", a.Claims, err)
+func nothingUnlocked(t testing.TB) core.EngineOption {
+	return core.WithHooks(observe.Hooks{Unlocked: func(_ context.Context, a observe.Acquisition, err error) {
+		t.Errorf("%v runs unlocked: %v", a.Claims, err)
+	}})
 }

@@ -81,7 +81,7 @@ func TestOrderOfOneProcess(t *testing.T) {
 				mustRelease(t, l)
 			})
 			if i == 5 { // one that gives up is not in anybody's way
-				ctx, giveUp := context.WithCancel(context.Background())
+				ctx, giveUp := context.WithCancel(bg)
 				go func() { _, _ = eng.Acquire(ctx, "k") }()
 				synctest.Wait()
 				defer giveUp()
@@ -109,7 +109,7 @@ func TestSiblingsDoNotWaitForEachOther(t *testing.T) {
 		var all sync.WaitGroup
 		take := func(name string, path ...string) {
 			all.Go(func() {
-				err := eng.DoAll(context.Background(), core.Under(path...), func(context.Context) error {
+				err := eng.DoAll(bg, core.Under(path...), func(context.Context) error {
 					mu.Lock()
 					got = append(got, name)
 					mu.Unlock()
@@ -162,7 +162,7 @@ func TestTooManyReaders(t *testing.T) {
 			eng := newEngine(t, memstore.New(), limit)
 			holder := mustAcquire(t, eng, "k")
 			ask := func() error {
-				return eng.Do(context.Background(), "k", func(context.Context) error {
+				return eng.Do(bg, "k", func(context.Context) error {
 					time.Sleep(time.Second)
 					return nil
 				}, core.WithShared())
@@ -173,7 +173,7 @@ func TestTooManyReaders(t *testing.T) {
 			}
 			synctest.Wait()
 			wantOnly(t, ask(), core.ErrTooManyWaiters)
-			_, err := eng.AcquireAll(context.Background(), []core.Claim{core.Shared("j"), core.Shared("k")})
+			_, err := eng.AcquireAll(bg, []core.Claim{core.Shared("j"), core.Shared("k")})
 			wantOnly(t, err, core.ErrTooManyWaiters)
 			mustRelease(t, holder)
 			all.Wait()

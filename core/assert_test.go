@@ -14,9 +14,9 @@ import (
 func TestAssertHeld(t *testing.T) {
 	spy := newSpy()
 	eng := newEngine(t, spy)
-	wantOnly(t, core.AssertHeld(context.Background(), core.Exclusive("a")), core.ErrNotHeld)
+	wantOnly(t, core.AssertHeld(bg, core.Exclusive("a")), core.ErrNotHeld)
 	var kept context.Context
-	err := eng.Do(context.Background(), "a", func(ctx context.Context) error {
+	err := eng.Do(bg, "a", func(ctx context.Context) error {
 		return eng.Do(ctx, "b", func(ctx context.Context) error {
 			kept = ctx
 			for _, key := range []string{"a", "b"} { // the inner one, and the one around it
@@ -34,7 +34,7 @@ func TestAssertHeld(t *testing.T) {
 
 	l := mustAcquire(t, eng, "a", core.WithoutCancelOnLoss())
 	breakLock(t, spy, l)
-	_ = l.Release(context.Background())
+	_ = l.Release(bg)
 	wantOnly(t, core.AssertHeld(l.Context(), core.Exclusive("a")), core.ErrLeaseLost)
 
 	// Held again further in: the outer loss does not matter.
@@ -48,7 +48,7 @@ func TestAssertHeld(t *testing.T) {
 // not.
 func TestAssertHeldCoversTheMode(t *testing.T) {
 	eng := newEngine(t, newSpy())
-	ctx := context.Background()
+	ctx := bg
 	for name, tc := range map[string]struct {
 		held    core.Claim
 		content []core.Claim // with these
@@ -88,10 +88,8 @@ func TestAssertHeldFollowsTheLease(t *testing.T) {
 	l := mustAcquire(t, eng, "k")
 	inner, err := eng.Acquire(l.Context(), "k", core.WithShared())
 	must(t, err)
-	if err := core.AssertHeld(inner.Context(), exclusive); err != nil {
-		t.Errorf("nested in an exclusive lease: %v", err)
-	}
-	must(t, l.Downgrade(context.Background()))
+	wantNil(t, core.AssertHeld(inner.Context(), exclusive))
+	must(t, l.Downgrade(bg))
 	for _, ctx := range []context.Context{l.Context(), inner.Context()} {
 		wantOnly(t, core.AssertHeld(ctx, exclusive), core.ErrNotHeld)
 		wantNil(t, core.AssertHeld(ctx, core.Shared("k")))

@@ -3,50 +3,17 @@ package core_test
 import (
 	"context"
 	"errors"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
-	"github.com/keyturn/keyturn/core/observe"
 )
-
-// counting keeps what the last acquisition to end took, and which store each
-// event is said to be of.
-type counting struct {
-	mu       sync.Mutex
-	attempts int
-	stores   map[string]bool
-}
-
-func (c *counting) hooks() observe.Hooks {
-	note := func(store string) {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		c.stores[store] = true
-	}
-	return observe.Hooks{
-		AcquireEnd: func(_ context.Context, a observe.Acquisition, lease observe.Lease, _ error) {
-			c.attempts = a.Attempts
-			note(a.Store)
-			if lease != nil {
-				note(lease.Store())
-			}
-		},
-		Blocked:     func(_ context.Context, a observe.Acquisition, _ core.HeldError, _ int) { note(a.Store) },
-		StoreCalled: func(store, _ string, _ time.Duration, _ error) { note(store) },
-		OnceStart:   func(ctx context.Context, x observe.Execution) context.Context { note(x.Store); return ctx },
-		OnceEnd:     func(_ context.Context, x observe.Execution, _ observe.Outcome, _ error) { note(x.Store) },
-		Forced:      func(_ context.Context, r observe.Removal) { note(r.Store) },
-		Unlocked:    func(_ context.Context, a observe.Acquisition, _ error) { note(a.Store) },
-	}
-}
 
 // How often the store was asked goes by its answers, and 0 says that there was no
 // need to, or no way.
 func TestAttempts(t *testing.T) {
-	ctx := context.Background()
+	ctx := bg
 	for name, tc := range map[string]struct {
 		do   func(t *testing.T, eng, other *core.Engine, s *spy) error
 		want int
@@ -103,17 +70,13 @@ func TestAttempts(t *testing.T) {
 		}},
 	} {
 		inBubble(t, name, func(t *testing.T) {
-			seen := &counting{attempts: -1, stores: make(map[string]bool)}
-			s := newSpy()
-			eng := newEngine(t, s, core.WithHooks(seen.hooks()))
+			seen, s := &recorder{attempts: -1}, newSpy()
+			eng := newEngine(t, s, core.WithHooks(seen.hooks(t, "")))
 			if err := tc.do(t, eng, newEngine(t, s.Peer()), s); !errors.Is(err, tc.err) {
 				t.Errorf("error %v, want %v", err, tc.err)
 			}
 			if seen.attempts != tc.want {
 				t.Errorf("%d attempts, want %d", seen.attempts, tc.want)
-			}
-			if len(seen.stores) != 1 || !seen.stores["memory"] {
-				t.Errorf("told of the stores %v", seen.stores)
 			}
 		})
 	}

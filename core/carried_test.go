@@ -31,10 +31,10 @@ func callerHolds(t *testing.T, claims []core.Claim, opts ...core.CallOption) *tw
 	two := &twoProcesses{spy: newSpy()}
 	two.caller, two.callee = newEngine(t, two.spy.Peer()), newEngine(t, two.spy)
 	var err error
-	if two.outer, err = two.caller.AcquireAll(context.Background(), claims, opts...); err != nil {
+	if two.outer, err = two.caller.AcquireAll(bg, claims, opts...); err != nil {
 		t.Fatal(err)
 	}
-	two.ctx = carry.Accept(context.Background(), carry.Leases(two.outer.Context()))
+	two.ctx = carry.Accept(bg, carry.Leases(two.outer.Context()))
 	return two
 }
 
@@ -63,7 +63,7 @@ func TestBorrowedLease(t *testing.T) {
 	if two.outer.Err() != nil {
 		t.Errorf("the caller's: %v", two.outer.Err())
 	}
-	_, err = two.callee.TryAcquire(context.Background(), "user:1") // a caller that carries nothing
+	_, err = two.callee.TryAcquire(bg, "user:1") // a caller that carries nothing
 	wantOnly(t, err, core.ErrHeld)
 }
 
@@ -123,7 +123,7 @@ func TestForgedStaleAndReplayed(t *testing.T) {
 				tt.held = core.Exclusive("k")
 			}
 			two := callerHolds(t, []core.Claim{tt.held})
-			ctx := carry.Accept(context.Background(), tt.text(t, two, carry.Leases(two.outer.Context())))
+			ctx := carry.Accept(bg, tt.text(t, two, carry.Leases(two.outer.Context())))
 			_, err := two.callee.TryAcquire(ctx, "k")
 			wantOnly(t, err, core.ErrHeld)
 			_, err = two.callee.Once(ctx, "k", neverRuns, core.WithFailFast())
@@ -180,7 +180,7 @@ func TestCarriedOnwards(t *testing.T) {
 	// and by one that has borrowed a part, also from a goroutine of its own.
 	err := two.callee.Do(two.ctx, "a", func(ctx context.Context) error {
 		lease, _ := core.LeaseFrom(ctx)
-		elsewhere, cancel := lease.Attach(context.Background())
+		elsewhere, cancel := lease.Attach(bg)
 		defer cancel()
 		for _, ctx := range []context.Context{ctx, elsewhere} {
 			carried := carry.Leases(ctx)
@@ -188,7 +188,7 @@ func TestCarriedOnwards(t *testing.T) {
 				t.Errorf("the same lease twice: %s", carried)
 			}
 			for _, key := range []string{"a", "b"} {
-				l, err := third.TryAcquire(carry.Accept(context.Background(), carried), key)
+				l, err := third.TryAcquire(carry.Accept(bg, carried), key)
 				if err != nil {
 					t.Error(key, err)
 					continue
@@ -205,7 +205,7 @@ func TestCarriedOnwards(t *testing.T) {
 // term that the other one cuts short.
 func TestCarriedLeaseKeepsItsTTL(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ctx := context.Background()
+		ctx := bg
 		two := callerHolds(t, exclusive("k"), core.WithTTL(9*time.Second))
 		borrowed, err := two.callee.Acquire(two.ctx, "k")
 		must(t, err)
@@ -276,7 +276,7 @@ func TestChainsOfCalls(t *testing.T) {
 			if hops == 0 {
 				return core.AssertHeld(ctx, core.Exclusive(name))
 			}
-			next := carry.Accept(context.Background(), carry.Leases(ctx))
+			next := carry.Accept(bg, carry.Leases(ctx))
 			return errors.Join(
 				call(ctx, key, at, hops-1),                   // the same process,
 				call(next, key, (at+1)%len(engines), hops-1), // and another
@@ -288,7 +288,7 @@ func TestChainsOfCalls(t *testing.T) {
 		all.Go(func() {
 			for j := range 5 {
 				key := (i + j) % len(inside)
-				err := engines[i%len(engines)].Do(context.Background(), fmt.Sprint("k", key), func(ctx context.Context) error {
+				err := engines[i%len(engines)].Do(bg, fmt.Sprint("k", key), func(ctx context.Context) error {
 					if n := inside[key].Add(1); n != 1 {
 						t.Errorf("%d hold %d", n, key)
 					}

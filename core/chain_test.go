@@ -14,10 +14,10 @@ import (
 func TestAttach(t *testing.T) {
 	store := &yes{}
 	eng := newEngine(t, store)
-	request, hangUp := context.WithCancel(context.Background())
+	request, hangUp := context.WithCancel(bg)
 	l, err := eng.Acquire(request, "k")
 	must(t, err)
-	ctx, cancel := l.Attach(context.Background())
+	ctx, cancel := l.Attach(bg)
 	defer cancel()
 	hangUp()
 	if ctx.Err() != nil {
@@ -35,7 +35,7 @@ func TestAttach(t *testing.T) {
 	if !errors.Is(context.Cause(ctx), core.ErrReleased) || !errors.Is(context.Cause(inner.Context()), core.ErrReleased) {
 		t.Errorf("released: %v, %v", context.Cause(ctx), context.Cause(inner.Context()))
 	}
-	late, cancel := l.Attach(context.Background())
+	late, cancel := l.Attach(bg)
 	defer cancel()
 	if !errors.Is(context.Cause(late), core.ErrReleased) {
 		t.Errorf("of an ended lease: %v", context.Cause(late))
@@ -46,7 +46,7 @@ func TestAttach(t *testing.T) {
 func TestWithLeaseCancel(t *testing.T) {
 	eng := newEngine(t, &yes{})
 	l := mustAcquire(t, eng, "k")
-	parent, end := context.WithCancel(context.Background())
+	parent, end := context.WithCancel(bg)
 	one, cancelOne := l.Attach(parent)
 	two, cancelTwo := l.Attach(parent)
 	cancelOne()
@@ -92,14 +92,14 @@ func TestWithLeaseAndLoss(t *testing.T) {
 				opts = append(opts, core.WithoutCancelOnLoss())
 			}
 			l := mustAcquire(t, eng, "k", opts...)
-			ctx, cancel := l.Attach(context.Background())
+			ctx, cancel := l.Attach(bg)
 			breakLock(t, spy, l)
 			time.Sleep(time.Minute)
 			wantOnly(t, core.AssertHeld(ctx, core.Exclusive("k")), core.ErrLeaseLost)
 			if ended := ctx.Err() != nil; ended == kept {
 				t.Errorf("kept %v: %v", kept, ctx.Err())
 			}
-			wantOnly(t, l.Release(context.Background()), core.ErrLeaseLost)
+			wantOnly(t, l.Release(bg), core.ErrLeaseLost)
 			wantOnly(t, context.Cause(ctx), core.ErrLeaseLost)
 			cancel()
 		}
@@ -113,7 +113,7 @@ func TestWithNestedLease(t *testing.T) {
 	nest := func() (*core.Lease, context.Context) {
 		l, err := eng.Acquire(outer.Context(), "k")
 		must(t, err)
-		ctx, cancel := l.Attach(context.Background())
+		ctx, cancel := l.Attach(bg)
 		t.Cleanup(cancel)
 		if core.AssertHeld(ctx, core.Exclusive("k")) != nil {
 			t.Error("not held")
@@ -136,7 +136,7 @@ func TestWithLeaseConcurrently(t *testing.T) {
 	var all sync.WaitGroup
 	for i := range 50 {
 		all.Go(func() {
-			ctx, cancel := l.Attach(context.Background())
+			ctx, cancel := l.Attach(bg)
 			defer cancel()
 			if i == 25 {
 				mustRelease(t, l)

@@ -28,7 +28,7 @@ func TestWhatDoesNotOpenTheCircuit(t *testing.T) {
 		"callers who hang up": {do: func(t *testing.T, eng *core.Engine, o *outage) {
 			o.hang()
 			for range 10 {
-				ctx, cancel := context.WithCancel(context.Background())
+				ctx, cancel := context.WithCancel(bg)
 				time.AfterFunc(time.Second, cancel)
 				_, err := eng.Acquire(ctx, "k")
 				wantOnly(t, err, context.Canceled)
@@ -60,7 +60,7 @@ func TestWhatDoesNotOpenTheCircuit(t *testing.T) {
 				if i%2 == 0 { // a loss is an answer, too
 					breakLock(t, o.spy, l)
 				}
-				time.AfterFunc(time.Second, func() { _ = l.Release(context.Background()) })
+				time.AfterFunc(time.Second, func() { _ = l.Release(bg) })
 				_, err := attempt(eng, "sick", core.WithMaxWait(2*time.Second))
 				wantOnly(t, err, core.ErrUnavailable)
 			}

@@ -44,10 +44,10 @@ func (o *outage) count() int {
 // attempt asks once and says how long that took.
 func attempt(eng *core.Engine, key string, opts ...core.CallOption) (time.Duration, error) {
 	began := time.Now()
-	l, err := eng.Acquire(context.Background(), key, opts...)
+	l, err := eng.Acquire(bg, key, opts...)
 	took := time.Since(began)
 	if err == nil {
-		err = l.Release(context.Background())
+		err = l.Release(bg)
 	}
 	return took, err
 }
@@ -79,7 +79,7 @@ func TestCircuitRefusesAtOnceAndRecoversByItself(t *testing.T) {
 			})
 		}
 		all.Wait()
-		_, err := eng.TryAcquire(context.Background(), "k")
+		_, err := eng.TryAcquire(bg, "k")
 		wantOnly(t, err, core.ErrUnavailable, core.ErrCircuitOpen)
 		ran := false // it is an outage to run unlocked in
 		err = eng.Do(bg, "k", func(context.Context) error { ran = true; return nil }, core.WithRunUnlocked())
@@ -108,7 +108,7 @@ func TestAnyAnswerClosesTheCircuit(t *testing.T) {
 			return nil
 		},
 		"record": func(eng *core.Engine) error {
-			out, err := eng.Once(context.Background(), "done", nothing)
+			out, err := eng.Once(bg, "done", nothing)
 			if err == nil && !out.Duplicate {
 				err = errors.New("no duplicate")
 			}
@@ -119,7 +119,7 @@ func TestAnyAnswerClosesTheCircuit(t *testing.T) {
 			o := &outage{spy: newSpy()}
 			eng := newEngine(t, o)
 			holder := mustAcquire(t, eng, "held")
-			if _, err := eng.Once(context.Background(), "done", nothing); err != nil {
+			if _, err := eng.Once(bg, "done", nothing); err != nil {
 				t.Fatal(err)
 			}
 			trip(t, eng, o)
@@ -180,7 +180,7 @@ func TestOpenCircuitIsToldToTheWholeLine(t *testing.T) {
 		var all sync.WaitGroup
 		for range 20 {
 			all.Go(func() {
-				_, err := eng.Acquire(context.Background(), "k")
+				_, err := eng.Acquire(bg, "k")
 				if !errors.Is(err, core.ErrUnavailable) {
 					t.Errorf("error %v", err)
 				}

@@ -31,7 +31,7 @@ func TestCloseTakesNoMoreAndSendsWaitersHome(t *testing.T) {
 		var home atomic.Int32
 		for range 3 {
 			all.Go(func() {
-				_, err := eng.Acquire(context.Background(), "k", core.WithMaxWait(core.Forever))
+				_, err := eng.Acquire(bg, "k", core.WithMaxWait(core.Forever))
 				wantOnly(t, err, core.ErrClosed)
 				home.Add(1)
 			})
@@ -47,7 +47,7 @@ func TestCloseTakesNoMoreAndSendsWaitersHome(t *testing.T) {
 		if holder.Err() != nil {
 			t.Errorf("a holder was cut off though there was time: %v", holder.Err())
 		}
-		_, err := eng.Acquire(context.Background(), "free")
+		_, err := eng.Acquire(bg, "free")
 		wantOnly(t, err, core.ErrClosed)
 		shut(t, eng) // a second one waits for the first
 		wantTook(t, began, 5*time.Second)
@@ -56,8 +56,8 @@ func TestCloseTakesNoMoreAndSendsWaitersHome(t *testing.T) {
 			t.Errorf("store closed %d times", spy.closed)
 		}
 		spy.onAcquire = func(context.Context, driver.Request) error { t.Error("a closed store was asked"); return nil }
-		wantOnly(t, eng.Do(context.Background(), "k", noWork), core.ErrClosed)
-		ended, cancel := context.WithCancel(context.Background())
+		wantOnly(t, eng.Do(bg, "k", noWork), core.ErrClosed)
+		ended, cancel := context.WithCancel(bg)
 		cancel()
 		for range 20 {
 			if err := eng.Close(ended); err != nil { // the first one's answer
@@ -106,7 +106,7 @@ func TestCloseBeforeTheCallerIsInLine(t *testing.T) {
 		var all sync.WaitGroup
 		all.Go(func() {
 			began := time.Now()
-			_, err := eng.Acquire(context.Background(), "k", core.WithMaxWait(core.Forever))
+			_, err := eng.Acquire(bg, "k", core.WithMaxWait(core.Forever))
 			wantOnly(t, err, core.ErrClosed)
 			if waited := time.Since(began) - time.Second; waited != 0 {
 				t.Errorf("waited for %v", waited)
@@ -127,20 +127,18 @@ func TestCloseRevokesWhatIsHeldInTheEnd(t *testing.T) {
 		for _, k := range []string{"a", "b", "c"} {
 			leases = append(leases, mustAcquire(t, eng, k))
 		}
-		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+		ctx, cancel := context.WithTimeout(bg, 2*time.Second)
 		defer cancel()
 		err := eng.Close(ctx)
-		if !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("Close: %v", err)
-		}
+		wantOnly(t, err, context.DeadlineExceeded)
 		for _, l := range leases {
 			wantOnly(t, context.Cause(l.Context()), core.ErrLeaseLost, core.ErrClosed)
-			wantOnly(t, l.Release(context.Background()), core.ErrLeaseLost, core.ErrClosed)
+			wantOnly(t, l.Release(bg), core.ErrLeaseLost, core.ErrClosed)
 		}
 		if len(spy.released) != 3 {
 			t.Errorf("%d leases given back to the store", len(spy.released))
 		}
-		if again := eng.Close(context.Background()); again != err {
+		if again := eng.Close(bg); again != err {
 			t.Errorf("a second Close says %v", again)
 		}
 	})
@@ -153,11 +151,9 @@ func TestSecondCloseIsBoundedByItsOwnContext(t *testing.T) {
 		var first sync.WaitGroup
 		first.Go(func() { shut(t, eng) })
 		synctest.Wait()
-		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		ctx, cancel := context.WithTimeout(bg, time.Second)
 		defer cancel()
-		if err := eng.Close(ctx); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("Close: %v", err)
-		}
+		wantOnly(t, eng.Close(ctx), context.DeadlineExceeded)
 		if holder.Err() != nil {
 			t.Errorf("the second Close cut the first one's wait short: %v", holder.Err())
 		}
@@ -192,7 +188,7 @@ func TestCloseWaitsForRenewals(t *testing.T) {
 
 func TestCloseReportsTheStoresError(t *testing.T) {
 	eng := open(t, badEnd{newSpy()})
-	if err := eng.Close(context.Background()); !errors.Is(err, errDown) {
+	if err := eng.Close(bg); !errors.Is(err, errDown) {
 		t.Errorf("Close: %v", err)
 	}
 }
@@ -211,18 +207,16 @@ func TestGrantDuringClose(t *testing.T) {
 			eng := open(t, late)
 			var asking sync.WaitGroup
 			asking.Go(func() {
-				_, err := eng.Acquire(context.Background(), "k")
+				_, err := eng.Acquire(bg, "k")
 				wantOnly(t, err, core.ErrClosed)
 			})
 			synctest.Wait()
-			ctx, cancel := context.WithCancel(context.Background())
+			ctx, cancel := context.WithCancel(bg)
 			defer cancel()
 			if !inTime {
 				cancel()
 			}
-			if err := eng.Close(ctx); err != nil {
-				t.Errorf("Close: %v", err)
-			}
+			wantNil(t, eng.Close(ctx))
 			if len(late.released) != 1 || eng.Left() != "" {
 				t.Errorf("%d given back; %s", len(late.released), eng.Left())
 			}

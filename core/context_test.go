@@ -18,7 +18,7 @@ import (
 func TestLeaseContextEndsOnce(t *testing.T) {
 	errOwn := errors.New("the caller's reason")
 	type end = func(*core.Lease, context.CancelCauseFunc)
-	release := func(l *core.Lease, _ context.CancelCauseFunc) { _ = l.Release(context.Background()) }
+	release := func(l *core.Lease, _ context.CancelCauseFunc) { _ = l.Release(bg) }
 	cancel := func(_ *core.Lease, cancel context.CancelCauseFunc) { cancel(errOwn) }
 	for _, tt := range []struct {
 		name string
@@ -34,7 +34,7 @@ func TestLeaseContextEndsOnce(t *testing.T) {
 		} {
 			t.Run(tt.name+", "+when, func(t *testing.T) {
 				eng := newEngine(t, memstore.New())
-				parent, end := context.WithCancelCause(context.Background())
+				parent, end := context.WithCancelCause(bg)
 				defer end(nil)
 				l, err := eng.Acquire(parent, "k")
 				must(t, err)
@@ -66,7 +66,7 @@ func TestLeaseContextEndsOnceForAll(t *testing.T) {
 	eng := newEngine(t, memstore.New())
 	causes := map[error]error{context.Canceled: core.ErrReleased, context.DeadlineExceeded: context.DeadlineExceeded}
 	for i := range 500 {
-		parent, cancel := context.WithTimeout(context.Background(), time.Duration(i%50)*4*time.Microsecond)
+		parent, cancel := context.WithTimeout(bg, time.Duration(i%50)*4*time.Microsecond)
 		l, err := eng.Acquire(parent, "k")
 		if err != nil { // the parent's time was over already
 			cancel()
@@ -89,7 +89,7 @@ func TestLeaseContextEndsOnceForAll(t *testing.T) {
 			})
 		}
 		time.Sleep(time.Duration(i%40) * time.Microsecond) // so that either may come first
-		_ = l.Release(context.Background())
+		_ = l.Release(bg)
 		close(released)
 		looking.Wait()
 		cancel()
@@ -102,7 +102,7 @@ func TestWhatDescendsFromALeaseContext(t *testing.T) {
 	type key struct{}
 	eng := newEngine(t, memstore.New())
 	deadline := time.Now().Add(time.Hour)
-	parent, cancel := context.WithDeadline(context.WithValue(context.Background(), key{}, "v"), deadline)
+	parent, cancel := context.WithDeadline(context.WithValue(bg, key{}, "v"), deadline)
 	defer cancel()
 	l, err := eng.Acquire(parent, "k")
 	must(t, err)

@@ -22,8 +22,8 @@ func TestSetsAreBounded(t *testing.T) {
 	}
 	sets := newSetStore()
 	eng := newEngine(t, sets)
-	_, acquired := eng.AcquireAll(context.Background(), many(driver.MaxClaims+1))
-	done := eng.DoAll(context.Background(), many(driver.MaxClaims+1), func(context.Context) error {
+	_, acquired := eng.AcquireAll(bg, many(driver.MaxClaims+1))
+	done := eng.DoAll(bg, many(driver.MaxClaims+1), func(context.Context) error {
 		t.Error("it ran without its locks")
 		return nil
 	}, core.WithRunUnlocked())
@@ -40,7 +40,7 @@ func TestSetsAreBounded(t *testing.T) {
 
 	// The most that is allowed, and the level that the engine adds to it.
 	eng = newEngine(t, memstore.New())
-	l, err := eng.AcquireAll(context.Background(), many(driver.MaxClaims), core.WithHierarchy())
+	l, err := eng.AcquireAll(bg, many(driver.MaxClaims), core.WithHierarchy())
 	if err != nil || len(l.Claims()) != driver.MaxClaims+1 {
 		t.Fatalf("%v", err)
 	}

@@ -32,7 +32,7 @@ func TestDebtsAreBounded(t *testing.T) {
 		}
 		f.store.Refuse()
 		for _, l := range leases {
-			wantOnly(t, l.Release(context.Background()), core.ErrOutcomeUnknown, core.ErrUnavailable)
+			wantOnly(t, l.Release(bg), core.ErrOutcomeUnknown, core.ErrUnavailable)
 		}
 		f.books.wants(t, map[observe.DebtState]int{observe.DebtOwed: most, observe.DebtDropped: beyond})
 		f.store.Heal()
@@ -62,7 +62,7 @@ func TestDebtsRunOut(t *testing.T) {
 		for _, key := range []string{"a", "b"} {
 			l := mustAcquire(t, f.Engine, key)
 			f.store.Hang()
-			wantOnly(t, l.Release(context.Background()), core.ErrOutcomeUnknown, core.ErrUnavailable)
+			wantOnly(t, l.Release(bg), core.ErrOutcomeUnknown, core.ErrUnavailable)
 			f.store.Heal()
 			f.store.Refuse()
 			time.Sleep(time.Second)
@@ -87,14 +87,12 @@ func TestDebtLeavesTheSuccessorAlone(t *testing.T) {
 		other := newEngine(t, locktest.NewStore(f.mem.Peer()))
 		l := mustAcquire(t, f.Engine, "k")
 		f.store.LoseAnswers()
-		wantOnly(t, l.Release(context.Background()), core.ErrOutcomeUnknown, core.ErrUnavailable)
+		wantOnly(t, l.Release(bg), core.ErrOutcomeUnknown, core.ErrUnavailable)
 		next := mustAcquire(t, other, "k")
 		f.store.Heal()
 		time.Sleep(longestRest)
 		f.books.wants(t, map[observe.DebtState]int{observe.DebtOwed: 1, observe.DebtPaid: 1})
-		if err := next.Extend(context.Background(), time.Minute); err != nil {
-			t.Errorf("the successor: %v", err)
-		}
+		wantNil(t, next.Extend(bg, time.Minute))
 		mustRelease(t, next)
 	})
 }
@@ -116,11 +114,11 @@ func TestCloseSettles(t *testing.T) {
 			must(t, err)
 			l, held := mustAcquire(t, eng, "k"), mustAcquire(t, eng, "held")
 			store.Refuse()
-			wantOnly(t, l.Release(context.Background()), core.ErrOutcomeUnknown, core.ErrUnavailable)
+			wantOnly(t, l.Release(bg), core.ErrOutcomeUnknown, core.ErrUnavailable)
 			if tc.back > 0 {
 				time.AfterFunc(tc.back, store.Heal)
 			}
-			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+			ctx, cancel := context.WithTimeout(bg, time.Second)
 			defer cancel()
 			began := time.Now()
 			err = eng.Close(ctx)
@@ -139,8 +137,8 @@ func TestCloseSettles(t *testing.T) {
 				t.Errorf("the log says:\n%s", said)
 			}
 			// A holder that is late has nothing more to say to the store.
-			wantOnly(t, held.Release(context.Background()), core.ErrLeaseLost, core.ErrClosed)
-			_ = l.Release(context.Background())
+			wantOnly(t, held.Release(bg), core.ErrLeaseLost, core.ErrClosed)
+			_ = l.Release(bg)
 		})
 	}
 }
@@ -151,7 +149,7 @@ func TestNoDebtForBorrowedLeases(t *testing.T) {
 		f := newFailing(t)
 		owner := newEngine(t, locktest.NewStore(f.mem.Peer()))
 		holder := mustAcquire(t, owner, "k")
-		ctx := carry.Accept(context.Background(), carry.Leases(holder.Context()))
+		ctx := carry.Accept(bg, carry.Leases(holder.Context()))
 		l, err := f.Acquire(ctx, "k")
 		must(t, err)
 		f.store.Refuse()

@@ -63,7 +63,7 @@ func newFailing(t *testing.T, opts ...core.EngineOption) *failing {
 // held says whether the store counts key as held.
 func (f *failing) held(t *testing.T, key string) bool {
 	t.Helper()
-	info, err := f.mem.Inspect(context.Background(), key)
+	info, err := f.mem.Inspect(bg, key)
 	must(t, err)
 	return len(info.Holders) > 0
 }
@@ -74,7 +74,7 @@ const longestRest = 300 * time.Millisecond
 // Whatever ended without an answer of the store is sent again when that is back:
 // no key stays locked that nobody holds.
 func TestUnansweredReleasesAreSentAgain(t *testing.T) {
-	ctx := context.Background()
+	ctx := bg
 	for name, end := range map[string]func(*testing.T, *failing){
 		"Release": func(t *testing.T, f *failing) {
 			l := mustAcquire(t, f.Engine, "k")
@@ -159,7 +159,7 @@ func (g granting) Acquire(ctx context.Context, req driver.Request) (driver.Grant
 // Nor does a grant stay that came when its caller had gone.
 func TestUnansweredUndoIsSentAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithCancel(context.Background())
+		ctx, cancel := context.WithCancel(bg)
 		mem := memstore.New()
 		store := locktest.NewStore(mem)
 		eng := newEngine(t, granting{store, func() { cancel(); store.Refuse() }}, core.WithLogger(slog.New(newLines())))
@@ -168,7 +168,7 @@ func TestUnansweredUndoIsSentAgain(t *testing.T) {
 		time.Sleep(3 * time.Second)
 		store.Heal()
 		time.Sleep(longestRest)
-		if info, err := mem.Inspect(context.Background(), "k"); err != nil || len(info.Holders) > 0 {
+		if info, err := mem.Inspect(bg, "k"); err != nil || len(info.Holders) > 0 {
 			t.Errorf("holders %v, %v", info.Holders, err)
 		}
 	})
@@ -181,24 +181,24 @@ func TestSameProcessSettlesFirst(t *testing.T) {
 		leases := []*core.Lease{
 			mustAcquire(t, f.Engine, "alone"), mustAcquire(t, f.Engine, "shared", core.WithShared()), mustAcquire(t, f.Engine, "once"),
 		}
-		set, err := f.AcquireAll(context.Background(), exclusive("a", "b"))
+		set, err := f.AcquireAll(bg, exclusive("a", "b"))
 		must(t, err)
 		f.store.Refuse()
 		for _, l := range append(leases, set) {
-			wantOnly(t, l.Release(context.Background()), core.ErrOutcomeUnknown, core.ErrUnavailable)
+			wantOnly(t, l.Release(bg), core.ErrOutcomeUnknown, core.ErrUnavailable)
 		}
 		time.Sleep(time.Second)
 		f.store.Heal()
 		began := time.Now()
 		for _, key := range []string{"alone", "shared", "b"} {
-			l, err := f.TryAcquire(context.Background(), key)
+			l, err := f.TryAcquire(bg, key)
 			if err != nil {
 				t.Fatalf("%s: %v", key, err)
 			}
 			mustRelease(t, l)
 		}
 		runs := 0
-		if _, err := f.Once(context.Background(), "once", counted("r", &runs), core.WithFailFast()); err != nil || runs != 1 {
+		if _, err := f.Once(bg, "once", counted("r", &runs), core.WithFailFast()); err != nil || runs != 1 {
 			t.Errorf("Once: %v, ran %d times", err, runs)
 		}
 		wantTook(t, began, 0)
@@ -213,8 +213,8 @@ func TestOwnDebtIsNoHolder(t *testing.T) {
 		eng := newEngine(t, spy)
 		l := mustAcquire(t, eng, "k")
 		spy.change(func() { spy.onRelease = func(context.Context, driver.Grant) error { return errDown } })
-		wantOnly(t, l.Release(context.Background()), core.ErrOutcomeUnknown, core.ErrUnavailable)
-		_, err := eng.TryAcquire(context.Background(), "k")
+		wantOnly(t, l.Release(bg), core.ErrOutcomeUnknown, core.ErrUnavailable)
+		_, err := eng.TryAcquire(bg, "k")
 		wantOnly(t, err, core.ErrUnavailable)
 		got := make(chan *core.Lease, 1)
 		go func() { got <- mustAcquire(t, eng, "k") }()
@@ -245,7 +245,7 @@ func TestAnyAnswerHasDebtsSent(t *testing.T) {
 				return nil
 			}
 		})
-		wantOnly(t, l.Release(context.Background()), core.ErrOutcomeUnknown, core.ErrUnavailable)
+		wantOnly(t, l.Release(bg), core.ErrOutcomeUnknown, core.ErrUnavailable)
 		time.Sleep(time.Second) // the pauses are as long as they get
 		spy.change(func() { spy.released = nil })
 		for range 1000 { // one second
@@ -305,14 +305,14 @@ func TestDebtEndsTheCircuitsPause(t *testing.T) {
 		f := newFailing(t)
 		l := mustAcquire(t, f.Engine, "k")
 		f.store.Refuse()
-		wantOnly(t, l.Release(context.Background()), core.ErrOutcomeUnknown, core.ErrUnavailable)
+		wantOnly(t, l.Release(bg), core.ErrOutcomeUnknown, core.ErrUnavailable)
 		for began := time.Now(); time.Since(began) < 10*time.Second; time.Sleep(100 * time.Millisecond) {
-			_, err := f.TryAcquire(context.Background(), "other")
+			_, err := f.TryAcquire(bg, "other")
 			if !errors.Is(err, core.ErrUnavailable) {
 				t.Fatal(err)
 			}
 		}
-		_, err := f.TryAcquire(context.Background(), "other")
+		_, err := f.TryAcquire(bg, "other")
 		wantOnly(t, err, core.ErrUnavailable, core.ErrCircuitOpen)
 		f.store.Heal()
 		time.Sleep(longestRest)

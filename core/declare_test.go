@@ -1,7 +1,6 @@
 package core_test
 
 import (
-	"context"
 	"errors"
 	"slices"
 	"testing"
@@ -16,7 +15,7 @@ import (
 // them; not of rules whose calls can't succeed.
 func TestHooksAreToldOfRules(t *testing.T) {
 	log := &recorder{}
-	eng := newEngine(t, memstore.New(), core.WithHooks(numbered{t, "1", log}.hooks()), core.WithHooks(numbered{t, "2", log}.hooks()))
+	eng := newEngine(t, memstore.New(), core.WithHooks(log.hooks(t, "1")), core.WithHooks(log.hooks(t, "2")))
 	grouped, err := core.NewPolicy(policy(t, core.WithRule("first")), core.WithRule("group"), core.WithHierarchy())
 	must(t, err)
 	declare := func(eng *core.Engine, p core.Policy, r coverage.Rule, like string) {
@@ -24,7 +23,7 @@ func TestHooksAreToldOfRules(t *testing.T) {
 		if _, err := author.Declare(eng, author.Rule{Policy: p, About: r, Like: []string{like}}); err != nil {
 			t.Error(err)
 		}
-		author.Skipped(context.Background(), eng, p, coverage.SkipHeld)
+		author.Skipped(bg, eng, p, coverage.SkipHeld)
 	}
 	declare(eng, grouped, coverage.Rule{Key: "g/{id}"}, "g/a")
 	declare(newEngine(t, memstore.New()), grouped, coverage.Rule{Key: "k"}, "k") // it has no hooks
@@ -33,9 +32,9 @@ func TestHooksAreToldOfRules(t *testing.T) {
 	_, err = author.Declare(eng, author.Rule{Policy: grouped, About: coverage.Rule{}, Like: []string{"g//a"}})
 	wantOnly(t, err, core.ErrInvalidClaim)
 	want := []string{
-		"declared1 group, serialize hierarchy g/{id} on memory: [shared g exclusive g/a]",
-		"declared2 group, serialize hierarchy g/{id} on memory: [shared g exclusive g/a]",
-		"skipped1 group on memory: held", "skipped2 group on memory: held",
+		"1Declared group, serialize hierarchy g/{id} on memory: [{g shared 0 } {g/a exclusive 0 }]",
+		"2Declared group, serialize hierarchy g/{id} on memory: [{g shared 0 } {g/a exclusive 0 }]",
+		"1Skipped group on memory: held", "2Skipped group on memory: held",
 	}
 	if !slices.Equal(log.events, want) {
 		t.Errorf("seen\n%q, want\n%q", log.events, want)

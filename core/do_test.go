@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"runtime"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -19,7 +20,7 @@ var errHandler = errors.New("the handler's own")
 // isFree fails unless key can be had at once.
 func isFree(t *testing.T, eng *core.Engine, key string) {
 	t.Helper()
-	l, err := eng.TryAcquire(context.Background(), key)
+	l, err := eng.TryAcquire(bg, key)
 	if err != nil {
 		t.Fatalf("%q is not free: %v", key, err)
 	}
@@ -144,7 +145,7 @@ func TestRunUnlocked(t *testing.T) {
 	} {
 		inBubble(t, name, func(t *testing.T) {
 			spy, seen := newSpy(), &recorder{}
-			eng := newEngine(t, spy, core.WithHooks(seen.hooks()))
+			eng := newEngine(t, spy, core.WithHooks(seen.hooks(t, "")))
 			if tc.held {
 				defer mustRelease(t, mustAcquire(t, eng, "k"))
 			}
@@ -159,7 +160,7 @@ func TestRunUnlocked(t *testing.T) {
 			if ran != tc.runs || (err == nil) != tc.runs {
 				t.Errorf("Do: ran %v, error %v", ran, err)
 			}
-			if unlocked := seen.count("unlocked") > 0; unlocked != tc.runs {
+			if unlocked := strings.Contains(strings.Join(seen.events, "\n"), "Unlocked"); unlocked != tc.runs {
 				t.Errorf("observer told of unlocked work: %v", unlocked)
 			}
 		})

@@ -33,7 +33,7 @@ func tryAll(eng *core.Engine, claims ...core.Claim) error {
 func TestDowngradeLetsReadersInAndKeepsWritersOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		spy, seen := newSpy(), &recorder{}
-		eng, other := newEngine(t, spy, core.WithHooks(seen.hooks())), newEngine(t, spy.Peer())
+		eng, other := newEngine(t, spy, core.WithHooks(seen.hooks(t, ""))), newEngine(t, spy.Peer())
 		l := acquireAll(t, eng, core.Exclusive("a"), core.Shared("b"), core.Exclusive("c"))
 		token := l.Token()
 		wantOnly(t, tryAll(other, core.Shared("a")), core.ErrHeld)
@@ -41,23 +41,17 @@ func TestDowngradeLetsReadersInAndKeepsWritersOut(t *testing.T) {
 		if want := []core.Claim{core.Shared("a"), core.Shared("b"), core.Shared("c")}; !slices.Equal(l.Claims(), want) || l.Token() != token {
 			t.Errorf("claims %v, token %d after %d", l.Claims(), l.Token(), token)
 		}
-		if err := tryAll(other, core.Shared("a"), core.Shared("c")); err != nil {
-			t.Errorf("a reader: %v", err)
-		}
+		wantNil(t, tryAll(other, core.Shared("a"), core.Shared("c")))
 		wantOnly(t, tryAll(other, core.Exclusive("a")), core.ErrHeld)
 		time.Sleep(2 * time.Minute)
 		if l.Err() != nil || spy.renewals() < 10 {
 			t.Errorf("%d renewals, %v", spy.renewals(), l.Err())
 		}
 		wantOnly(t, tryAll(other, core.Exclusive("c")), core.ErrHeld)
-		if err := l.Downgrade(bg); err != nil {
-			t.Errorf("repeated: %v", err)
-		}
+		wantNil(t, l.Downgrade(bg))
 		mustRelease(t, l)
-		if err := tryAll(other, core.Exclusive("a"), core.Exclusive("b"), core.Exclusive("c")); err != nil {
-			t.Errorf("after the release: %v", err)
-		}
-		if seen.count("extended ok") != 2 {
+		wantNil(t, tryAll(other, core.Exclusive("a"), core.Exclusive("b"), core.Exclusive("c")))
+		if seen.count("Extended ok") != 2 {
 			t.Errorf("seen %q", seen.events)
 		}
 		wantOnly(t, l.Downgrade(bg), core.ErrReleased)
@@ -133,7 +127,7 @@ func TestUnansweredDowngrade(t *testing.T) {
 			inBubble(t, name, func(t *testing.T) {
 				d := &downgrades{spy: newSpy()}
 				seen := &recorder{}
-				eng, other := newEngine(t, d, core.WithHooks(seen.hooks())), newEngine(t, d.Peer())
+				eng, other := newEngine(t, d, core.WithHooks(seen.hooks(t, ""))), newEngine(t, d.Peer())
 				l := mustAcquire(t, eng, "k")
 				d.change(func() { breaks(d) })
 				wantOnly(t, l.Downgrade(bg), core.ErrOutcomeUnknown, core.ErrUnavailable)
@@ -150,16 +144,12 @@ func TestUnansweredDowngrade(t *testing.T) {
 					wantNil(t, l.Downgrade(bg))
 				}
 				time.Sleep(time.Minute)
-				if err := tryAll(other, core.Shared("k")); err != nil {
-					t.Errorf("a reader: %v", err)
-				}
-				if l.Err() != nil || d.renewals() == 0 || seen.count("renewed lost")+seen.count("held lost") > 0 {
+				wantNil(t, tryAll(other, core.Shared("k")))
+				if l.Err() != nil || d.renewals() == 0 || seen.count("Renewed lost")+seen.count("HoldEnd lost") > 0 {
 					t.Errorf("%v, %d renewals, seen %q", l.Err(), d.renewals(), seen.events)
 				}
 				mustRelease(t, l)
-				if err := tryAll(other, core.Exclusive("k")); err != nil {
-					t.Errorf("after the release: %v", err)
-				}
+				wantNil(t, tryAll(other, core.Exclusive("k")))
 			})
 		}
 	}

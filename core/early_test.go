@@ -21,7 +21,7 @@ func TestReleaseEarly(t *testing.T) {
 				early++
 			}
 		}}))
-		eng, ctx := kit.Engine, context.Background()
+		eng, ctx := kit.Engine, bg
 		own := errors.New("own")
 		var after context.Context
 		err := eng.Do(ctx, "k", func(ctx context.Context) error {
@@ -33,7 +33,7 @@ func TestReleaseEarly(t *testing.T) {
 			if ctx.Err() != nil || lease.Token() != token || core.AssertHeld(ctx, core.Exclusive("k")) == nil || !errors.Is(lease.Err(), core.ErrReleased) {
 				t.Errorf("context %v, token %d, lease %v", ctx.Err(), lease.Token(), lease.Err())
 			}
-			other, err := kit.Peer(t).Engine.TryAcquire(context.Background(), "k")
+			other, err := kit.Peer(t).Engine.TryAcquire(bg, "k")
 			if err != nil || other.Token() <= token {
 				t.Errorf("another process: %v", err)
 			}
@@ -41,7 +41,7 @@ func TestReleaseEarly(t *testing.T) {
 			if ctx.Err() != nil {
 				t.Errorf("the context ended: %v", context.Cause(ctx))
 			}
-			wantNil(t, other.Release(context.Background()))
+			wantNil(t, other.Release(bg))
 			if err := eng.Do(ctx, "k", noWork); err != nil { // takes the key anew
 				t.Error(err)
 			}
@@ -62,14 +62,10 @@ func TestReleaseEarlyOfALostLease(t *testing.T) {
 	kit := locktest.New(t)
 	err := kit.Engine.Do(t.Context(), "k", func(ctx context.Context) error {
 		kit.Store.Lose("k")
-		if err := core.ReleaseEarly(ctx); !errors.Is(err, core.ErrLeaseLost) {
-			t.Errorf("ReleaseEarly: %v", err)
-		}
+		wantOnly(t, core.ReleaseEarly(ctx), core.ErrLeaseLost)
 		return nil
 	})
-	if !errors.Is(err, core.ErrLeaseLost) {
-		t.Errorf("Do: %v", err)
-	}
+	wantOnly(t, err, core.ErrLeaseLost)
 }
 
 // TestReleaseEarlyUnanswered: the end does not wait for the silent store once more.
@@ -80,9 +76,7 @@ func TestReleaseEarlyUnanswered(t *testing.T) {
 		var began time.Time
 		err := kit.Engine.Do(t.Context(), "k", func(ctx context.Context) error {
 			kit.Store.Hang()
-			if err := core.ReleaseEarly(ctx); !errors.Is(err, core.ErrOutcomeUnknown) {
-				t.Errorf("ReleaseEarly: %v", err)
-			}
+			wantOnly(t, core.ReleaseEarly(ctx), core.ErrOutcomeUnknown, core.ErrUnavailable)
 			began = time.Now()
 			return nil
 		})
@@ -96,15 +90,11 @@ func TestReleaseEarlyUnanswered(t *testing.T) {
 func TestReleaseEarlyInOnce(t *testing.T) {
 	eng := locktest.New(t).Engine
 	_, err := eng.Once(t.Context(), "k", func(ctx context.Context) ([]byte, error) {
-		if err := core.ReleaseEarly(ctx); !errors.Is(err, errors.ErrUnsupported) {
-			t.Errorf("ReleaseEarly: %v", err)
-		}
+		wantOnly(t, core.ReleaseEarly(ctx), errors.ErrUnsupported)
 		return nil, nil
 	})
 	wantNil(t, err)
-	if err := core.ReleaseEarly(t.Context()); err != nil {
-		t.Errorf("without a lease: %v", err)
-	}
+	wantNil(t, core.ReleaseEarly(t.Context()))
 }
 
 // TestReleaseEarlyBeforeAPanic: the context ends all the same.

@@ -59,7 +59,7 @@ func TestExecutorWhoseContextEnds(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			spy := newSpy()
 			eng := newEngine(t, spy)
-			ctx, cancel := context.WithCancel(context.Background())
+			ctx, cancel := context.WithCancel(bg)
 			defer cancel()
 			end := func(ctx context.Context) {
 				switch l, _ := core.LeaseFrom(ctx); c.end {

@@ -49,7 +49,7 @@ func (b *book) Execute(ctx context.Context, key string, fn func(context.Context)
 
 // once executes k, whose function has an effect in b and then returns what fails.
 func (b *book) once(eng *core.Engine, fails error, opts ...core.CallOption) (core.Outcome, error) {
-	return eng.Once(context.Background(), "k", func(context.Context) ([]byte, error) {
+	return eng.Once(bg, "k", func(context.Context) ([]byte, error) {
 		b.now["k"]++
 		return []byte("result"), fails
 	}, append(opts, core.WithExecutor(b))...)
@@ -68,9 +68,8 @@ func TestExecutorHasTheLastWord(t *testing.T) {
 		}
 		isFree(t, eng, "k")
 	}
-	if _, err := b.once(newEngine(t, memstore.New()), nil, core.WithFingerprint([]byte("other"))); !errors.Is(err, core.ErrFingerprintMismatch) {
-		t.Errorf("other content: %v", err)
-	}
+	_, err := b.once(newEngine(t, memstore.New()), nil, core.WithFingerprint([]byte("other")))
+	wantOnly(t, err, core.ErrFingerprintMismatch)
 	if b.effects["k"] != 1 {
 		t.Errorf("%d effects", b.effects["k"])
 	}
@@ -161,7 +160,7 @@ func TestExecutorIsForOnceOnly(t *testing.T) {
 	eng := newEngine(t, memstore.New())
 	nothing := func(context.Context) error { t.Error("it ran"); return nil }
 	option := core.WithExecutor(newBook())
-	wantOnly(t, eng.Do(context.Background(), "k", nothing, option), core.ErrInvalidOption)
+	wantOnly(t, eng.Do(bg, "k", nothing, option), core.ErrInvalidOption)
 	policy, err := core.NewPolicy(option)
 	must(t, err)
 	_, err = author.Declare(eng, author.Rule{Policy: policy, About: coverage.Rule{}, Like: []string{"k"}})

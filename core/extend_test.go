@@ -12,7 +12,6 @@ import (
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/core/internal/watchdog"
-	"github.com/keyturn/keyturn/core/observe"
 )
 
 var bg = context.Background()
@@ -190,27 +189,6 @@ func TestExtendWaitsForARenewalUnderWay(t *testing.T) {
 		all.Wait()
 		spy.change(func() { spy.onRenew = nil })
 		mustRelease(t, l)
-	})
-}
-
-// The observer is told of what the holder asked for, and not of a renewal.
-func TestObserverIsToldOfExtensions(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		spy, seen := newSpy(), &recorder{}
-		eng := newEngine(t, spy, core.WithHooks(seen.hooks()), core.WithHooks(observe.Hooks{}))
-		l := mustAcquire(t, eng, "k")
-		_ = l.Extend(bg, time.Minute)
-		spy.change(func() { spy.onRenew = func(context.Context, driver.Grant) error { return errDown } })
-		_ = l.Extend(bg, time.Minute)
-		spy.change(func() { spy.onRenew = nil })
-		breakLock(t, spy, l)
-		_ = l.Extend(bg, time.Minute)
-		for event, n := range map[string]int{"extended ok": 1, "extended outage": 1, "extended lost": 1, "held lost": 1, "renewed ok": 0, "renewed lost": 0} {
-			if seen.count(event) != n {
-				t.Errorf("%d times %q in %q", seen.count(event), event, seen.events)
-			}
-		}
-		_ = l.Release(bg)
 	})
 }
 

@@ -99,7 +99,7 @@ func TestFirstTermEnds(t *testing.T) {
 		if reason(l) != driver.LossExpired || tries != 7 { // at 10 ms, and every tenth of the term
 			t.Errorf("cause %v after %d tries", context.Cause(l.Context()), tries)
 		}
-		wantOnly(t, l.Release(context.Background()), core.ErrLeaseLost)
+		wantOnly(t, l.Release(bg), core.ErrLeaseLost)
 	})
 }
 
@@ -135,7 +135,7 @@ func TestFirstTermThatIsOver(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			wall := &core.Wall{}
 			eng := newEngine(t, brief{spy: newSpy(), then: func() { pause(wall) }}, wall, core.WithTTL(30*time.Second))
-			late, err := eng.Acquire(context.Background(), "k")
+			late, err := eng.Acquire(bg, "k")
 			if err == nil {
 				t.Fatalf("%s: granted until %v", name, late.Deadline())
 			}

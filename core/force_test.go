@@ -29,17 +29,17 @@ func TestForceNeedsAReason(t *testing.T) {
 		"a control, at end": strings.Repeat("x", driver.MaxNoteBytes-1) + "\x7f",
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := eng.ForceRelease(context.Background(), "k", reason)
+			_, err := eng.ForceRelease(bg, "k", reason)
 			wantOnly(t, err, core.ErrInvalidOption)
 			if len(err.Error()) > 500 {
 				t.Errorf("an error of %d bytes", len(err.Error()))
 			}
-			_, err = eng.Forget(context.Background(), "k", reason)
+			_, err = eng.Forget(bg, "k", reason)
 			wantOnly(t, err, core.ErrInvalidOption)
 		})
 	}
 	_, err := newEngine(t, answering(noWork)).
-		ForceRelease(context.Background(), "k", strings.Repeat("x", driver.MaxNoteBytes))
+		ForceRelease(bg, "k", strings.Repeat("x", driver.MaxNoteBytes))
 	wantNil(t, err)
 }
 
@@ -50,11 +50,11 @@ func TestForceIsToldAndLogged(t *testing.T) {
 		many = append(many, driver.Holder{Owner: fmt.Sprint("owner", i)})
 	}
 	force := func(eng *core.Engine) error {
-		_, err := eng.ForceRelease(context.Background(), "k", "it hangs")
+		_, err := eng.ForceRelease(bg, "k", "it hangs")
 		return err
 	}
 	forget := func(eng *core.Engine) error {
-		_, err := eng.Forget(context.Background(), "k", "it hangs")
+		_, err := eng.Forget(bg, "k", "it hangs")
 		return err
 	}
 	for name, tc := range map[string]struct {
@@ -126,7 +126,7 @@ func TestForcedLossTellsWhy(t *testing.T) {
 				check(t, context.Cause(l.Context()), l)
 				check(t, l.Err(), l)
 			}
-			check(t, l.Release(context.Background()), l)
+			check(t, l.Release(bg), l)
 			check(t, l.Err(), l)
 			check(t, end, l)
 		})

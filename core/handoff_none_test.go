@@ -76,7 +76,7 @@ func TestLostLeaseIsNotHandedOff(t *testing.T) {
 		if lost.Err() == nil {
 			t.Fatal("the lease is in force")
 		}
-		if err := lost.Release(context.Background()); err == nil {
+		if err := lost.Release(bg); err == nil {
 			t.Error("a lost lease was released")
 		}
 		c.all.Wait()
@@ -97,12 +97,12 @@ func TestLeaseWithAnExtensionUnderWayIsNotHandedOff(t *testing.T) {
 		c := &crowd{t: t}
 		c.join(eng, "0", time.Second)
 		var all sync.WaitGroup
-		all.Go(func() { _ = first.Extend(context.Background(), 100*time.Millisecond) })
+		all.Go(func() { _ = first.Extend(bg, 100*time.Millisecond) })
 		synctest.Wait()
 		mustRelease(t, first)
 		all.Wait()
 		time.Sleep(200 * time.Millisecond)
-		if l, err := other.TryAcquire(context.Background(), "k"); err == nil {
+		if l, err := other.TryAcquire(bg, "k"); err == nil {
 			t.Errorf("two have the key; handed off: %t", core.Observed(c.leases[0]).HandedOff())
 			mustRelease(t, l)
 		}
@@ -145,7 +145,7 @@ func TestHandOffToSomebodyWhoHasGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		eng := newEngine(t, newSpy())
 		for range 200 {
-			ctx, cancel := context.WithCancel(context.Background())
+			ctx, cancel := context.WithCancel(bg)
 			first := mustAcquire(t, eng, "k")
 			var all sync.WaitGroup
 			all.Go(func() {

@@ -196,7 +196,7 @@ func TestCloseDuringAStreak(t *testing.T) {
 		var all sync.WaitGroup
 		for range 5 {
 			all.Go(func() {
-				if l, err := eng.Acquire(context.Background(), "k"); err == nil {
+				if l, err := eng.Acquire(bg, "k"); err == nil {
 					mustRelease(t, l)
 				} else {
 					wantOnly(t, err, core.ErrClosed)
@@ -204,7 +204,7 @@ func TestCloseDuringAStreak(t *testing.T) {
 			})
 		}
 		synctest.Wait()
-		all.Go(func() { wantNil(t, eng.Close(context.Background())) })
+		all.Go(func() { wantNil(t, eng.Close(bg)) })
 		mustRelease(t, first)
 		all.Wait()
 	})

@@ -33,7 +33,7 @@ func TestKeysThatCannotNameALock(t *testing.T) {
 	eng := newEngine(t, spy)
 	for name, key := range bad {
 		t.Run(name, func(t *testing.T) {
-			ctx := context.Background()
+			ctx := bg
 			_, err := eng.Acquire(ctx, key)
 			wantOnly(t, err, core.ErrInvalidKey)
 			if len(err.Error()) > 400 {
@@ -43,7 +43,7 @@ func TestKeysThatCannotNameALock(t *testing.T) {
 			wantOnly(t, err, core.ErrInvalidKey)
 			_, err = eng.Once(ctx, key, func(context.Context) ([]byte, error) { return nil, nil })
 			wantOnly(t, err, core.ErrInvalidKey)
-			wantOnly(t, eng.Do(ctx, key, func(context.Context) error { return nil }), core.ErrInvalidKey)
+			wantOnly(t, eng.Do(ctx, key, noWork), core.ErrInvalidKey)
 		})
 	}
 	if spy.mostAtOne > 0 {
@@ -76,7 +76,7 @@ func TestClaimSetsThatCannotBe(t *testing.T) {
 		"two":    {[]core.Claim{core.Exclusive("a"), core.Exclusive("b")}, errors.ErrUnsupported},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := eng.AcquireAll(context.Background(), tc.claims)
+			_, err := eng.AcquireAll(bg, tc.claims)
 			wantOnly(t, err, tc.want)
 		})
 	}
@@ -100,9 +100,8 @@ func TestEveryFaultIsNamed(t *testing.T) {
 		}
 	}
 	var nilStore *memstore.Store
-	if _, err := core.New(nilStore); !errors.Is(err, core.ErrInvalidOption) {
-		t.Errorf("a nil pointer as a store: %v", err)
-	}
+	_, err := core.New(nilStore)
+	wantOnly(t, err, core.ErrInvalidOption)
 }
 
 func TestOptionsOutOfRange(t *testing.T) {
@@ -150,15 +149,15 @@ func TestOptionsOutOfRange(t *testing.T) {
 		})
 	}
 	var none core.CallOption
-	_, err := newEngine(t, memstore.New()).Acquire(context.Background(), "k", none)
+	_, err := newEngine(t, memstore.New()).Acquire(bg, "k", none)
 	wantOnly(t, err, core.ErrInvalidOption)
 }
 
 func TestNoFunctionToRun(t *testing.T) {
 	spy := newSpy()
 	eng := newEngine(t, spy)
-	wantOnly(t, eng.Do(context.Background(), "k", nil), core.ErrInvalidOption)
-	_, err := eng.Once(context.Background(), "k", nil)
+	wantOnly(t, eng.Do(bg, "k", nil), core.ErrInvalidOption)
+	_, err := eng.Once(bg, "k", nil)
 	wantOnly(t, err, core.ErrInvalidOption)
 	if spy.mostAtOne > 0 {
 		t.Error("the store was asked all the same")
@@ -183,9 +182,7 @@ func TestOwnersAreTraceableAndDistinct(t *testing.T) {
 		mustRelease(t, l)
 		s := l.Owner()
 		o, err := driver.ParseOwner(s)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if o.String() != s {
 			t.Fatalf("%q parsed and printed is %q", s, o)
 		}

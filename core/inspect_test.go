@@ -185,7 +185,7 @@ func TestInspectionIsUnsupported(t *testing.T) {
 	eng := newEngine(t, plain{Store: memstore.New()})
 	for name, c := range calls {
 		t.Run(name, func(t *testing.T) {
-			wantOnly(t, c.do(context.Background(), eng, "k"), errors.ErrUnsupported)
+			wantOnly(t, c.do(bg, eng, "k"), errors.ErrUnsupported)
 		})
 	}
 }

@@ -28,30 +28,31 @@ func TestKeyFilter(t *testing.T) {
 			defer mu.Unlock()
 			fmt.Fprintf(&said, "%s: %+v\n", what, of)
 		}
-		lease := func(what string, l observe.Lease, err error) {
-			if l != nil {
-				say(what, l.Claims(), err)
-			}
+		var all observe.Hooks
+		for _, name := range hookNames() {
+			setHook(&all, name, func(args []any) any {
+				ctx := args[0]
+				for i, arg := range args {
+					switch v := arg.(type) {
+					case context.Context:
+						args[i] = nil
+					case observe.Lease:
+						args[i] = v.Claims()
+					}
+				}
+				if name != "StoreCalled" { // whose error is the store's own
+					say(name, args...)
+				}
+				if name == "Trace" {
+					return ""
+				}
+				return ctx
+			})
 		}
 		spy := newSpy()
-		eng := newEngine(t, spy, core.WithMaxWaiters(1),
+		eng := newEngine(t, spy, core.WithMaxWaiters(1), core.WithHooks(all),
 			core.WithKeyFilter(func(key string) string { return strings.ReplaceAll(key, "ann", "***") }),
-			core.WithLogger(slog.New(slog.NewTextHandler(writer(func(line []byte) { say("log", string(line)) }), nil))),
-			core.WithHooks(observe.Hooks{
-				AcquireStart: func(ctx context.Context, a observe.Acquisition) context.Context { say("start", a); return ctx },
-				Blocked:      func(_ context.Context, a observe.Acquisition, h driver.HeldError, _ int) { say("blocked", a, h) },
-				AcquireEnd: func(_ context.Context, a observe.Acquisition, l observe.Lease, err error) {
-					say("end", a, err)
-					lease("end", l, err)
-				},
-				HoldEnd:   func(_ context.Context, l observe.Lease, err error) { lease("held", l, err) },
-				Renewed:   func(l observe.Lease, _ time.Duration, err error) { lease("renewed", l, err) },
-				Owed:      func(_ context.Context, d observe.Debt) { say("owed", d) },
-				Lingered:  func(l observe.Linger) { say("lingered", l) },
-				OnceStart: func(ctx context.Context, x observe.Execution) context.Context { say("once", x); return ctx },
-				OnceEnd:   func(_ context.Context, x observe.Execution, _ observe.Outcome, err error) { say("once", x, err) },
-				Forced:    func(_ context.Context, r observe.Removal) { say("forced", r.Key, r.Reason) },
-			}))
+			core.WithLogger(slog.New(slog.NewTextHandler(writer(func(line []byte) { say("log", string(line)) }), nil))))
 		fails := func(what string, err error) {
 			if err == nil {
 				t.Errorf("%s: no error", what)
@@ -62,7 +63,7 @@ func TestKeyFilter(t *testing.T) {
 			errors.As(err, &lost)
 			say(what, err, held, lost)
 		}
-		nothing := func(context.Context) error { return nil }
+		nothing := noWork
 		l := mustAcquire(t, eng, "user:ann", core.WithTTL(time.Second))
 		if l.Key() != "user:ann" || l.Claims()[0].Key != "user:ann" {
 			t.Errorf("the program itself sees %q", l.Key())
@@ -109,7 +110,7 @@ func TestKeyFilter(t *testing.T) {
 				t.Errorf("said %q", line)
 			}
 		}
-		for _, want := range []string{"blocked: [{Claims:[{Key:user:***", "lost: ", "owed: ", "forced: [user:***", "forced: [msg:***", "bad set: ", "key=user:***"} {
+		for _, want := range []string{"Blocked: [<nil> {Claims:[{Key:user:***", "lost: ", "Owed: ", "Forced: [<nil> {Key:user:***", "Forced: [<nil> {Key:msg:***", "bad set: ", "key=user:***"} {
 			if !strings.Contains(said.String(), want) {
 				t.Errorf("nothing said %q", want)
 			}

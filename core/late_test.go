@@ -23,17 +23,15 @@ import (
 func newLate(t *testing.T, opts ...core.EngineOption) *core.Engine {
 	t.Helper()
 	eng, err := core.NewLate(opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = eng.Close(context.Background()) })
+	must(t, err)
+	t.Cleanup(func() { _ = eng.Close(bg) })
 	return eng
 }
 
 // TestLateRefusesUntilItHasAStore, however long that takes, and works as any engine afterwards.
 func TestLateRefusesUntilItHasAStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ctx := context.Background()
+		ctx := bg
 		eng, p := newLate(t), policy(t, core.WithRule("r"))
 		nobody := func(context.Context) error { t.Error("ran"); return nil }
 		for range 10 { // the circuit would be open after two seconds
@@ -54,14 +52,10 @@ func TestLateRefusesUntilItHasAStore(t *testing.T) {
 		if err := eng.Do(ctx, "k", func(context.Context) error { ran = true; return nil }, core.WithRunUnlocked()); err != nil || !ran {
 			t.Errorf("told to run unlocked: %v", err)
 		}
-		if err := eng.Bind(memstore.New()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, eng.Bind(memstore.New()))
 		wantNil(t, eng.OnceEach(ctx, []core.Item{{Key: "o"}}, func(context.Context, []int) error { return nil }))
-		wantNil(t, eng.Do(ctx, "k", func(context.Context) error { return nil }, p))
-		if err := eng.Bind(memstore.New()); !errors.Is(err, core.ErrInvalidOption) {
-			t.Errorf("a second store: %v", err)
-		}
+		wantNil(t, eng.Do(ctx, "k", noWork, p))
+		wantOnly(t, eng.Bind(memstore.New()), core.ErrInvalidOption)
 	})
 }
 
@@ -75,7 +69,7 @@ func TestBindChecksWhatWasDeclared(t *testing.T) {
 		if _, err := author.Declare(eng, author.Rule{Policy: p, About: coverage.Rule{Key: "k"}, Like: []string{"k"}}); err != nil {
 			t.Error(err)
 		}
-		if err := eng.Do(context.Background(), "k", func(context.Context) error { return nil }, p); !errors.Is(err, core.ErrNoStore) {
+		if err := eng.Do(bg, "k", noWork, p); !errors.Is(err, core.ErrNoStore) {
 			t.Errorf("%s: %v", name, err) // and the policy has seen the engine without a store
 		}
 	}
@@ -84,17 +78,13 @@ func TestBindChecksWhatWasDeclared(t *testing.T) {
 	if !errors.Is(err, errors.ErrUnsupported) || !errors.Is(err, core.ErrInvalidOption) || !strings.Contains(err.Error(), `rule for "short"`) {
 		t.Errorf("%v", err)
 	}
-	if err := eng.Bind(nil); !errors.Is(err, core.ErrInvalidOption) {
-		t.Error(err)
-	}
-	eng = newLate(t, core.WithHooks(numbered{t, "1", log}.hooks()), core.WithLogger(slog.New(slog.NewTextHandler(text, nil))))
+	wantOnly(t, eng.Bind(nil), core.ErrInvalidOption)
+	eng = newLate(t, core.WithHooks(log.hooks(t, "")), core.WithLogger(slog.New(slog.NewTextHandler(text, nil))))
 	if _, err := author.Declare(eng, author.Rule{Policy: policy(t, core.WithRule("held"), core.WithMinHold(time.Second)), Like: []string{"k"}}); err != nil {
 		t.Error(err)
 	}
-	if err := eng.Bind(keeping(newSpy())); err != nil {
-		t.Fatal(err)
-	}
-	if !slices.ContainsFunc(log.events, func(e string) bool { return strings.HasPrefix(e, "declared1 held") }) || !strings.Contains(text.String(), "least_hold=2s") {
+	must(t, eng.Bind(keeping(newSpy())))
+	if !slices.ContainsFunc(log.events, func(e string) bool { return strings.HasPrefix(e, "Declared held") }) || !strings.Contains(text.String(), "least_hold=2s") {
 		t.Errorf("%q, %s", log.events, text)
 	}
 }
@@ -102,16 +92,11 @@ func TestBindChecksWhatWasDeclared(t *testing.T) {
 // TestBindAfterClose leaves the store to its owner.
 func TestBindAfterClose(t *testing.T) {
 	eng, store := newLate(t), memstore.New()
-	if err := eng.Close(context.Background()); err != nil {
-		t.Fatal(err)
-	}
-	if err := eng.Bind(store); !errors.Is(err, core.ErrClosed) {
-		t.Error(err)
-	}
-	if _, err := eng.Acquire(context.Background(), "k"); !errors.Is(err, core.ErrClosed) {
-		t.Error(err)
-	}
-	wantNil(t, newEngine(t, store).Close(context.Background()))
+	must(t, eng.Close(bg))
+	wantOnly(t, eng.Bind(store), core.ErrClosed)
+	_, err := eng.Acquire(bg, "k")
+	wantOnly(t, err, core.ErrClosed)
+	wantNil(t, newEngine(t, store).Close(bg))
 }
 
 // TestBindBesideCalls: callers are refused or served, and Close closes the store if Bind took it.
@@ -122,7 +107,7 @@ func TestBindBesideCalls(t *testing.T) {
 		for range 4 {
 			all.Go(func() {
 				for range 50 {
-					err := eng.Do(context.Background(), "k", func(context.Context) error { return nil }, p)
+					err := eng.Do(bg, "k", noWork, p)
 					if err != nil && !errors.Is(err, core.ErrNoStore) && !errors.Is(err, core.ErrClosed) {
 						t.Error(err)
 					}
@@ -132,9 +117,9 @@ func TestBindBesideCalls(t *testing.T) {
 		store := memstore.New()
 		var bound error
 		all.Go(func() { bound = eng.Bind(store) })
-		all.Go(func() { _ = eng.Close(context.Background()) })
+		all.Go(func() { _ = eng.Close(bg) })
 		all.Wait()
-		_, err := store.Acquire(context.Background(), driver.Request{Owner: "o", Claims: []core.Claim{core.Exclusive("z")}, TTL: time.Second})
+		_, err := store.Acquire(bg, driver.Request{Owner: "o", Claims: []core.Claim{core.Exclusive("z")}, TTL: time.Second})
 		if closed := errors.Is(err, core.ErrClosed); closed != (bound == nil) {
 			t.Errorf("Bind returned %v, and the store says %v", bound, err)
 		}

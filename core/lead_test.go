@@ -169,7 +169,7 @@ func TestLeadEndsInAnOutage(t *testing.T) {
 			}
 			defer cancel()
 			began := time.Now()
-			wantOnly(t, eng.Lead(ctx, "k", func(context.Context) error { return nil }), want)
+			wantOnly(t, eng.Lead(ctx, "k", noWork), want)
 			wantTook(t, began, time.Minute)
 		})
 	}

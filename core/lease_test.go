@@ -16,11 +16,9 @@ import (
 func TestLeaseContext(t *testing.T) {
 	eng := newEngine(t, memstore.New())
 	type key struct{}
-	parent, cancel := context.WithCancel(context.WithValue(context.Background(), key{}, "v"))
+	parent, cancel := context.WithCancel(context.WithValue(bg, key{}, "v"))
 	l, err := eng.Acquire(parent, "k")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	ctx := l.Context()
 	if ctx.Err() != nil || ctx.Value(key{}) != "v" {
 		t.Errorf("err %v, value %v", ctx.Err(), ctx.Value(key{}))
@@ -36,7 +34,7 @@ func TestLeaseContext(t *testing.T) {
 	if l.Err() != nil {
 		t.Errorf("a context that ends does not end the lease: %v", l.Err())
 	}
-	_, err = eng.TryAcquire(context.Background(), "k")
+	_, err = eng.TryAcquire(bg, "k")
 	wantOnly(t, err, core.ErrHeld)
 	mustRelease(t, l)
 }
@@ -83,15 +81,11 @@ func TestReleaseGoesOnWhenTheCallerIsGone(t *testing.T) {
 	spy := newSpy()
 	spy.onRelease = func(ctx context.Context, _ driver.Grant) error { return ctx.Err() }
 	eng := newEngine(t, spy)
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(bg)
 	l, err := eng.Acquire(ctx, "k")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	cancel()
-	if err := l.Release(ctx); err != nil {
-		t.Errorf("Release: %v", err)
-	}
+	wantNil(t, l.Release(ctx))
 }
 
 // The bound is each caller's own, also when they queue up.
@@ -103,7 +97,7 @@ func TestReleaseIsBounded(t *testing.T) {
 		spy.onRelease = func(ctx context.Context, _ driver.Grant) error { <-ctx.Done(); return ctx.Err() }
 		var all sync.WaitGroup
 		for range 10 {
-			all.Go(func() { wantOnly(t, l.Release(context.Background()), core.ErrOutcomeUnknown) })
+			all.Go(func() { wantOnly(t, l.Release(bg), core.ErrOutcomeUnknown) })
 		}
 		began := time.Now()
 		all.Wait()
@@ -123,7 +117,7 @@ func TestReleaseBehindOneThatHangs(t *testing.T) {
 		first.Go(func() { mustRelease(t, l) })
 		synctest.Wait()
 		began := time.Now()
-		wantOnly(t, l.Release(context.Background()), core.ErrOutcomeUnknown)
+		wantOnly(t, l.Release(bg), core.ErrOutcomeUnknown)
 		wantTook(t, began, 2*time.Second)
 		first.Wait()
 	})
@@ -143,12 +137,12 @@ func TestUnknownReleaseMayBeRepeated(t *testing.T) {
 				}
 				return errDown
 			}
-			err := l.Release(context.Background())
+			err := l.Release(bg)
 			wantOnly(t, err, core.ErrOutcomeUnknown, core.ErrUnavailable)
 			spy.mend()
 			mustRelease(t, l)
 			mustRelease(t, l)
-			next, err := eng.TryAcquire(context.Background(), "k")
+			next, err := eng.TryAcquire(bg, "k")
 			if err != nil {
 				t.Fatalf("the key is not free: %v", err)
 			}
@@ -162,9 +156,9 @@ func TestReleaseOfALostLeaseSaysSo(t *testing.T) {
 	eng := newEngine(t, spy)
 	l := mustAcquire(t, eng, "k")
 	breakLock(t, spy, l)
-	err := l.Release(context.Background())
+	err := l.Release(bg)
 	wantOnly(t, err, core.ErrLeaseLost)
-	wantOnly(t, l.Release(context.Background()), core.ErrLeaseLost)
+	wantOnly(t, l.Release(bg), core.ErrLeaseLost)
 	wantOnly(t, l.Err(), core.ErrLeaseLost)
 	var lost *core.LeaseLostError
 	if !errors.As(err, &lost) || lost.Reason != driver.LossTaken || lost.Key != "k" || lost.Token != l.Token() {
@@ -188,7 +182,7 @@ func TestReleaseOfAnExpiredLeaseDoesNotWait(t *testing.T) {
 		l := mustAcquire(t, eng, "k")
 		<-l.Context().Done()
 		began := time.Now()
-		wantOnly(t, l.Release(context.Background()), core.ErrLeaseLost)
+		wantOnly(t, l.Release(bg), core.ErrLeaseLost)
 		wantTook(t, began, 0)
 		<-asked
 	})
@@ -231,7 +225,5 @@ func TestWithoutCancelOnLoss(t *testing.T) {
 // breakLock takes the key from its holder, behind the engine's back.
 func breakLock(t *testing.T, s *spy, l *core.Lease) {
 	t.Helper()
-	if err := s.Store.Release(context.Background(), driver.Grant{Owner: l.Owner(), Claims: l.Claims(), Token: l.Token()}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Store.Release(bg, driver.Grant{Owner: l.Owner(), Claims: l.Claims(), Token: l.Token()}))
 }

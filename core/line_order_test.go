@@ -86,11 +86,11 @@ func TestDeadlineDuringAnOutageSaysOutage(t *testing.T) {
 			return &core.UnavailableError{Op: "acquire", Err: ctx.Err()}
 		}
 		eng := newEngine(t, spy)
-		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		ctx, cancel := context.WithTimeout(bg, time.Second)
 		defer cancel()
 		_, err := eng.Acquire(ctx, "k")
 		wantOnly(t, err, core.ErrUnavailable)
-		ctx, cancel = context.WithCancel(context.Background())
+		ctx, cancel = context.WithCancel(bg)
 		time.AfterFunc(time.Second, cancel)
 		_, err = eng.Acquire(ctx, "k")
 		wantOnly(t, err, context.Canceled)
@@ -109,7 +109,7 @@ func TestDeadlineDuringAnOutageSaysOutage(t *testing.T) {
 		}
 		// A store that hands the engine's own bound back says nothing of a holder.
 		spy.onAcquire = func(ctx context.Context, _ driver.Request) error { <-ctx.Done(); return ctx.Err() }
-		_, err = eng.Acquire(context.Background(), "k", core.WithMaxWait(time.Second))
+		_, err = eng.Acquire(bg, "k", core.WithMaxWait(time.Second))
 		wantOnly(t, err, core.ErrUnavailable)
 	})
 }

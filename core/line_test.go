@@ -21,11 +21,11 @@ func TestWhoJoinsLaterWaitsForTheHolderToo(t *testing.T) {
 		holder := mustAcquire(t, eng, "k")
 		var head sync.WaitGroup
 		head.Go(func() {
-			_, err := eng.Acquire(context.Background(), "k", core.WithMaxWait(10*time.Second))
+			_, err := eng.Acquire(bg, "k", core.WithMaxWait(10*time.Second))
 			wantOnly(t, err, core.ErrHeld, core.ErrWaitTimeout)
 		})
 		time.Sleep(time.Second)
-		err := eng.Do(context.Background(), "k", func(context.Context) error {
+		err := eng.Do(bg, "k", func(context.Context) error {
 			t.Error("ran beside the holder")
 			return nil
 		}, core.WithMaxWait(time.Second), core.WithRunUnlocked())
@@ -37,9 +37,9 @@ func TestWhoJoinsLaterWaitsForTheHolderToo(t *testing.T) {
 
 // A store that nobody asked is not out, however short the caller's time was.
 func TestTimeOverBeforeTheStoreWasAsked(t *testing.T) {
-	past, cancel := context.WithTimeout(context.Background(), -time.Second)
+	past, cancel := context.WithTimeout(bg, -time.Second)
 	defer cancel()
-	gone, cancel := context.WithCancel(context.Background())
+	gone, cancel := context.WithCancel(bg)
 	cancel()
 	spy := newSpy()
 	eng := newEngine(t, spy)
@@ -130,7 +130,7 @@ func TestWhatTheLineKnows(t *testing.T) {
 			for _, c := range callers {
 				time.Sleep(c.joins - time.Since(began))
 				all.Go(func() {
-					ctx, hangUp := context.WithCancel(context.WithValue(context.Background(), who{}, c))
+					ctx, hangUp := context.WithCancel(context.WithValue(bg, who{}, c))
 					defer hangUp()
 					stays := c.leaves - c.joins
 					if c.hangsUp {
@@ -163,7 +163,7 @@ func TestEachGivesUpInTime(t *testing.T) {
 				if wait == 0 {
 					bound = core.Forever
 				}
-				l, err := eng.Acquire(context.Background(), "k", core.WithMaxWait(bound))
+				l, err := eng.Acquire(bg, "k", core.WithMaxWait(bound))
 				if wait == 0 {
 					mustRelease(t, l)
 					return

@@ -29,7 +29,7 @@ func TestLingerIsBounded(t *testing.T) {
 			s.deaf = true
 			here, there := newEngine(t, s, core.WithLinger(linger)), newEngine(t, s.Peer())
 			sticky(t, here, "k")
-			began, ctx := time.Now(), context.Background()
+			began, ctx := time.Now(), bg
 			got := make(chan struct{})
 			go func() {
 				defer close(got)
@@ -54,7 +54,7 @@ func TestLingerIsBounded(t *testing.T) {
 
 // A lease that lingers is renewed, and ends like any other if it is lost.
 func TestLingerAndLoss(t *testing.T) {
-	ctx := context.Background()
+	ctx := bg
 	for name, tc := range map[string]struct {
 		lose func(t *testing.T, s *telling, l *core.Lease)
 		wait time.Duration // until the engine must know
@@ -106,11 +106,11 @@ func TestLingerForcedHere(t *testing.T) {
 		s.deaf = true
 		eng := newEngine(t, s, core.WithLinger(time.Hour))
 		last := sticky(t, eng, "k")
-		info, err := eng.Inspect(context.Background(), "k")
+		info, err := eng.Inspect(bg, "k")
 		if err != nil || len(info.Holders) != 1 || !info.Holders[0].Lingers {
 			t.Errorf("shown as %+v, %v", info, err)
 		}
-		if _, err := eng.ForceRelease(context.Background(), "k", "a test", info.Holders...); err != nil {
+		if _, err := eng.ForceRelease(bg, "k", "a test", info.Holders...); err != nil {
 			t.Fatal(err)
 		}
 		if l := sticky(t, eng, "k"); l.Owner() == last.Owner() || l.Token() <= last.Token() {
@@ -134,8 +134,8 @@ func TestLingerAndClose(t *testing.T) {
 				s.onRelease = func(ctx context.Context, _ driver.Grant) error { <-ctx.Done(); return errDown }
 			}
 			began := time.Now()
-			time.AfterFunc(time.Second, func() { _ = inside.Release(context.Background()) })
-			err := eng.Close(context.Background())
+			time.AfterFunc(time.Second, func() { _ = inside.Release(bg) })
+			err := eng.Close(bg)
 			if took := time.Since(began); took > time.Second+2*defaultReleaseTimeout+time.Second {
 				t.Errorf("Close took %v", took)
 			}
@@ -161,9 +161,9 @@ func TestLingerAndCircuit(t *testing.T) {
 			s.onAcquire = func(ctx context.Context, _ driver.Request) error { <-ctx.Done(); return errDown }
 		})
 		for range 3 {
-			_, _ = eng.Acquire(context.Background(), "other", core.WithMaxWait(time.Second))
+			_, _ = eng.Acquire(bg, "other", core.WithMaxWait(time.Second))
 		}
-		_, err := eng.Acquire(context.Background(), "lingers", core.WithMaxWait(time.Second))
+		_, err := eng.Acquire(bg, "lingers", core.WithMaxWait(time.Second))
 		wantOnly(t, err, core.ErrUnavailable, core.ErrCircuitOpen)
 		mustRelease(t, inside)
 		lingers(t, s, "inside", false)

@@ -51,10 +51,8 @@ func (s *telling) releases() int {
 // process is refused meanwhile. It does not make the engine give the lease up.
 func lingers(t *testing.T, s *telling, key string, want bool) {
 	t.Helper()
-	info, err := s.Inspect(context.Background(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	info, err := s.Inspect(bg, key)
+	must(t, err)
 	if is := len(info.Holders) == 1 && info.Holders[0].Lingers; is != want {
 		t.Errorf("%s is shown as %+v, lingers: want %t", key, info.Holders, want)
 	}
@@ -100,7 +98,7 @@ func TestLinger(t *testing.T) {
 
 // What another process may work under, or was changed, or has been waited for, does not linger.
 func TestLingersNot(t *testing.T) {
-	ctx := context.Background()
+	ctx := bg
 	for name, use := range map[string]func(*testing.T, *core.Engine){
 		"shared":  func(t *testing.T, e *core.Engine) { sticky(t, e, "k", core.WithShared()) },
 		"permit":  func(t *testing.T, e *core.Engine) { sticky(t, e, "k", core.WithPermits(3)) },
@@ -150,10 +148,8 @@ func TestLingerBehindTheLine(t *testing.T) {
 		}
 		lingers(t, s, "k", true)
 
-		inside, err := here.TryAcquire(context.Background(), "k") // a lease that is not handed on
-		if err != nil {
-			t.Fatal(err)
-		}
+		inside, err := here.TryAcquire(bg, "k") // a lease that is not handed on
+		must(t, err)
 		s.deaf = true // the line is enough to know that somebody waits
 		c.join(here, "3", 0)
 		began := time.Now()
@@ -171,7 +167,7 @@ func TestLingerBehindTheLine(t *testing.T) {
 func TestLingerTakenByACallerThatHasGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newTelling()
-		ctx, cancel := context.WithCancel(context.Background())
+		ctx, cancel := context.WithCancel(bg)
 		eng := newEngine(t, s, core.WithLinger(time.Hour), core.WithHooks(observe.Hooks{Lingered: func(l observe.Linger) {
 			if l.State == observe.LingerTaken {
 				cancel()

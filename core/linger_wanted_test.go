@@ -16,7 +16,7 @@ import (
 
 // A lease that lingers goes to whoever wants it, in whatever way, without a wait.
 func TestLingerGivesWay(t *testing.T) {
-	ctx := context.Background()
+	ctx := bg
 	for name, take := range map[string]func(*core.Engine) (*core.Lease, error){
 		"exclusive": func(e *core.Engine) (*core.Lease, error) { return e.Acquire(ctx, "k") },
 		"shared":    func(e *core.Engine) (*core.Lease, error) { return e.Acquire(ctx, "k", core.WithShared()) },
@@ -41,9 +41,7 @@ func TestLingerGivesWay(t *testing.T) {
 				lingers(t, s, "k", true)
 				began := time.Now()
 				l, err := take(who)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				if waited := time.Since(began); waited > 0 || l.Token() <= last.Token() {
 					t.Errorf("waited %v, token %d after %d", waited, l.Token(), last.Token())
 				}
@@ -58,7 +56,7 @@ func TestLingerGivesWay(t *testing.T) {
 // nobody uses.
 func TestLingerRefusesOtherProcessesOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ctx, s := context.Background(), newTelling()
+		ctx, s := bg, newTelling()
 		here, there := newEngine(t, s, core.WithLinger(time.Minute)), newEngine(t, s.Peer())
 		sticky(t, here, "k")
 		_, err := there.TryAcquire(ctx, "k")
@@ -79,9 +77,7 @@ func TestLingerRefusesOtherProcessesOnce(t *testing.T) {
 		sticky(t, here, "k")
 		for _, opts := range [][]core.CallOption{nil, {core.WithShared()}, {core.WithTTL(time.Minute)}} {
 			l, err := here.TryAcquire(ctx, "k", opts...)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			mustRelease(t, l)
 		}
 		if _, err := here.Once(ctx, "k", func(context.Context) ([]byte, error) { return nil, nil }, core.WithFailFast()); err != nil {
@@ -130,7 +126,7 @@ func TestLingerStress(t *testing.T) {
 					if i%5 == 0 {
 						opts = []core.CallOption{core.WithFailFast()}
 					}
-					if err := eng.Do(context.Background(), fmt.Sprint(k), func(ctx context.Context) error {
+					if err := eng.Do(bg, fmt.Sprint(k), func(ctx context.Context) error {
 						if !inside[k].TryLock() {
 							t.Error("two are inside")
 							return nil

@@ -1,7 +1,6 @@
 package core_test
 
 import (
-	"context"
 	"errors"
 	"testing"
 	"testing/synctest"
@@ -14,7 +13,7 @@ import (
 
 func TestMutexRefuses(t *testing.T) {
 	eng := newEngine(t, memstore.New())
-	ctx := context.Background()
+	ctx := bg
 	m, other := eng.Mutex("k"), eng.Mutex("k")
 	wants := func(what string, err, want error) {
 		t.Helper()
@@ -26,9 +25,7 @@ func TestMutexRefuses(t *testing.T) {
 	if m.Lease() != nil {
 		t.Error("a mutex that is not locked has a lease")
 	}
-	if err := m.Lock(ctx); err != nil {
-		t.Fatal(err)
-	}
+	must(t, m.Lock(ctx))
 	if l := m.Lease(); l == nil || l.Token() == 0 {
 		t.Errorf("a locked mutex has the lease %v", l)
 	}
@@ -50,28 +47,18 @@ func TestMutexRefuses(t *testing.T) {
 func TestMutexAfterALoss(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		kit := locktest.New(t)
-		ctx := context.Background()
+		ctx := bg
 		m := kit.Engine.Mutex("k", core.WithTTL(time.Second))
-		if err := m.Lock(ctx); err != nil {
-			t.Fatal(err)
-		}
+		must(t, m.Lock(ctx))
 		if _, err := kit.Engine.ForceRelease(ctx, "k", "a test"); err != nil {
 			t.Fatal(err)
 		}
 		<-m.Lease().Done()
 		next := kit.Engine.Mutex("k")
-		if err := next.Lock(ctx); err != nil {
-			t.Fatal(err)
-		}
-		if err := m.TryLock(ctx); !errors.Is(err, core.ErrWouldDeadlock) {
-			t.Errorf("a lost mutex that is locked again: %v", err)
-		}
-		if err := m.Unlock(ctx); !errors.Is(err, core.ErrLeaseLost) {
-			t.Errorf("Unlock of a lost mutex: %v", err)
-		}
-		if err := m.TryLock(ctx); !errors.Is(err, core.ErrHeld) {
-			t.Errorf("the other one's lock: %v", err)
-		}
+		must(t, next.Lock(ctx))
+		wantOnly(t, m.TryLock(ctx), core.ErrWouldDeadlock)
+		wantOnly(t, m.Unlock(ctx), core.ErrLeaseLost)
+		wantOnly(t, m.TryLock(ctx), core.ErrHeld)
 		wantNil(t, next.Unlock(ctx))
 	})
 }

@@ -66,7 +66,7 @@ func (l *lines) wantLines(t *testing.T, want ...string) {
 // An operator learns of a lost lease also where nobody collects metrics, in the
 // trace of its holder, and without the key.
 func TestLossesAreLogged(t *testing.T) {
-	ctx := context.WithValue(context.Background(), asker{}, "the holder")
+	ctx := context.WithValue(bg, asker{}, "the holder")
 	for name, tc := range map[string]struct {
 		opts []core.CallOption
 		lose func(*core.Engine, *spy, *core.Lease)
@@ -92,9 +92,7 @@ func TestLossesAreLogged(t *testing.T) {
 			log, spy := newLines(), newSpy()
 			eng := newEngine(t, spy, core.WithLogger(slog.New(log)))
 			l, err := eng.Acquire(ctx, "k", tc.opts...)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if tc.lose != nil {
 				tc.lose(eng, spy, l)
 			}
@@ -124,7 +122,7 @@ func TestManyLossesAreFewLines(t *testing.T) {
 				all.Go(func() {
 					l := mustAcquire(t, eng, fmt.Sprint(i), core.WithMaxHold(time.Millisecond))
 					<-l.Context().Done()
-					_ = l.Release(context.Background())
+					_ = l.Release(bg)
 				})
 			}
 			all.Wait()

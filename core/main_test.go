@@ -147,11 +147,9 @@ func newEngine(t testing.TB, store driver.Store, opts ...core.EngineOption) *cor
 // shut closes an engine whose leases the test has all released.
 func shut(t testing.TB, eng *core.Engine) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(bg, 10*time.Second)
 	defer cancel()
-	if err := eng.Close(ctx); err != nil {
-		t.Errorf("Close: %v", err)
-	}
+	wantNil(t, eng.Close(ctx))
 }
 
 func mustAcquire(t testing.TB, eng *core.Engine, key string, opts ...core.CallOption) *core.Lease {
@@ -165,9 +163,7 @@ func mustAcquire(t testing.TB, eng *core.Engine, key string, opts ...core.CallOp
 
 func mustRelease(t testing.TB, l *core.Lease) {
 	t.Helper()
-	if err := l.Release(context.Background()); err != nil {
-		t.Errorf("Release: %v", err)
-	}
+	wantNil(t, l.Release(bg))
 }
 
 // sentinels are the causes that must never look alike.

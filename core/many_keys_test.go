@@ -1,7 +1,6 @@
 package core_test
 
 import (
-	"context"
 	"runtime"
 	"strconv"
 	"testing"
@@ -22,7 +21,7 @@ func TestManyKeys(t *testing.T) {
 		keys /= 5
 	}
 	eng := newEngine(t, memstore.New(), core.WithLinger(time.Millisecond))
-	work := func(context.Context) error { return nil }
+	work := noWork
 	heap := func() uint64 {
 		time.Sleep(50 * time.Millisecond) // leases that linger end
 		runtime.GC()
@@ -33,9 +32,7 @@ func TestManyKeys(t *testing.T) {
 	}
 	do := func(n int) {
 		for i := range n {
-			if err := eng.Do(context.Background(), "user:"+strconv.Itoa(i), work); err != nil {
-				t.Fatal(err)
-			}
+			must(t, eng.Do(bg, "user:"+strconv.Itoa(i), work))
 		}
 	}
 	do(1000)

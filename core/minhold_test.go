@@ -24,9 +24,8 @@ func TestMinHoldKeepsTheKey(t *testing.T) {
 			t.Errorf("released after %v: %v", time.Since(began), context.Cause(l.Context()))
 		}
 		for _, e := range []*core.Engine{eng, other} {
-			if _, err := e.TryAcquire(bg, "k"); !errors.Is(err, core.ErrHeld) {
-				t.Errorf("while it stays: %v", err)
-			}
+			_, err := e.TryAcquire(bg, "k")
+			wantOnly(t, err, core.ErrHeld)
 		}
 		next := mustAcquire(t, eng, "k", core.WithMinHold(time.Second))
 		if got := time.Since(began); got != 10*time.Second || next.Token() <= l.Token() {
@@ -49,9 +48,8 @@ func TestMinHoldAfterAnUnansweredRelease(t *testing.T) {
 		time.Sleep(4 * time.Second)
 		spy.mend()
 		time.Sleep(5 * time.Second)
-		if _, err := other.TryAcquire(bg, "k"); !errors.Is(err, core.ErrHeld) {
-			t.Errorf("after 9 s: %v", err)
-		}
+		_, err := other.TryAcquire(bg, "k")
+		wantOnly(t, err, core.ErrHeld)
 		time.Sleep(1100 * time.Millisecond)
 		isFree(t, other, "k")
 	})
@@ -82,7 +80,5 @@ func TestMinHoldIsRefused(t *testing.T) {
 		}
 	}
 	_, err := newEngine(t, spy).Once(bg, "k", func(context.Context) ([]byte, error) { return nil, nil }, core.WithMinHold(time.Second))
-	if !errors.Is(err, core.ErrInvalidOption) {
-		t.Errorf("Once: %v", err)
-	}
+	wantOnly(t, err, core.ErrInvalidOption)
 }

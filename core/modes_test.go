@@ -52,9 +52,9 @@ func TestLevelsThatCannotBe(t *testing.T) {
 		"too long":              {[]string{strings.Repeat("a", 300), strings.Repeat("b", 300)}, core.ErrInvalidKey, "longer"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := eng.AcquireAll(context.Background(), core.Under(tc.path...))
+			_, err := eng.AcquireAll(bg, core.Under(tc.path...))
 			wantOnly(t, err, tc.want)
-			_, byOption := eng.Acquire(context.Background(), strings.Join(tc.path, "/"), core.WithHierarchy())
+			_, byOption := eng.Acquire(bg, strings.Join(tc.path, "/"), core.WithHierarchy())
 			wantOnly(t, byOption, tc.want)
 			if !strings.Contains(err.Error(), tc.says) || !strings.Contains(byOption.Error(), tc.says) {
 				t.Errorf("%v, %v: want %q", err, byOption, tc.says)
@@ -68,7 +68,7 @@ func TestLevelsThatCannotBe(t *testing.T) {
 
 // Options say the mode of plain keys; claims that say one themselves keep it.
 func TestModesByOption(t *testing.T) {
-	ctx := context.Background()
+	ctx := bg
 	shared, permits, hierarchy := core.WithShared(), core.WithPermits(5), core.WithHierarchy()
 	a, b := "g:1/m:1", "g:1/m:2"
 	for name, tc := range map[string]struct {
@@ -103,9 +103,7 @@ func TestModesByOption(t *testing.T) {
 			eng := newEngine(t, spy)
 			var leases []*core.Lease
 			note := func(l *core.Lease, err error) {
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				leases = append(leases, l)
 				mustRelease(t, l)
 			}
@@ -129,7 +127,7 @@ func TestModesByOption(t *testing.T) {
 }
 
 func TestModesOutOfPlace(t *testing.T) {
-	ctx := context.Background()
+	ctx := bg
 	spy := newSpy()
 	eng := newEngine(t, plain{spy})
 	for _, n := range []int{0, -1} {

@@ -224,7 +224,7 @@ func TestMoveIsRefused(t *testing.T) {
 	bare := newEngine(t, described{newSpy(), func(d *driver.Description) { *d = driver.Description{} }})
 	_, acquire := eng.Acquire(bg, "k", core.WithMoveFrom(old))
 	_, set := eng.AcquireAll(bg, []core.Claim{core.Exclusive("k")}, core.WithMoveFrom(old))
-	nothing := func(context.Context) error { return nil }
+	nothing := noWork
 	_, once := eng.Once(bg, "k", func(context.Context) ([]byte, error) { return nil, nil }, core.WithMoveFrom(bare))
 	for i, tc := range []struct{ err, want error }{
 		{acquire, core.ErrInvalidOption},

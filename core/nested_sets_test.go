@@ -16,9 +16,7 @@ func TestSetThatIsHeldInPart(t *testing.T) {
 	eng := newEngine(t, store)
 	outer := mustAcquire(t, eng, "b")
 	set, err := eng.AcquireAll(outer.Context(), exclusive("c", "b", "a"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if c := set.Claims(); len(c) != 2 || c[0].Key != "a" || c[1].Key != "c" || set.Token() == outer.Token() || core.Observed(set).Depth() != 1 {
 		t.Errorf("claims %v, token %d in %d, depth %d", c, set.Token(), outer.Token(), core.Observed(set).Depth())
 	}
@@ -60,12 +58,12 @@ func TestSetTellsHowItsRestEnded(t *testing.T) {
 		}
 		set := within()
 		breakLock(t, spy, set)
-		wantOnly(t, set.Release(context.Background()), core.ErrLeaseLost)
+		wantOnly(t, set.Release(bg), core.ErrLeaseLost)
 		wantOnly(t, set.Err(), core.ErrLeaseLost)
 
 		set = within()
 		spy.onRelease = func(context.Context, driver.Grant) error { return errDown }
-		wantOnly(t, set.Release(context.Background()), core.ErrOutcomeUnknown, core.ErrUnavailable)
+		wantOnly(t, set.Release(bg), core.ErrOutcomeUnknown, core.ErrUnavailable)
 		spy.mend()
 		mustRelease(t, set)
 		isFree(t, eng, "b")

@@ -65,9 +65,7 @@ func (s *yes) Close() error { return nil }
 func within(t *testing.T, eng *core.Engine, outer *core.Lease, opts ...core.CallOption) *core.Lease {
 	t.Helper()
 	inner, err := eng.TryAcquire(outer.Context(), outer.Key(), opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return inner
 }
 
@@ -114,7 +112,7 @@ func TestOuterReleaseEndsTheNested(t *testing.T) {
 	mustRelease(t, outer)
 	wantOnly(t, context.Cause(inner.Context()), core.ErrReleased)
 	for range 2 {
-		err := inner.Release(context.Background())
+		err := inner.Release(bg)
 		wantOnly(t, err, core.ErrLeaseLost)
 		wantOnly(t, inner.Err(), core.ErrLeaseLost)
 		if lost := (*core.LeaseLostError)(nil); !errors.As(err, &lost) || lost.Reason != driver.LossOuter || lost.Key != "k" || lost.Token != outer.Token() {
@@ -134,7 +132,7 @@ func TestOuterLossEndsTheNested(t *testing.T) {
 			ran = true
 			breakLock(t, spy, outer)
 			thief := driver.Request{Owner: "thief", Claims: exclusive("k"), TTL: time.Hour}
-			if _, err := spy.Store.Acquire(context.Background(), thief); err != nil {
+			if _, err := spy.Store.Acquire(bg, thief); err != nil {
 				t.Fatal(err)
 			}
 			<-ctx.Done()
@@ -147,7 +145,7 @@ func TestOuterLossEndsTheNested(t *testing.T) {
 		if lost := (*core.LeaseLostError)(nil); !ran || !errors.As(err, &lost) || lost.Reason != driver.LossTaken || lost.Token != outer.Token() {
 			t.Errorf("Do: ran %v, %v", ran, err)
 		}
-		wantOnly(t, outer.Release(context.Background()), core.ErrLeaseLost)
+		wantOnly(t, outer.Release(bg), core.ErrLeaseLost)
 	})
 }
 
@@ -227,7 +225,7 @@ func TestOnceOnAHeldKey(t *testing.T) {
 		if !errors.As(err, &circle) || !circle.Once || circle.Key != "k" || store.asked.Load() != 1 {
 			t.Errorf("%v; asked %d times", err, store.asked.Load())
 		}
-		return nil, eng.Do(ctx, "k", func(context.Context) error { return nil }) // that is re-entrance
+		return nil, eng.Do(ctx, "k", noWork) // that is re-entrance
 	})
 	wantNil(t, err)
 }

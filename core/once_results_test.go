@@ -15,7 +15,7 @@ import (
 // The effect is on record whatever becomes of its result: a function whose result
 // is over the limit used to run again with every delivery.
 func TestOnceRecordsTheEffectOfAResultOverTheLimit(t *testing.T) {
-	ctx := context.Background()
+	ctx := bg
 	for name, tc := range map[string]struct {
 		size   int
 		result error // what the function returns along with it
@@ -64,7 +64,7 @@ func TestOnceRecordsTheEffectOfAResultOverTheLimit(t *testing.T) {
 func TestOnceComparesContentWithoutAResult(t *testing.T) {
 	eng, runs := newEngine(t, memstore.New()), 0
 	for _, digest := range []string{"a", "b"} {
-		_, err := eng.Once(context.Background(), "k", counted("result", &runs),
+		_, err := eng.Once(bg, "k", counted("result", &runs),
 			core.WithResultLimit(1), core.WithFingerprint([]byte(digest)))
 		if digest == "b" {
 			wantOnly(t, err, core.ErrFingerprintMismatch)
@@ -80,7 +80,7 @@ func TestOnceTakesOnlySkipResultItselfForOne(t *testing.T) {
 	eng := newEngine(t, memstore.New())
 	wrapped := fmt.Errorf("inner: %w", core.ErrSkipResult)
 	for range 2 {
-		out, err := eng.Once(context.Background(), "k", func(context.Context) ([]byte, error) { return nil, wrapped })
+		out, err := eng.Once(bg, "k", func(context.Context) ([]byte, error) { return nil, wrapped })
 		if err != wrapped || out.Duplicate {
 			t.Errorf("%+v, %v", out, err)
 		}
@@ -102,7 +102,7 @@ func TestOnceAtAStoreWithoutRoomForTheResult(t *testing.T) {
 	eng := newEngine(t, full{memstore.New()})
 	runs := 0
 	for delivery := range 3 {
-		out, err := eng.Once(context.Background(), "k", counted("result", &runs))
+		out, err := eng.Once(bg, "k", counted("result", &runs))
 		if first := delivery == 0; first != (err == nil) || first != (string(out.Result) == "result") || !out.ResultNotKept || out.Duplicate == first {
 			t.Errorf("delivery %d: %+v, %v", delivery, out, err)
 		}
@@ -117,7 +117,7 @@ func TestOnceAtAStoreWithoutRoomForTheResult(t *testing.T) {
 }
 
 func TestOnceUnlockedSkipsAResult(t *testing.T) {
-	out, err := newEngine(t, &beginDown{spy: newSpy(), down: errDown}).Once(context.Background(), "k", func(context.Context) ([]byte, error) {
+	out, err := newEngine(t, &beginDown{spy: newSpy(), down: errDown}).Once(bg, "k", func(context.Context) ([]byte, error) {
 		return []byte("result"), core.ErrSkipResult
 	}, core.WithRunUnlocked())
 	if err != nil || string(out.Result) != "result" {

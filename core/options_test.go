@@ -19,9 +19,7 @@ import (
 func policy(t testing.TB, opts ...core.CallOption) core.Policy {
 	t.Helper()
 	p, err := core.NewPolicy(opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return p
 }
 
@@ -61,7 +59,7 @@ func TestTheLastOptionCounts(t *testing.T) {
 				t.Errorf("TTL %v, want %v", l.TTL(), tc.ttl)
 			}
 			began := time.Now()
-			_, err := eng.Acquire(context.Background(), "k", tc.call...)
+			_, err := eng.Acquire(bg, "k", tc.call...)
 			if !errors.Is(err, core.ErrHeld) || errors.Is(err, core.ErrWaitTimeout) != (tc.waits > 0) || time.Since(began) != tc.waits {
 				t.Errorf("error %v after %v, want to wait for %v", err, time.Since(began), tc.waits)
 			}
@@ -84,7 +82,7 @@ func TestTheLastOptionOfAnEngineCounts(t *testing.T) {
 	refused := make(chan error, 2)
 	for range 2 {
 		go func() {
-			_, err := eng.Acquire(context.Background(), "k", core.WithMaxWait(50*time.Millisecond))
+			_, err := eng.Acquire(bg, "k", core.WithMaxWait(50*time.Millisecond))
 			refused <- err
 		}()
 	}

@@ -34,12 +34,12 @@ func TestCloseEndsInTimeHoweverManyAreHeld(t *testing.T) {
 			var all sync.WaitGroup
 			for _, l := range leases {
 				if releasing {
-					all.Go(func() { wantOnly(t, l.Release(context.Background()), core.ErrOutcomeUnknown, core.ErrUnavailable) })
+					all.Go(func() { wantOnly(t, l.Release(bg), core.ErrOutcomeUnknown, core.ErrUnavailable) })
 				}
 			}
 			synctest.Wait()
 			began := time.Now()
-			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+			ctx, cancel := context.WithTimeout(bg, time.Second)
 			defer cancel()
 			if err := eng.Close(ctx); err == nil {
 				t.Error("Close knows of nothing")
@@ -66,18 +66,16 @@ func TestCloseDoesNotHangWithTheStore(t *testing.T) {
 			}
 		})
 		eng, err := core.New(s, core.WithReleaseTimeout(timeout))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		var all sync.WaitGroup
 		all.Go(func() {
-			if _, err := eng.Acquire(context.Background(), "k"); err == nil {
+			if _, err := eng.Acquire(bg, "k"); err == nil {
 				t.Error("a lease of a closed engine")
 			}
 		})
 		synctest.Wait()
 		began := time.Now()
-		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		ctx, cancel := context.WithTimeout(bg, time.Second)
 		defer cancel()
 		wantOnly(t, eng.Close(ctx), core.ErrUnavailable)
 		if took := time.Since(began); took > time.Second+timeout {

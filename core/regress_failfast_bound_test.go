@@ -14,11 +14,11 @@ import (
 // that is shorter.
 func TestFailFastIsBoundedWhenTheStoreIsSilent(t *testing.T) {
 	try := func(eng *core.Engine, opts ...core.CallOption) error {
-		_, err := eng.TryAcquire(context.Background(), "k", opts...)
+		_, err := eng.TryAcquire(bg, "k", opts...)
 		return err
 	}
 	acquire := func(eng *core.Engine, opts ...core.CallOption) error {
-		_, err := eng.Acquire(context.Background(), "k", opts...)
+		_, err := eng.Acquire(bg, "k", opts...)
 		return err
 	}
 	for name, tc := range map[string]struct {

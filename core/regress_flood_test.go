@@ -1,7 +1,6 @@
 package core_test
 
 import (
-	"context"
 	"fmt"
 	"sync"
 	"testing"
@@ -27,7 +26,7 @@ func TestFloodOnSomeKeysLeavesTheOthersAlone(t *testing.T) {
 			holders = append(holders, mustAcquire(t, eng, key))
 			for range 2 * line {
 				waiting.Go(func() {
-					l, err := eng.Acquire(context.Background(), key)
+					l, err := eng.Acquire(bg, key)
 					if err == nil {
 						mustRelease(t, l)
 						return
@@ -40,7 +39,7 @@ func TestFloodOnSomeKeysLeavesTheOthersAlone(t *testing.T) {
 
 		mustRelease(t, mustAcquire(t, eng, "free"))
 		free := []core.Claim{core.Exclusive("a"), core.Shared("b"), core.Permit("c", 3)}
-		set, err := eng.AcquireAll(context.Background(), free)
+		set, err := eng.AcquireAll(bg, free)
 		if err != nil {
 			t.Fatalf("a set of free keys: %v", err)
 		}
@@ -52,7 +51,7 @@ func TestFloodOnSomeKeysLeavesTheOthersAlone(t *testing.T) {
 			go func() { granted <- mustAcquire(t, eng, name) }()
 			synctest.Wait()
 			if name == "here" {
-				_, err := eng.Acquire(context.Background(), name)
+				_, err := eng.Acquire(bg, name)
 				wantOnly(t, err, core.ErrTooManyWaiters) // the second is one too many
 			}
 			mustRelease(t, held)
@@ -60,7 +59,7 @@ func TestFloodOnSomeKeysLeavesTheOthersAlone(t *testing.T) {
 		}
 
 		// With a flooded key in the set it is refused, and has kept nothing.
-		_, err = eng.AcquireAll(context.Background(), exclusive("a", "flooded0"))
+		_, err = eng.AcquireAll(bg, exclusive("a", "flooded0"))
 		wantOnly(t, err, core.ErrTooManyWaiters)
 		mustRelease(t, mustAcquire(t, eng, "a"))
 
@@ -76,18 +75,16 @@ func TestFloodOnSomeKeysLeavesTheOthersAlone(t *testing.T) {
 func TestSetCountsAsOneWaiter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		eng := newEngine(t, memstore.New(), core.WithMaxWaitersTotal(2))
-		holder, err := eng.AcquireAll(context.Background(), exclusive("a", "b", "c"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		holder, err := eng.AcquireAll(bg, exclusive("a", "b", "c"))
+		must(t, err)
 		var waiting sync.WaitGroup
 		for range 3 { // the first of them asks the store
 			waiting.Go(func() {
-				wantNil(t, eng.DoAll(context.Background(), exclusive("a", "b", "c"), func(context.Context) error { return nil }))
+				wantNil(t, eng.DoAll(bg, exclusive("a", "b", "c"), noWork))
 			})
 			synctest.Wait()
 		}
-		_, err = eng.AcquireAll(context.Background(), exclusive("a", "b", "c"))
+		_, err = eng.AcquireAll(bg, exclusive("a", "b", "c"))
 		wantOnly(t, err, core.ErrTooManyWaiters)
 		mustRelease(t, holder)
 		waiting.Wait()

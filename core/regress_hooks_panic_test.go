@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -20,47 +19,15 @@ import (
 	"github.com/keyturn/keyturn/core/observe"
 )
 
-// hookNames are all there are.
-func hookNames() (names []string) {
-	for _, f := range reflect.VisibleFields(reflect.TypeFor[observe.Hooks]()) {
-		names = append(names, f.Name)
-	}
-	return names
-}
-
-// makeHook sets the hook of that name. Where a hook returns a context, it is the one that
-// it was given.
-func makeHook(h *observe.Hooks, name string, called func()) {
-	field := reflect.ValueOf(h).Elem().FieldByName(name)
-	field.Set(reflect.MakeFunc(field.Type(), func(args []reflect.Value) []reflect.Value {
-		called()
-		switch {
-		case field.Type().NumOut() == 0:
-			return nil
-		case field.Type().Out(0).Kind() == reflect.String:
-			return []reflect.Value{reflect.ValueOf("the trace")}
-		}
-		return args[:1]
-	}))
-}
-
 // wholeLife has an engine do all that there are hooks for, and says what came of each
-// step, and which hooks were called how often besides those in opts: in order of their
-// names, because several goroutines call them.
+// step, and what hooks besides those in opts were told: in order of their names, because several
+// goroutines call them.
 func wholeLife(t *testing.T, opts ...core.EngineOption) (outcomes, called []string) {
-	ctx := context.Background()
+	ctx := bg
 	spy := newSpy()
 	store := hooked{spy, &ailing{Store: spy.Store}}
-	var mu sync.Mutex
-	var seen observe.Hooks
-	for _, name := range hookNames() {
-		makeHook(&seen, name, func() {
-			mu.Lock()
-			defer mu.Unlock()
-			called = append(called, name)
-		})
-	}
-	eng := newEngine(t, store, append(opts, core.WithHooks(seen))...)
+	seen := &recorder{}
+	eng := newEngine(t, store, append(opts, core.WithHooks(seen.hooks(t, "")))...)
 	note := func(step string, err error) { outcomes = append(outcomes, fmt.Sprint(step, ": ", outcome(err))) }
 
 	store.ailing.tell(errors.New("a limp"))
@@ -112,7 +79,7 @@ func wholeLife(t *testing.T, opts ...core.EngineOption) (outcomes, called []stri
 	spy.mend()
 	time.Sleep(time.Second) // it is sent again
 	spy.change(func() { spy.onAcquire = func(context.Context, driver.Request) error { return errDown } })
-	note("unlocked", eng.Do(ctx, "k", func(context.Context) error { return nil }, core.WithRunUnlocked()))
+	note("unlocked", eng.Do(ctx, "k", noWork, core.WithRunUnlocked()))
 	spy.change(func() { spy.onAcquire = nil })
 	synctest.Wait()
 
@@ -124,8 +91,8 @@ func wholeLife(t *testing.T, opts ...core.EngineOption) (outcomes, called []stri
 		isFree(t, newEngine(t, spy.Peer()), key)
 	}
 	wantNothingLeft(t, eng)
-	slices.Sort(called)
-	return outcomes, called
+	slices.Sort(seen.events)
+	return outcomes, seen.events
 }
 
 // hooked is a spy that may be impaired.
@@ -144,13 +111,13 @@ func TestHookThatPanicsChangesNothing(t *testing.T) {
 		wantOutcomes, wantCalled = wholeLife(t)
 	})
 	for _, name := range hookNames() {
-		if !slices.Contains(wantCalled, name) {
+		if !strings.Contains(strings.Join(wantCalled, "\n"), name) {
 			t.Errorf("%s was not called: this tests nothing", name)
 		}
 		inBubble(t, name, func(t *testing.T) {
 			log := newLines()
 			var rude observe.Hooks
-			makeHook(&rude, name, func() { panic("the hook " + name) })
+			setHook(&rude, name, func([]any) any { panic("the hook " + name) })
 			outcomes, called := wholeLife(t, core.WithHooks(rude), core.WithLogger(slog.New(log)))
 			if !slices.Equal(outcomes, wantOutcomes) {
 				t.Errorf("outcomes\n%q, want\n%q", outcomes, wantOutcomes)
@@ -160,7 +127,7 @@ func TestHookThatPanicsChangesNothing(t *testing.T) {
 			}
 			want := `level=ERROR msg="keyturn: a hook panicked" hook=` + name + ` panic="the hook ` + name + `" stack="goroutine `
 			if !slices.ContainsFunc(log.written(), func(line string) bool {
-				return strings.HasPrefix(line, want) && strings.Contains(line, "makeHook")
+				return strings.HasPrefix(line, want) && strings.Contains(line, "setHook")
 			}) {
 				t.Errorf("logged\n%q", log.written())
 			}
@@ -175,7 +142,7 @@ func TestHookThatReturnsNoContext(t *testing.T) {
 		HoldStart:    func(context.Context, observe.Lease) context.Context { return nil },
 		OnceStart:    func(context.Context, observe.Execution) context.Context { return nil },
 	}))
-	ctx := context.WithValue(context.Background(), marked{}, "mine")
+	ctx := context.WithValue(bg, marked{}, "mine")
 	out, err := eng.Once(ctx, "k", func(ctx context.Context) ([]byte, error) {
 		return []byte(ctx.Value(marked{}).(string)), nil
 	})

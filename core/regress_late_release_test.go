@@ -30,9 +30,9 @@ func TestReleaseAnsweredAfterTheLeaseRanOutIsNoLoss(t *testing.T) {
 			eng := newEngine(t, spy, core.WithTTL(ttl))
 			work := func(context.Context) error { time.Sleep(ttl / 6); return nil }
 
-			done := eng.Do(context.Background(), "k", work)
+			done := eng.Do(bg, "k", work)
 			l := mustAcquire(t, eng, "other")
-			released := l.Release(context.Background())
+			released := l.Release(bg)
 			if tt.loss {
 				wantOnly(t, done, core.ErrLeaseLost)
 				wantOnly(t, released, core.ErrLeaseLost)
@@ -42,7 +42,7 @@ func TestReleaseAnsweredAfterTheLeaseRanOutIsNoLoss(t *testing.T) {
 				t.Errorf("Do: %v", done)
 			}
 			wantOnly(t, released, core.ErrOutcomeUnknown)
-			wantOnly(t, l.Release(context.Background()), core.ErrOutcomeUnknown)
+			wantOnly(t, l.Release(bg), core.ErrOutcomeUnknown)
 		})
 	}
 }

@@ -90,10 +90,10 @@ func TestLingeringIsBounded(t *testing.T) {
 		s.change(func() { s.onRelease = func(context.Context, driver.Grant) error { return errDown } })
 		for _, key := range []string{"d", "e"} {
 			l := mustAcquire(t, eng, key, core.WithLinger(0))
-			wantOnly(t, l.Release(context.Background()), core.ErrOutcomeUnknown, core.ErrUnavailable)
+			wantOnly(t, l.Release(bg), core.ErrOutcomeUnknown, core.ErrUnavailable)
 		}
 		l := mustAcquire(t, eng, "f")
-		wantOnly(t, l.Release(context.Background()), core.ErrOutcomeUnknown, core.ErrUnavailable)
+		wantOnly(t, l.Release(bg), core.ErrOutcomeUnknown, core.ErrUnavailable)
 		s.mend()
 	})
 	_, err := core.New(newTelling(), core.WithMaxLingering(0))

@@ -13,15 +13,13 @@ import (
 func TestAnEndedWaitSaysWhy(t *testing.T) {
 	eng := newEngine(t, memstore.New())
 	var outlived context.Context
-	if err := eng.Do(context.Background(), "k", func(ctx context.Context) error { outlived = ctx; return nil }); err != nil {
-		t.Fatal(err)
-	}
+	must(t, eng.Do(bg, "k", func(ctx context.Context) error { outlived = ctx; return nil }))
 	_, err := eng.Acquire(outlived, "other")
 	wantOnly(t, err, context.Canceled)
 	if !strings.Contains(err.Error(), core.ErrReleased.Error()) {
 		t.Errorf("the error does not say why the context has ended: %v", err)
 	}
-	ended, cancel := context.WithCancel(context.Background())
+	ended, cancel := context.WithCancel(bg)
 	cancel()
 	if _, err := eng.Acquire(ended, "k"); err.Error() != `keyturn: waiting for "k": context canceled` {
 		t.Error(err)

@@ -26,10 +26,7 @@ func TestRenewalUnderWayAtTheRelease(t *testing.T) {
 				spy := newSpy()
 				spy.onRenew = func(context.Context, driver.Grant) error { time.Sleep(100 * time.Millisecond); return said }
 				spy.onRelease = func(context.Context, driver.Grant) error { time.Sleep(release); return nil }
-				eng := newEngine(t, spy, core.WithTTL(3*time.Second), core.WithHooks(onHold{
-					start: func(observe.Lease) {},
-					end:   func(_ observe.Lease, err error) { ends = append(ends, err) },
-				}.hooks()))
+				eng := newEngine(t, spy, core.WithTTL(3*time.Second), core.WithHooks(observe.Hooks{HoldEnd: func(_ context.Context, _ observe.Lease, err error) { ends = append(ends, err) }}))
 				l := mustAcquire(t, eng, "k")
 				time.Sleep(1010 * time.Millisecond) // the renewal left at 1s
 				mustRelease(t, l)

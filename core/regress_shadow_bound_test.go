@@ -36,9 +36,7 @@ func TestRehearsalsAreBounded(t *testing.T) {
 			asked.Store(0)
 			unrehearsed.Store(0)
 			for i := range calls {
-				if err := eng.Do(context.Background(), fmt.Sprint(i), func(context.Context) error { ran++; return nil }, core.WithShadow()); err != nil {
-					t.Fatal(err)
-				}
+				must(t, eng.Do(bg, fmt.Sprint(i), func(context.Context) error { ran++; return nil }, core.WithShadow()))
 			}
 			synctest.Wait()
 			if asked.Load() != most || unrehearsed.Load() != calls-most {

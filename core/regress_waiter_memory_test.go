@@ -21,8 +21,8 @@ func TestWaiterTakesLessThanFourKiB(t *testing.T) {
 	}
 	const waiters, most = 5000, 4096
 	eng := newEngine(t, memstore.New(), core.WithMaxWait(core.Forever), core.WithMaxWaiters(2*waiters))
-	ctx := context.Background()
-	nothing := func(context.Context) error { return nil }
+	ctx := bg
+	nothing := noWork
 	policy := policy(t, core.WithRule("rule"))
 
 	// The size that stacks begin with follows the average of those that there are. A

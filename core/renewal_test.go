@@ -29,7 +29,7 @@ func TestRenewedAtAThirdOfTheTTL(t *testing.T) {
 		if l.Err() != nil || l.Context().Err() != nil {
 			t.Errorf("lost: %v", l.Err())
 		}
-		_, err := eng.TryAcquire(context.Background(), "k")
+		_, err := eng.TryAcquire(bg, "k")
 		wantOnly(t, err, core.ErrHeld)
 		mustRelease(t, l)
 		got := since(start, spy.renewedAt)
@@ -74,8 +74,8 @@ func TestRenewalFailuresAreIsolated(t *testing.T) {
 			t.Errorf("good: %v", good.Err())
 		}
 		mustRelease(t, good)
-		wantOnly(t, failing.Release(context.Background()), core.ErrLeaseLost)
-		wantOnly(t, taken.Release(context.Background()), core.ErrLeaseLost)
+		wantOnly(t, failing.Release(bg), core.ErrLeaseLost)
+		wantOnly(t, taken.Release(bg), core.ErrLeaseLost)
 	})
 }
 
@@ -117,7 +117,7 @@ func TestMissingAnswersAreNoAnswers(t *testing.T) {
 		if reason(l) != driver.LossExpired {
 			t.Errorf("cause %v", context.Cause(l.Context()))
 		}
-		_ = l.Release(context.Background())
+		_ = l.Release(bg)
 	})
 }
 

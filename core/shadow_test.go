@@ -214,9 +214,7 @@ func TestShadowEndsWithTheEngine(t *testing.T) {
 		if err := eng.Close(bg); err != nil || time.Since(began) > time.Second {
 			t.Errorf("Close took %v: %v", time.Since(began), err)
 		}
-		if err := eng.Do(bg, "k", func(context.Context) error { return nil }, core.WithShadow()); err != nil {
-			t.Errorf("after Close: %v", err)
-		}
+		wantNil(t, eng.Do(bg, "k", noWork, core.WithShadow()))
 		time.Sleep(time.Hour)
 	})
 }
@@ -227,7 +225,7 @@ func TestShadowIsRefusedWhereALeaseIsReturned(t *testing.T) {
 	_, try := eng.TryAcquire(bg, "k", core.WithShadow())
 	_, set := eng.AcquireAll(bg, []core.Claim{core.Exclusive("k")}, core.WithShadow())
 	_, once := eng.Once(bg, "k", func(context.Context) ([]byte, error) { return nil, nil }, core.WithShadow(), core.WithExecutor(nowhere{}))
-	lead := eng.Lead(bg, "k", func(context.Context) error { return nil }, core.WithShadow())
+	lead := eng.Lead(bg, "k", noWork, core.WithShadow())
 	for i, err := range []error{acquire, try, set, once, lead} {
 		if !errors.Is(err, core.ErrInvalidOption) {
 			t.Errorf("%d: %v", i, err)

@@ -54,7 +54,7 @@ func TestTwinsGetTheResultTogether(t *testing.T) {
 		const runs = 5 * time.Second
 		var all sync.WaitGroup
 		all.Go(func() {
-			out, err := engines[0].Once(context.Background(), "k", func(context.Context) ([]byte, error) {
+			out, err := engines[0].Once(bg, "k", func(context.Context) ([]byte, error) {
 				time.Sleep(runs)
 				return []byte("result"), nil
 			}, right)
@@ -70,7 +70,7 @@ func TestTwinsGetTheResultTogether(t *testing.T) {
 				if i%10 == 0 {
 					content = wrong
 				}
-				out, err := engines[i%2].Once(context.Background(), "k", func(context.Context) ([]byte, error) {
+				out, err := engines[i%2].Once(bg, "k", func(context.Context) ([]byte, error) {
 					t.Error("ran again")
 					return nil, nil
 				}, content)

@@ -30,7 +30,7 @@ func TestSilenceTowardsOneOfSeveral(t *testing.T) {
 		var all sync.WaitGroup
 		for range 3 { // the first one's grant lets two more ask
 			all.Go(func() {
-				l, err := eng.Acquire(context.Background(), "k", core.WithShared(), core.WithMaxWait(5*time.Second))
+				l, err := eng.Acquire(bg, "k", core.WithShared(), core.WithMaxWait(5*time.Second))
 				if err == nil {
 					mustRelease(t, l)
 					return
@@ -41,7 +41,7 @@ func TestSilenceTowardsOneOfSeveral(t *testing.T) {
 			synctest.Wait()
 		}
 		time.Sleep(time.Second)
-		_, err := eng.Acquire(context.Background(), "k", core.WithMaxWait(time.Second))
+		_, err := eng.Acquire(bg, "k", core.WithMaxWait(time.Second))
 		wantOnly(t, err, core.ErrUnavailable)
 		all.Wait()
 		if unanswered.Load() != 1 {
@@ -67,12 +67,12 @@ func TestStoreThatWasJustAskedIsNotSilent(t *testing.T) {
 	} {
 		inBubble(t, name, func(t *testing.T) {
 			spy := newSpy()
-			eng := newEngine(t, spy, core.WithHooks(nothingUnlocked{t: t}.hooks()))
+			eng := newEngine(t, spy, nothingUnlocked(t))
 			holder := mustAcquire(t, eng, tc.held)
 			var all sync.WaitGroup
 			wait := func(claims []core.Claim) {
 				all.Go(func() {
-					wantNil(t, eng.DoAll(context.Background(), claims, func(context.Context) error { return nil }))
+					wantNil(t, eng.DoAll(bg, claims, noWork))
 				})
 				synctest.Wait()
 			}
@@ -80,7 +80,7 @@ func TestStoreThatWasJustAskedIsNotSilent(t *testing.T) {
 				wait(claims)
 			}
 			all.Go(func() {
-				err := eng.DoAll(context.Background(), tc.who, func(context.Context) error { return nil }, core.WithMaxWait(patience), core.WithRunUnlocked())
+				err := eng.DoAll(bg, tc.who, noWork, core.WithMaxWait(patience), core.WithRunUnlocked())
 				wantOnly(t, err, tc.want...)
 			})
 			time.Sleep(patience - roundTrip/2)

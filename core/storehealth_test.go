@@ -3,14 +3,12 @@ package core_test
 import (
 	"context"
 	"errors"
-	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
-	"github.com/keyturn/keyturn/core/observe"
 	"github.com/keyturn/keyturn/locktest"
 	"github.com/keyturn/keyturn/store/memstore"
 )
@@ -60,21 +58,4 @@ func (a *ailing) Describe() driver.Description {
 	d := a.Store.Describe()
 	d.OnImpaired = func(f func(error)) { a.tell = f }
 	return d
-}
-
-// TestStoreImpaired: what the store says of itself is told with the store's name.
-func TestStoreImpaired(t *testing.T) {
-	store, reason := &ailing{Store: memstore.New()}, errors.New("a limp")
-	var told []error
-	newEngine(t, store, core.WithHooks(observe.Hooks{StoreImpaired: func(name string, err error) {
-		if name != "memory" {
-			t.Errorf("told of the store %q", name)
-		}
-		told = append(told, err)
-	}}))
-	store.tell(reason)
-	store.tell(nil)
-	if !slices.Equal(told, []error{reason, nil}) {
-		t.Errorf("told %v", told)
-	}
 }

@@ -134,7 +134,7 @@ func TestEverythingAtOnce(t *testing.T) {
 	time.Sleep(time.Until(stop) - 200*time.Millisecond)
 	for _, eng := range engines {
 		all.Go(func() {
-			ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
+			ctx, cancel := context.WithTimeout(bg, 20*time.Millisecond)
 			defer cancel()
 			_ = eng.Close(ctx)
 		})
@@ -164,7 +164,7 @@ func TestEverythingAtOnce(t *testing.T) {
 
 // visit is one caller with one of many manners.
 func visit(t *testing.T, eng *core.Engine, seen *history) {
-	ctx, cancel := context.WithTimeout(context.Background(), rand.N(100*time.Millisecond))
+	ctx, cancel := context.WithTimeout(bg, rand.N(100*time.Millisecond))
 	defer cancel()
 	if rand.IntN(4) == 0 {
 		defer time.AfterFunc(rand.N(50*time.Millisecond), cancel).Stop()

@@ -15,7 +15,7 @@ import (
 // wantVersion tells the store of a version.
 func wantVersion(t *testing.T, eng *core.Engine, version, want uint64, opts ...core.CallOption) {
 	t.Helper()
-	newest, err := eng.AdvanceVersion(context.Background(), "k", version, opts...)
+	newest, err := eng.AdvanceVersion(bg, "k", version, opts...)
 	if err != nil || newest != want {
 		t.Errorf("AdvanceVersion(%d) = %d, %v; want %d", version, newest, err, want)
 	}
@@ -37,7 +37,7 @@ func TestRaiseKeepsTheGreatestForItsRetention(t *testing.T) {
 
 func TestRaiseRefuses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ctx := context.Background()
+		ctx := bg
 		gone, cancel := context.WithCancel(ctx)
 		cancel()
 		store := locktest.NewStore(memstore.New())

@@ -51,7 +51,7 @@ func TestLostBeforeTheServerLetsTheNextOneIn(t *testing.T) {
 				t.Errorf("next one let in after %v", got)
 			}
 			mustRelease(t, next)
-			wantOnly(t, l.Release(context.Background()), core.ErrLeaseLost)
+			wantOnly(t, l.Release(bg), core.ErrLeaseLost)
 		})
 	}
 }
@@ -71,9 +71,9 @@ func TestMaxHold(t *testing.T) {
 		if reason(l) != driver.LossMaxHold {
 			t.Errorf("cause %v", context.Cause(l.Context()))
 		}
-		_, err := eng.TryAcquire(context.Background(), "k")
+		_, err := eng.TryAcquire(bg, "k")
 		wantOnly(t, err, core.ErrHeld) // the rest of the TTL is for stopping
-		wantOnly(t, l.Release(context.Background()), core.ErrLeaseLost)
+		wantOnly(t, l.Release(bg), core.ErrLeaseLost)
 		isFree(t, eng, "k") // and a handler that stops frees it at once
 
 		hung := mustAcquire(t, eng, "k")
@@ -82,7 +82,7 @@ func TestMaxHold(t *testing.T) {
 			t.Errorf("a handler that hangs kept the key for %v", got)
 		}
 		mustRelease(t, next)
-		_ = hung.Release(context.Background())
+		_ = hung.Release(bg)
 
 		forever := mustAcquire(t, eng, "k", core.WithMaxHold(core.Forever))
 		time.Sleep(time.Hour)
@@ -105,7 +105,7 @@ func TestLateSuccessDoesNotRevive(t *testing.T) {
 		if l.Deadline() != deadline {
 			t.Errorf("the deadline moved by %v after the loss", l.Deadline().Sub(deadline))
 		}
-		wantOnly(t, l.Release(context.Background()), core.ErrLeaseLost)
+		wantOnly(t, l.Release(bg), core.ErrLeaseLost)
 	})
 }
 
@@ -126,10 +126,8 @@ func TestEndedLeasesAreFreed(t *testing.T) {
 	type request struct{ _ [64]byte }
 	lease, carried := func() (weak.Pointer[core.Lease], weak.Pointer[request]) {
 		r := new(request)
-		l, err := eng.Acquire(context.WithValue(context.Background(), marked{}, r), "goes")
-		if err != nil {
-			t.Fatal(err)
-		}
+		l, err := eng.Acquire(context.WithValue(bg, marked{}, r), "goes")
+		must(t, err)
 		mustRelease(t, l)
 		return weak.Make(l), weak.Make(r)
 	}()
