@@ -68,18 +68,34 @@ func TestFirstTermIsRenewedSoon(t *testing.T) {
 	})
 }
 
-// Where hardly anything is left of the term, the renewal does not wait that long.
-func TestFirstTermThatIsAlmostOver(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store := brief{spy: newSpy(), age: firstTerm - watchdog.Margin(firstTerm) - 12*time.Millisecond}
-		eng := newEngine(t, store, core.WithTTL(30*time.Second))
-		l := mustAcquire(t, eng, "k")
-		time.Sleep(5 * time.Millisecond)
-		if n := store.renewals(); n != 1 || l.Err() != nil {
-			t.Errorf("%d renewals; the lease: %v", n, l.Err())
-		}
-		mustRelease(t, l)
-	})
+// The first renewal does not wait where hardly anything is left of the term, and one that hangs is
+// tried again before the term is over.
+func TestFirstRenewalIsInTime(t *testing.T) {
+	for name, tc := range map[string]struct {
+		age, held time.Duration
+		hangs     bool
+		tries     int
+	}{
+		"the term is almost over": {age: firstTerm - watchdog.Margin(firstTerm) - 12*time.Millisecond, held: 5 * time.Millisecond, tries: 1},
+		"the store hangs":         {age: 2 * time.Second, held: 5 * time.Second, hangs: true, tries: 2},
+	} {
+		inBubble(t, name, func(t *testing.T) {
+			store := brief{spy: newSpy(), age: tc.age}
+			store.onRenew = func(ctx context.Context, _ driver.Grant) error {
+				if !tc.hangs || store.renewals() > 1 {
+					return nil
+				}
+				<-ctx.Done()
+				return ctx.Err()
+			}
+			l := mustAcquire(t, newEngine(t, store, core.WithTTL(30*time.Second)), "k")
+			time.Sleep(tc.held)
+			if n := store.renewals(); n != tc.tries || l.Err() != nil {
+				t.Errorf("%d renewals; the lease: %v", n, l.Err())
+			}
+			mustRelease(t, l)
+		})
+	}
 }
 
 // A first renewal that fails is tried again while the term lasts, and when that is
@@ -100,28 +116,6 @@ func TestFirstTermEnds(t *testing.T) {
 			t.Errorf("cause %v after %d tries", context.Cause(l.Context()), tries)
 		}
 		wantOnly(t, l.Release(bg), core.ErrLeaseLost)
-	})
-}
-
-// A store that hangs at the first try is tried again before the term is over.
-func TestFirstRenewalThatHangs(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store := brief{spy: newSpy(), age: 2 * time.Second}
-		tries := 0
-		store.onRenew = func(ctx context.Context, _ driver.Grant) error {
-			if tries++; tries > 1 {
-				return nil
-			}
-			<-ctx.Done()
-			return ctx.Err()
-		}
-		eng := newEngine(t, store, core.WithTTL(30*time.Second))
-		l := mustAcquire(t, eng, "k")
-		time.Sleep(5 * time.Second)
-		if l.Err() != nil || tries != 2 {
-			t.Errorf("%v after %d tries", l.Err(), tries)
-		}
-		mustRelease(t, l)
 	})
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,76 +13,65 @@ import (
 	"github.com/keyturn/keyturn/core/experimental/carry"
 )
 
-// A request that can't take over a lease as it is asks the store.
+// What the next caller can't take over as it is, or what may not be in force, is not handed on: the next
+// one asks the store, although the former holder may still be at work. A carried lease's owner may be believed elsewhere
+// for as long as the store knows it, so nobody else gets its owner.
 func TestNotHandedOff(t *testing.T) {
-	for name, next := range map[string]func(*core.Engine) error{
-		"another TTL": func(eng *core.Engine) error { return eng.Do(bg, "k", noWork, core.WithTTL(time.Minute)) },
-		"shared":      func(eng *core.Engine) error { return eng.Do(bg, "k", noWork, core.WithShared()) },
-		"a set":       func(eng *core.Engine) error { return eng.DoAll(bg, exclusive("k", "l"), noWork) },
-		"once":        func(eng *core.Engine) error { _, err := eng.Once(bg, "k", nothing); return err },
+	type task = func(context.Context) error
+	do := func(opts ...core.CallOption) func(*core.Engine, task) error {
+		return func(eng *core.Engine, fn task) error { return eng.Do(bg, "k", fn, opts...) }
+	}
+	renewal := func(answer func(*spy) error) func(*spy, *core.Lease) {
+		return func(s *spy, _ *core.Lease) {
+			time.Sleep(20 * time.Millisecond) // long enough for the store to be asked before the hand-off
+			s.change(func() { s.onRenew = func(context.Context, driver.Grant) error { return answer(s) } })
+		}
+	}
+	for name, tc := range map[string]struct {
+		next    func(*core.Engine, task) error // nil: as the first one
+		before  func(*spy, *core.Lease)        // the release
+		release error
+	}{
+		"another TTL": {next: do(core.WithTTL(time.Minute))},
+		"shared":      {next: do(core.WithShared())},
+		"a set":       {next: func(eng *core.Engine, fn task) error { return eng.DoAll(bg, exclusive("k", "l"), fn) }},
+		"once": {next: func(eng *core.Engine, fn task) error {
+			_, err := eng.Once(bg, "k", func(ctx context.Context) ([]byte, error) { return nil, fn(ctx) })
+			return err
+		}},
+		"carried":                   {before: func(_ *spy, l *core.Lease) { carry.Leases(l.Context()) }},
+		"max hold is over":          {before: func(*spy, *core.Lease) { time.Sleep(60 * time.Millisecond) }, release: core.ErrLeaseLost},
+		"gone at the store":         {before: renewal(func(s *spy) error { s.Store.ForceRelease(bg, "k", "test"); return nil }), release: core.ErrLeaseLost},
+		"the store refuses to tell": {before: renewal(func(*spy) error { return errDown })},
+		"the store hangs":           {before: renewal(func(*spy) error { time.Sleep(time.Second); return errDown })},
 	} {
-		synctest.Test(t, func(t *testing.T) {
+		inBubble(t, name, func(t *testing.T) {
 			spy := newSpy()
-			var released atomic.Int32
-			spy.onRelease = func(context.Context, driver.Grant) error { released.Add(1); return nil }
 			eng := newEngine(t, spy)
-			first := mustAcquire(t, eng, "k")
+			first := mustAcquire(t, eng, "k", core.WithMaxHold(50*time.Millisecond))
+			if tc.next == nil {
+				tc.next = do()
+			}
 			var all sync.WaitGroup
 			all.Go(func() {
-				if err := next(eng); err != nil {
-					t.Errorf("%s: %v", name, err)
-				}
+				wantNil(t, tc.next(eng, func(ctx context.Context) error {
+					l, _ := core.LeaseFrom(ctx)
+					if core.Observed(l).HandedOff() || l.Owner() == first.Owner() || l.Token() <= first.Token() {
+						t.Errorf("handed off: %t, token %d after %d", core.Observed(l).HandedOff(), l.Token(), first.Token())
+					}
+					return nil
+				}))
 			})
 			synctest.Wait()
-			mustRelease(t, first)
-			if n := released.Load(); n < 1 {
-				t.Errorf("%s: the store was told of no release", name)
+			if tc.before != nil {
+				tc.before(spy, first)
+			}
+			if err := first.Release(bg); !errors.Is(err, tc.release) || (err == nil) != (tc.release == nil) {
+				t.Errorf("Release: %v", err)
 			}
 			all.Wait()
 		})
 	}
-}
-
-// A carried lease's owner may be believed elsewhere for as long as the store
-// knows it; so it is released, and nobody else gets its owner.
-func TestCarriedLeaseIsNotHandedOff(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		eng := newEngine(t, newSpy())
-		c := &crowd{t: t}
-		first := mustAcquire(t, eng, "k")
-		c.join(eng, "0", 0)
-		if carry.Leases(first.Context()) == "" {
-			t.Fatal("nothing carried")
-		}
-		mustRelease(t, first)
-		c.all.Wait()
-		if c.leases[0].Owner() == first.Owner() {
-			t.Error("the next one has the owner that was carried")
-		}
-	})
-}
-
-// A lost lease is nobody's to hand on: the next one asks the store, while the
-// former holder is still at work.
-func TestLostLeaseIsNotHandedOff(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		spy := newSpy()
-		eng := newEngine(t, spy)
-		lost := mustAcquire(t, eng, "k", core.WithMaxHold(50*time.Millisecond))
-		c := &crowd{t: t}
-		c.join(eng, "0", 0)
-		time.Sleep(60 * time.Millisecond)
-		if lost.Err() == nil {
-			t.Fatal("the lease is in force")
-		}
-		if err := lost.Release(bg); err == nil {
-			t.Error("a lost lease was released")
-		}
-		c.all.Wait()
-		if core.Observed(c.leases[0]).HandedOff() {
-			t.Error("a lost lease was handed on")
-		}
-	})
 }
 
 // An extension may be on its way when the holder is done, and put the lease on a
@@ -108,36 +96,6 @@ func TestLeaseWithAnExtensionUnderWayIsNotHandedOff(t *testing.T) {
 		}
 		c.all.Wait()
 	})
-}
-
-// A store that says the lease is gone, or nothing, or that hangs, leaves the release
-// to say what became of it. The next caller asks for itself.
-func TestNoHandOffWithoutTheStoresWord(t *testing.T) {
-	for name, tt := range map[string]struct {
-		renew   func(*spy) error
-		release error
-	}{
-		"lost":    {func(s *spy) error { s.Store.ForceRelease(bg, "k", "test"); return nil }, core.ErrLeaseLost},
-		"refused": {func(*spy) error { return errDown }, nil},
-		"hangs":   {func(*spy) error { time.Sleep(time.Second); return errDown }, nil},
-	} {
-		inBubble(t, name, func(t *testing.T) {
-			spy := newSpy()
-			eng := newEngine(t, spy)
-			first := mustAcquire(t, eng, "k")
-			time.Sleep(20 * time.Millisecond)
-			c := &crowd{t: t}
-			c.join(eng, "next", 0)
-			spy.change(func() { spy.onRenew = func(context.Context, driver.Grant) error { return tt.renew(spy) } })
-			if err := first.Release(bg); tt.release == nil && err != nil || tt.release != nil && !errors.Is(err, tt.release) {
-				t.Error(err)
-			}
-			c.all.Wait()
-			if next := c.leases[0]; core.Observed(next).HandedOff() || next.Owner() == first.Owner() || next.Token() <= first.Token() {
-				t.Errorf("handed off: %t, token %d after %d", core.Observed(next).HandedOff(), next.Token(), first.Token())
-			}
-		})
-	}
 }
 
 // An heir who has gone passes the lease on; one who goes at that very moment, too.

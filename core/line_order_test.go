@@ -2,9 +2,7 @@ package core_test
 
 import (
 	"context"
-	"slices"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,43 +11,6 @@ import (
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/store/memstore"
 )
-
-// The waiters of one process are served in the order they came, and the store
-// never sees more than one of them (redsync#102, #122), which asks once, however long
-// it waits (rueidis#602, rueidis#372). None sleeps past its turn. (redisson#3891, rueidis#653)
-func TestLineIsFirstComeFirstServed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		spy := newSpy()
-		var asked atomic.Int32
-		spy.onAcquire = func(context.Context, driver.Request) error { asked.Add(1); return nil }
-		eng := newEngine(t, spy, core.WithMaxHold(core.Forever), core.WithMaxWait(core.Forever))
-		holder := mustAcquire(t, eng, "k")
-		var served []int
-		var all sync.WaitGroup
-		for i := range 50 {
-			all.Go(func() {
-				l := mustAcquire(t, eng, "k")
-				served = append(served, i)
-				mustRelease(t, l)
-			})
-			synctest.Wait() // it stands in line
-		}
-		time.Sleep(time.Hour)
-		if n := asked.Load(); n != 2 { // by the holder, and by the first waiter
-			t.Errorf("%d requests", n)
-		}
-		began := time.Now()
-		mustRelease(t, holder)
-		all.Wait()
-		wantTook(t, began, 0)
-		if !slices.IsSorted(served) || len(served) != 50 {
-			t.Errorf("served in the order %v", served)
-		}
-		if spy.mostAtOne != 1 {
-			t.Errorf("%d waiters at the store for one key", spy.mostAtOne)
-		}
-	})
-}
 
 func TestTooManyWaiters(t *testing.T) {
 	for most, opts := range map[int][]core.EngineOption{2: {core.WithMaxWaiters(2)}, 1000: nil} {

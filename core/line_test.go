@@ -147,34 +147,3 @@ func TestWhatTheLineKnows(t *testing.T) {
 		})
 	}
 }
-
-// Each in a line gives up at its own time, in whatever order they came, and those
-// who wait for ever are still there then.
-func TestEachGivesUpInTime(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		eng := newEngine(t, newSpy(), core.WithMaxHold(core.Forever))
-		holder := mustAcquire(t, eng, "k")
-		began := time.Now()
-		var all sync.WaitGroup
-		for _, wait := range []time.Duration{4, 2, 0, 6, 2, 5, 0, 1} {
-			wait *= time.Second
-			all.Go(func() {
-				bound := wait
-				if wait == 0 {
-					bound = core.Forever
-				}
-				l, err := eng.Acquire(bg, "k", core.WithMaxWait(bound))
-				if wait == 0 {
-					mustRelease(t, l)
-					return
-				}
-				wantOnly(t, err, core.ErrWaitTimeout, core.ErrHeld)
-				wantTook(t, began, wait)
-			})
-			synctest.Wait()
-		}
-		time.Sleep(time.Hour)
-		mustRelease(t, holder)
-		all.Wait()
-	})
-}
