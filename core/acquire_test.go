@@ -111,7 +111,7 @@ func TestHeldKeyIsRefusedByKind(t *testing.T) {
 // process was stopped between request and reply; etcd#11456.) Nothing runs without a lock for that.
 func TestAnswerAfterTheLeaseIsOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		late := &lateStore{spy: newSpy(), by: 2 * time.Second}
+		late := lateBy(2 * time.Second)
 		var seen observe.Lease
 		var ends []error
 		eng := newEngine(t, late, core.WithHooks(observe.Hooks{HoldEnd: func(_ context.Context, l observe.Lease, err error) { seen, ends = l, append(ends, err) }}))
@@ -127,21 +127,9 @@ func TestAnswerAfterTheLeaseIsOver(t *testing.T) {
 	})
 }
 
-// lateStore answers late.
-type lateStore struct {
-	*spy
-	by time.Duration
-}
-
-func (s *lateStore) Acquire(ctx context.Context, req driver.Request) (driver.Grant, error) {
-	g, err := s.spy.Acquire(ctx, req)
-	time.Sleep(s.by)
-	return g, err
-}
-
 func TestGrantToACallerWhoHasGoneIsGivenBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		late := &lateStore{spy: newSpy(), by: time.Second}
+		late := lateBy(time.Second)
 		eng := newEngine(t, late)
 		ctx, cancel := context.WithCancel(bg)
 		time.AfterFunc(500*time.Millisecond, cancel)
@@ -158,7 +146,7 @@ func TestGrantToACallerWhoHasGoneIsGivenBack(t *testing.T) {
 // third of the TTL is over, when the lease would be renewed at once.
 func TestDeadlineCountsFromBeforeTheRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		late := &lateStore{spy: newSpy(), by: 200 * time.Millisecond}
+		late := lateBy(200 * time.Millisecond)
 		eng := newEngine(t, late)
 		asked := time.Now()
 		l := mustAcquire(t, eng, "k", core.WithTTL(time.Second))

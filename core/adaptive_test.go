@@ -39,9 +39,7 @@ func ttlNow(t *testing.T, eng *core.Engine, opts ...core.CallOption) time.Durati
 // floor; before, after the ceiling.
 func TestAdaptiveTTLOfACrashedHolder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		mem := memstore.New()
 		spy := newSpy()
-		spy.Store = mem
 		var crashed atomic.Bool
 		spy.onRenew = func(context.Context, driver.Grant) error {
 			if crashed.Load() {
@@ -50,7 +48,7 @@ func TestAdaptiveTTLOfACrashedHolder(t *testing.T) {
 			return nil
 		}
 		eng := newEngine(t, spy, core.WithAdaptiveTTL(adaptiveFloor, adaptiveCeiling))
-		other := newEngine(t, mem.Peer(), core.WithMaxWait(core.Forever))
+		other := newEngine(t, spy.Peer(), core.WithMaxWait(core.Forever))
 		freedAfter := func() time.Duration {
 			l := mustAcquire(t, eng, "k")
 			began := time.Now()

@@ -13,7 +13,6 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/observe"
-	"github.com/keyturn/keyturn/store/memstore"
 )
 
 // Whatever is asked for in whatever order by two processes, by callers who give
@@ -35,9 +34,8 @@ func TestModesInAnyOrder(t *testing.T) {
 	}
 	for round := range 5 {
 		inBubble(t, fmt.Sprint(round), func(t *testing.T) {
-			mem := memstore.New()
-			near, far := newSpy(), newSpy()
-			near.Store, far.Store = mem, mem.Peer()
+			near := newSpy()
+			far := near.peer()
 			near.onAcquire, far.onAcquire = taking(time.Millisecond), taking(2*time.Millisecond)
 			engines := []*core.Engine{
 				newEngine(t, near, nothingUnlocked(t)), newEngine(t, far, nothingUnlocked(t)),

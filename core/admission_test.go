@@ -187,11 +187,9 @@ func TestTooManyReaders(t *testing.T) {
 func TestReadersStopWhenOneHasToWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const roundTrip = 10 * time.Millisecond
-		mem := memstore.New()
 		spy := newSpy()
-		spy.Store = mem
 		spy.onAcquire = taking(roundTrip)
-		readers, writers := newEngine(t, spy), newEngine(t, mem.Peer())
+		readers, writers := newEngine(t, spy), newEngine(t, spy.Peer())
 		first := mustAcquire(t, writers, "k")
 		granted := make(chan *core.Lease, 20)
 		read := func() { granted <- mustAcquire(t, readers, "k", core.WithShared()) }

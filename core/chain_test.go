@@ -12,7 +12,7 @@ import (
 )
 
 func TestAttach(t *testing.T) {
-	store := &yes{}
+	store := newSpy()
 	eng := newEngine(t, store)
 	request, hangUp := context.WithCancel(bg)
 	l, err := eng.Acquire(request, "k")
@@ -28,7 +28,7 @@ func TestAttach(t *testing.T) {
 	}
 	wantNil(t, core.AssertHeld(ctx, core.Exclusive("k")))
 	inner, err := eng.Acquire(ctx, "k")
-	if err != nil || core.Observed(inner).Depth() != 2 || store.asked.Load() != 1 {
+	if err != nil || core.Observed(inner).Depth() != 2 || store.requests() != 1 {
 		t.Errorf("depth %d, %v", core.Observed(inner).Depth(), err)
 	}
 	mustRelease(t, l)
@@ -44,7 +44,7 @@ func TestAttach(t *testing.T) {
 
 // The context is the caller's to end, too, and the lease keeps nothing of it.
 func TestWithLeaseCancel(t *testing.T) {
-	eng := newEngine(t, &yes{})
+	eng := newEngine(t, newSpy())
 	l := mustAcquire(t, eng, "k")
 	parent, end := context.WithCancel(bg)
 	one, cancelOne := l.Attach(parent)
@@ -63,7 +63,7 @@ func TestWithLeaseCancel(t *testing.T) {
 }
 
 func TestWithLeaseKeepsWhatTheContextHolds(t *testing.T) {
-	store := &yes{}
+	store := newSpy()
 	eng := newEngine(t, store)
 	a, b := mustAcquire(t, eng, "a"), mustAcquire(t, eng, "b")
 	ctx, cancel := b.Attach(a.Context())
@@ -72,8 +72,8 @@ func TestWithLeaseKeepsWhatTheContextHolds(t *testing.T) {
 		wantNil(t, core.AssertHeld(ctx, core.Exclusive(key)))
 	}
 	both, err := eng.AcquireAll(ctx, exclusive("a", "b"))
-	if err != nil || store.asked.Load() != 2 {
-		t.Errorf("asked %d times, %v", store.asked.Load(), err)
+	if err != nil || store.requests() != 2 {
+		t.Errorf("asked %d times, %v", store.requests(), err)
 	}
 	mustRelease(t, both)
 	mustRelease(t, b)
@@ -108,7 +108,7 @@ func TestWithLeaseAndLoss(t *testing.T) {
 
 // A context that carries a nested lease ends with that lease, and with the outer one.
 func TestWithNestedLease(t *testing.T) {
-	eng := newEngine(t, &yes{})
+	eng := newEngine(t, newSpy())
 	outer := mustAcquire(t, eng, "k")
 	nest := func() (*core.Lease, context.Context) {
 		l, err := eng.Acquire(outer.Context(), "k")
@@ -131,7 +131,7 @@ func TestWithNestedLease(t *testing.T) {
 }
 
 func TestWithLeaseConcurrently(t *testing.T) {
-	eng := newEngine(t, &yes{})
+	eng := newEngine(t, newSpy())
 	l := mustAcquire(t, eng, "k")
 	var all sync.WaitGroup
 	for i := range 50 {

@@ -88,7 +88,7 @@ func TestWhatDoesNotOpenTheCircuit(t *testing.T) {
 // A store that answers too late for its lease to be good does answer.
 func TestLateGrantsDoNotOpenTheCircuit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		eng := newEngine(t, &lateStore{spy: newSpy(), by: 3 * time.Second})
+		eng := newEngine(t, lateBy(3*time.Second))
 		for range 5 {
 			_, err := attempt(eng, "k", core.WithTTL(time.Second))
 			wantOnly(t, err, core.ErrUnavailable)

@@ -13,10 +13,7 @@ import (
 )
 
 // outage breaks a spy in one of the ways in which stores break, until mended.
-type outage struct {
-	*spy
-	asked int
-}
+type outage struct{ *spy }
 
 func (o *outage) hang() { o.set(func(ctx context.Context) error { <-ctx.Done(); return errDown }) }
 
@@ -25,20 +22,7 @@ func (o *outage) refuse() { o.set(func(context.Context) error { return errDown }
 func (o *outage) mend() { o.set(noWork) }
 
 func (o *outage) set(what func(context.Context) error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.onAcquire = func(ctx context.Context, _ driver.Request) error {
-		o.mu.Lock()
-		o.asked++
-		o.mu.Unlock()
-		return what(ctx)
-	}
-}
-
-func (o *outage) count() int {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.asked
+	o.change(func() { o.onAcquire = func(ctx context.Context, _ driver.Request) error { return what(ctx) } })
 }
 
 // attempt asks once and says how long that took.
@@ -67,7 +51,7 @@ func TestCircuitRefusesAtOnceAndRecoversByItself(t *testing.T) {
 		o := &outage{spy: newSpy()}
 		eng := newEngine(t, o)
 		trip(t, eng, o)
-		asked := o.count()
+		asked := o.requests()
 		var all sync.WaitGroup
 		for range 50 {
 			all.Go(func() {
@@ -86,7 +70,7 @@ func TestCircuitRefusesAtOnceAndRecoversByItself(t *testing.T) {
 		if err != nil || !ran {
 			t.Errorf("ran %v, error %v", ran, err)
 		}
-		if n := o.count(); n != asked {
+		if n := o.requests(); n != asked {
 			t.Errorf("the store was asked %d times all the same", n-asked)
 		}
 		o.mend()
@@ -160,10 +144,10 @@ func TestAnOldProbeIsNotTakenForALaterOne(t *testing.T) {
 		all.Go(func() { _, _ = attempt(eng, "k") }) // two seconds: past the end of the old one
 		synctest.Wait()
 		time.Sleep(1500 * time.Millisecond)
-		before := o.count()
+		before := o.requests()
 		_, err := attempt(eng, "k")
 		wantOnly(t, err, core.ErrUnavailable, core.ErrCircuitOpen)
-		if o.count() != before {
+		if o.requests() != before {
 			t.Error("two probes at a time")
 		}
 		all.Wait()
@@ -187,8 +171,8 @@ func TestOpenCircuitIsToldToTheWholeLine(t *testing.T) {
 			})
 		}
 		all.Wait()
-		if took := time.Since(began); took != 5*time.Second || o.count() != 1 {
-			t.Errorf("took %v and %d requests", took, o.count())
+		if took := time.Since(began); took != 5*time.Second || o.requests() != 1 {
+			t.Errorf("took %v and %d requests", took, o.requests())
 		}
 	})
 }

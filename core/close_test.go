@@ -203,7 +203,7 @@ func (badEnd) Close() error { return errDown }
 func TestGrantDuringClose(t *testing.T) {
 	for name, inTime := range map[string]bool{"in time": true, "time over": false} {
 		inBubble(t, name, func(t *testing.T) {
-			late := &lateStore{spy: newSpy(), by: time.Second}
+			late := lateBy(time.Second)
 			eng := open(t, late)
 			var asking sync.WaitGroup
 			asking.Go(func() {

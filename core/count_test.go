@@ -20,7 +20,7 @@ func TestSetsAreBounded(t *testing.T) {
 		}
 		return claims
 	}
-	sets := newSetStore()
+	sets := newSpy()
 	eng := newEngine(t, sets)
 	_, acquired := eng.AcquireAll(bg, many(driver.MaxClaims+1))
 	done := eng.DoAll(bg, many(driver.MaxClaims+1), func(context.Context) error {

@@ -168,24 +168,15 @@ func TestRunUnlocked(t *testing.T) {
 }
 
 func TestOnceRunsUnlocked(t *testing.T) {
-	for _, down := range []error{errDown, errors.New("wrong type")} {
-		ran, want := false, down == errDown
-		eng := newEngine(t, &beginDown{spy: newSpy(), down: down}, core.WithRunUnlocked())
-		out, err := eng.Once(bg, "k", func(context.Context) ([]byte, error) { ran = true; return []byte("r"), nil })
+	for _, tc := range []struct{ down, result error }{{errDown, nil}, {errDown, core.ErrSkipResult}, {errors.New("wrong type"), nil}} {
+		spy, ran, want := newSpy(), false, tc.down == error(errDown)
+		spy.onAcquire = func(context.Context, driver.Request) error { return tc.down }
+		eng := newEngine(t, spy, core.WithRunUnlocked())
+		out, err := eng.Once(bg, "k", func(context.Context) ([]byte, error) { ran = true; return []byte("r"), tc.result })
 		if ran != want || (err == nil) != want || out.Duplicate || (ran && string(out.Result) != "r") {
-			t.Errorf("%v: ran %v, outcome %+v, error %v", down, ran, out, err)
+			t.Errorf("%v: ran %v, outcome %+v, error %v", tc.down, ran, out, err)
 		}
 	}
-}
-
-// beginDown is a store whose ledger is down.
-type beginDown struct {
-	*spy
-	down error
-}
-
-func (s *beginDown) Begin(context.Context, driver.Request) (driver.Grant, *driver.Record, error) {
-	return driver.Grant{}, nil, s.down
 }
 
 // A caller that joins the line late, or becomes its head late, has left the store no time

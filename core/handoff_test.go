@@ -1,7 +1,6 @@
 package core_test
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"sync"
@@ -10,7 +9,6 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core"
-	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/store/memstore"
 )
 
@@ -49,8 +47,7 @@ func (c *crowd) names(n int) (names []string) {
 // the whole line, with tokens that rise. None sleeps past its turn. (redisson#3891, rueidis#653)
 func TestHandOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		spy, asked := newSpy(), 0
-		spy.onAcquire = func(context.Context, driver.Request) error { asked++; return nil }
+		spy := newSpy()
 		eng := newEngine(t, spy, core.WithMaxHold(core.Forever), core.WithMaxWait(core.Forever))
 		c := &crowd{t: t}
 		holder := mustAcquire(t, eng, "k")
@@ -62,8 +59,8 @@ func TestHandOff(t *testing.T) {
 		mustRelease(t, holder)
 		c.all.Wait()
 		wantTook(t, began, 15*time.Millisecond)
-		if asked != 2 || spy.mostAtOne != 1 || !slices.Equal(c.order, c.names(15)) { // by the holder, and by the first waiter
-			t.Errorf("%d requests, %d at a time; served in the order %v", asked, spy.mostAtOne, c.order)
+		if spy.requests() != 2 || spy.mostAtOne != 1 || !slices.Equal(c.order, c.names(15)) { // by the holder, and by the first waiter
+			t.Errorf("%d requests, %d at a time; served in the order %v", spy.requests(), spy.mostAtOne, c.order)
 		}
 		first := c.leases[0]
 		for i, l := range c.leases {

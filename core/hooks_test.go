@@ -118,18 +118,18 @@ func TestHooksSeeTheEndOfWhatPanics(t *testing.T) {
 		"function ends its goroutine": {once(runtime.Goexit), []string{"AcquireEnd k ok", "HoldEnd ok", ended}},
 		"store panics in an extension": {
 			call: func(eng *core.Engine) {
-				l := mustAcquire(t, eng, "held", core.WithTTL(time.Minute))
+				l := mustAcquire(t, eng, "k", core.WithTTL(time.Minute))
 				defer mustRelease(t, l)
 				_ = l.Extend(bg, 0)
 			},
-			want: []string{"AcquireEnd held ok", "Extended panicked", "HoldEnd ok"},
+			want: []string{"AcquireEnd k ok", "Extended panicked", "HoldEnd ok"},
 		},
-		"store panics": {func(eng *core.Engine) { _, _ = eng.Acquire(bg, "k") }, []string{"AcquireEnd k panicked"}},
+		"store panics": {func(eng *core.Engine) { _, _ = eng.Acquire(bg, "panics") }, []string{"AcquireEnd panics panicked"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			seen, spy := &recorder{}, newSpy()
-			spy.onAcquire = func(_ context.Context, req driver.Request) error { // Once asks Begin
-				if req.Claims[0].Key != "held" {
+			spy.onAcquire = func(_ context.Context, req driver.Request) error {
+				if req.Claims[0].Key == "panics" {
 					panic("store")
 				}
 				return nil

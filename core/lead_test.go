@@ -15,8 +15,8 @@ import (
 // deposed leader campaigns again. A leader's context has ended before the other one leads.
 func TestLeadOneAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		spies := []*spy{newSpy(), newSpy()}
-		spies[1].Store = spies[0].Peer()
+		spies := []*spy{newSpy(), nil}
+		spies[1] = spies[0].peer()
 		ctx, stop := context.WithCancel(bg)
 		leader, terms := -1, 0
 		var last uint64

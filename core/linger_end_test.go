@@ -14,44 +14,6 @@ import (
 	"github.com/keyturn/keyturn/core/observe"
 )
 
-// A client that cannot tell anybody that it waits waits for the time that the lease may linger, or,
-// if the lease is used again and again, for ten times that.
-func TestLingerIsBounded(t *testing.T) {
-	const linger = 2 * time.Second
-	for name, tc := range map[string]struct {
-		pause time.Duration // between two uses; 0: none
-		most  time.Duration
-	}{
-		"unused": {0, linger}, "used": {time.Second, 10*linger + 2*time.Second},
-	} {
-		inBubble(t, name, func(t *testing.T) {
-			s := newTelling()
-			s.deaf = true
-			here, there := newEngine(t, s, core.WithLinger(linger)), newEngine(t, s.Peer())
-			sticky(t, here, "k")
-			began, ctx := time.Now(), bg
-			got := make(chan struct{})
-			go func() {
-				defer close(got)
-				mustRelease(t, mustAcquire(t, there, "k", core.WithMaxWait(time.Minute)))
-			}()
-			for tc.pause > 0 && ctx.Err() == nil {
-				select {
-				case <-got:
-				case <-time.After(tc.pause):
-					sticky(t, here, "k")
-					continue
-				}
-				break
-			}
-			<-got
-			if waited := time.Since(began); waited > tc.most+time.Millisecond {
-				t.Errorf("waited %v, want %v at most", waited, tc.most)
-			}
-		})
-	}
-}
-
 // A lease that lingers is renewed, and ends like any other if it is lost.
 func TestLingerAndLoss(t *testing.T) {
 	ctx := bg

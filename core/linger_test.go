@@ -17,16 +17,11 @@ import (
 // telling is a spy whose messages to the engine a test can send, or hold back.
 type telling struct {
 	*spy
-	tell  func(key, owner string)
-	deaf  bool
-	asked int
+	tell func(key, owner string)
+	deaf bool
 }
 
-func newTelling() *telling {
-	s := &telling{spy: newSpy()}
-	s.onAcquire = func(context.Context, driver.Request) error { s.asked++; return nil }
-	return s
-}
+func newTelling() *telling { return &telling{spy: newSpy()} }
 
 func (s *telling) Describe() driver.Description {
 	d := s.spy.Describe()
@@ -39,12 +34,6 @@ func (s *telling) Describe() driver.Description {
 		})
 	}
 	return d
-}
-
-func (s *telling) releases() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.released)
 }
 
 // lingers checks whether the engine keeps the lease on key, and that a fail-fast caller of another
@@ -80,8 +69,8 @@ func TestLinger(t *testing.T) {
 				t.Errorf("%+v after %+v", l, first)
 			}
 		}
-		if s.asked != 1 || s.releases() != 0 {
-			t.Errorf("the store was asked %d times, released %d times", s.asked, s.releases())
+		if s.requests() != 1 || s.releases() != 0 {
+			t.Errorf("the store was asked %d times, released %d times", s.requests(), s.releases())
 		}
 		lingers(t, s, "k", true)
 		time.Sleep(1100 * time.Millisecond)
@@ -143,8 +132,8 @@ func TestLingerBehindTheLine(t *testing.T) {
 		}
 		mustRelease(t, first)
 		c.all.Wait()
-		if s.asked != 1 || !slices.Equal(c.order, c.names(3)) {
-			t.Errorf("asked %d times, served in the order %v", s.asked, c.order)
+		if s.requests() != 1 || !slices.Equal(c.order, c.names(3)) {
+			t.Errorf("asked %d times, served in the order %v", s.requests(), c.order)
 		}
 		lingers(t, s, "k", true)
 

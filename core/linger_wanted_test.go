@@ -3,15 +3,12 @@ package core_test
 import (
 	"context"
 	"errors"
-	"fmt"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
-	"github.com/keyturn/keyturn/store/memstore"
 )
 
 // A lease that lingers goes to whoever wants it, in whatever way, without a wait.
@@ -107,43 +104,4 @@ func TestLingerWantedBeforeTheGrant(t *testing.T) {
 		sticky(t, eng, "k")
 		lingers(t, s, "k", true)
 	})
-}
-
-// Processes that all keep what they had still exclude each other, and tokens rise, whoever takes
-// what lingers at the same moment.
-func TestLingerStress(t *testing.T) {
-	mem := memstore.New()
-	var inside [3]sync.Mutex
-	var last [3]uint64
-	var all sync.WaitGroup
-	for range 3 {
-		eng := newEngine(t, mem.Peer(), core.WithLinger(time.Millisecond))
-		for g := range 4 {
-			all.Go(func() {
-				for i := range 400 {
-					k := (g + i) % len(inside)
-					opts := []core.CallOption{core.WithMaxWait(time.Minute)}
-					if i%5 == 0 {
-						opts = []core.CallOption{core.WithFailFast()}
-					}
-					if err := eng.Do(bg, fmt.Sprint(k), func(ctx context.Context) error {
-						if !inside[k].TryLock() {
-							t.Error("two are inside")
-							return nil
-						}
-						defer inside[k].Unlock()
-						l, _ := core.LeaseFrom(ctx)
-						if l.Token() <= last[k] {
-							t.Errorf("token %d after %d", l.Token(), last[k])
-						}
-						last[k] = l.Token()
-						return nil
-					}, opts...); err != nil && !errors.Is(err, core.ErrHeld) {
-						t.Error(err)
-					}
-				}
-			})
-		}
-	}
-	all.Wait()
 }

@@ -27,16 +27,17 @@ const (
 
 var errDown = &core.UnavailableError{Op: "test", Err: errors.New("connection refused")}
 
-// spy is a memstore that counts what is asked of it and breaks on demand. A
+// spy is a memstore that notes what is asked of it and breaks on demand. A
 // hook that returns a nil error lets the call through.
 type spy struct {
 	*memstore.Store
 
 	mu        sync.Mutex
-	onAcquire func(context.Context, driver.Request) error
+	onAcquire func(context.Context, driver.Request) error // and Begin
 	onRenew   func(context.Context, driver.Grant) error
 	onRelease func(context.Context, driver.Grant) error
 	onRecord  func(context.Context, driver.Grant) error
+	asked     []driver.Request
 	waiting   map[string]int   // requests at the store per key, now
 	mostAtOne int              // the most there ever were for one key
 	batches   [][]driver.Grant // of renewals
@@ -46,6 +47,9 @@ type spy struct {
 }
 
 func newSpy() *spy { return &spy{Store: memstore.New(), waiting: make(map[string]int)} }
+
+// peer is a spy of another process, on the same memory.
+func (s *spy) peer() *spy { return &spy{Store: s.Peer(), waiting: make(map[string]int)} }
 
 // change sets a hook while the watchdog may be at work.
 func (s *spy) change(how func()) {
@@ -62,19 +66,34 @@ func (s *spy) Acquire(ctx context.Context, req driver.Request) (driver.Grant, er
 	s.mu.Lock()
 	s.waiting[key]++
 	s.mostAtOne = max(s.mostAtOne, s.waiting[key])
-	hook := s.onAcquire
 	s.mu.Unlock()
 	defer func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.waiting[key]--
 	}()
-	if hook != nil {
-		if err := hook(ctx, req); err != nil {
-			return driver.Grant{}, err
-		}
+	if err := s.ask(ctx, req); err != nil {
+		return driver.Grant{}, err
 	}
 	return s.Store.Acquire(ctx, req)
+}
+
+func (s *spy) Begin(ctx context.Context, req driver.Request) (driver.Grant, *driver.Record, error) {
+	if err := s.ask(ctx, req); err != nil {
+		return driver.Grant{}, nil, err
+	}
+	return s.Store.Begin(ctx, req)
+}
+
+func (s *spy) ask(ctx context.Context, req driver.Request) error {
+	s.mu.Lock()
+	s.asked = append(s.asked, req)
+	hook := s.onAcquire
+	s.mu.Unlock()
+	if hook == nil {
+		return nil
+	}
+	return hook(ctx, req)
 }
 
 func (s *spy) Renew(ctx context.Context, grants []driver.Grant) []error {
@@ -132,6 +151,35 @@ func (s *spy) renewals() int {
 	defer s.mu.Unlock()
 	return len(s.batches)
 }
+
+func (s *spy) requests() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.asked)
+}
+
+func (s *spy) releases() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.released)
+}
+
+// late is a spy after whose grants something happens before the engine has them.
+type late struct {
+	*spy
+	then func()
+}
+
+func (s *late) Acquire(ctx context.Context, req driver.Request) (driver.Grant, error) {
+	g, err := s.spy.Acquire(ctx, req)
+	if err == nil {
+		s.then()
+	}
+	return g, err
+}
+
+// lateBy is late by so much.
+func lateBy(d time.Duration) *late { return &late{newSpy(), func() { time.Sleep(d) }} }
 
 // newEngine makes an engine that is closed, gracefully, before the test ends.
 func newEngine(t testing.TB, store driver.Store, opts ...core.EngineOption) *core.Engine {

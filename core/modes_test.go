@@ -10,7 +10,6 @@ import (
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/author"
 	"github.com/keyturn/keyturn/core/coverage"
-	"github.com/keyturn/keyturn/core/driver"
 )
 
 func TestUnder(t *testing.T) {
@@ -98,8 +97,6 @@ func TestModesByOption(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			spy := newSpy()
-			var asked [][]core.Claim
-			spy.onAcquire = func(_ context.Context, req driver.Request) error { asked = append(asked, req.Claims); return nil }
 			eng := newEngine(t, spy)
 			var leases []*core.Lease
 			note := func(l *core.Lease, err error) {
@@ -118,8 +115,8 @@ func TestModesByOption(t *testing.T) {
 				note(eng.Acquire(ctx, a, policy(t, tc.opts...)))
 			}
 			for i, l := range leases {
-				if !slices.Equal(asked[i], tc.want) || !slices.Equal(l.Claims(), tc.want) {
-					t.Errorf("asked for %+v, granted %+v, want %+v", asked[i], l.Claims(), tc.want)
+				if !slices.Equal(spy.asked[i].Claims, tc.want) || !slices.Equal(l.Claims(), tc.want) {
+					t.Errorf("asked for %+v, granted %+v, want %+v", spy.asked[i].Claims, l.Claims(), tc.want)
 				}
 			}
 		})

@@ -12,7 +12,7 @@ import (
 
 // A set of which the context holds a part.
 func TestSetThatIsHeldInPart(t *testing.T) {
-	store := &yes{}
+	store := newSpy()
 	eng := newEngine(t, store)
 	outer := mustAcquire(t, eng, "b")
 	set, err := eng.AcquireAll(outer.Context(), exclusive("c", "b", "a"))
@@ -24,14 +24,14 @@ func TestSetThatIsHeldInPart(t *testing.T) {
 		wantNil(t, core.AssertHeld(set.Context(), core.Exclusive(key)))
 	}
 	all, err := eng.AcquireAll(set.Context(), exclusive("a", "b", "c")) // by two leases
-	if err != nil || store.asked.Load() != 2 || core.Observed(all).Depth() != 2 || all.Token() != set.Token() || len(all.Claims()) != 2 {
-		t.Errorf("asked %d times; depth %d, claims %v, %v", store.asked.Load(), core.Observed(all).Depth(), all.Claims(), err)
+	if err != nil || store.requests() != 2 || core.Observed(all).Depth() != 2 || all.Token() != set.Token() || len(all.Claims()) != 2 {
+		t.Errorf("asked %d times; depth %d, claims %v, %v", store.requests(), core.Observed(all).Depth(), all.Claims(), err)
 	}
 	mustRelease(t, all)
 	mustRelease(t, set)
 	mustRelease(t, set)
-	if outer.Err() != nil || store.released.Load() != 1 {
-		t.Errorf("outer: %v; %d releases", outer.Err(), store.released.Load())
+	if outer.Err() != nil || store.releases() != 1 {
+		t.Errorf("outer: %v; %d releases", outer.Err(), store.releases())
 	}
 
 	err = eng.DoAll(outer.Context(), exclusive("a", "b"), func(ctx context.Context) error {
@@ -41,8 +41,8 @@ func TestSetThatIsHeldInPart(t *testing.T) {
 	if lost := (*core.LeaseLostError)(nil); !errors.As(err, &lost) || lost.Key != "b" || lost.Reason != driver.LossOuter {
 		t.Errorf("the part that it left to another was lost: %v", err)
 	}
-	if store.released.Load() != 3 || eng.Left() != "" {
-		t.Errorf("%d releases; left: %s", store.released.Load(), eng.Left())
+	if store.releases() != 3 || eng.Left() != "" {
+		t.Errorf("%d releases; left: %s", store.releases(), eng.Left())
 	}
 }
 
@@ -69,21 +69,6 @@ func TestSetTellsHowItsRestEnded(t *testing.T) {
 		isFree(t, eng, "b")
 		mustRelease(t, outer)
 	})
-}
-
-// setStore is a spy that notes which sets it is asked for.
-type setStore struct {
-	*spy
-	asked [][]core.Claim
-}
-
-func newSetStore() *setStore {
-	s := &setStore{spy: newSpy()}
-	s.onAcquire = func(_ context.Context, req driver.Request) error {
-		s.change(func() { s.asked = append(s.asked, req.Claims) })
-		return nil
-	}
-	return s
 }
 
 func exclusive(keys ...string) (claims []core.Claim) {

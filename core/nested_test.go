@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,54 +11,6 @@ import (
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
 )
-
-// yes grants whatever it is asked for, in any mode, and counts: for what the
-// engine decides without a store.
-type yes struct {
-	driver.Unsupported
-	asked, renewed, released atomic.Int64
-	renew                    func(driver.Grant) error
-}
-
-func (s *yes) Describe() driver.Description {
-	return driver.Description{Shared: true, Permits: true, Sets: true, Ledger: true}
-}
-
-func (s *yes) Acquire(_ context.Context, req driver.Request) (driver.Grant, error) {
-	return driver.Grant{Owner: req.Owner, Claims: req.Claims, TTL: req.TTL, Token: uint64(s.asked.Add(1))}, nil
-}
-
-func (s *yes) Begin(ctx context.Context, req driver.Request) (driver.Grant, *driver.Record, error) {
-	g, err := s.Acquire(ctx, req)
-	return g, nil, err
-}
-
-func (s *yes) Complete(context.Context, driver.Grant, driver.Record, time.Duration) error {
-	s.released.Add(1)
-	return nil
-}
-
-func (s *yes) AdvanceVersion(_ context.Context, _ string, version uint64, _ time.Duration) (uint64, error) {
-	return version, nil
-}
-
-func (s *yes) Renew(_ context.Context, grants []driver.Grant) []error {
-	errs := make([]error, len(grants))
-	for i, g := range grants {
-		s.renewed.Add(1)
-		if s.renew != nil {
-			errs[i] = s.renew(g)
-		}
-	}
-	return errs
-}
-
-func (s *yes) Release(context.Context, driver.Grant) error {
-	s.released.Add(1)
-	return nil
-}
-
-func (s *yes) Close() error { return nil }
 
 // within is a lease under another one, of the same key.
 func within(t *testing.T, eng *core.Engine, outer *core.Lease, opts ...core.CallOption) *core.Lease {
@@ -72,8 +23,6 @@ func within(t *testing.T, eng *core.Engine, outer *core.Lease, opts ...core.Call
 func TestNestedLeaseCounts(t *testing.T) {
 	spy := newSpy()
 	eng := newEngine(t, spy)
-	asked := 0
-	spy.onAcquire = func(context.Context, driver.Request) error { asked++; return nil }
 	outer := mustAcquire(t, eng, "k")
 	innermost := outer
 	for depth := 2; depth <= 4; depth++ {
@@ -95,8 +44,8 @@ func TestNestedLeaseCounts(t *testing.T) {
 		wantOnly(t, innermost.Err(), core.ErrReleased)
 		wantOnly(t, context.Cause(innermost.Context()), core.ErrReleased)
 	}
-	if outer.Err() != nil || outer.Context().Err() != nil || len(spy.released) != 0 || asked != 1 {
-		t.Errorf("the outer one: %v, asked %d times, released %d times", outer.Err(), asked, len(spy.released))
+	if outer.Err() != nil || outer.Context().Err() != nil || len(spy.released) != 0 || spy.requests() != 1 {
+		t.Errorf("the outer one: %v, asked %d times, released %d times", outer.Err(), spy.requests(), len(spy.released))
 	}
 	_, err := eng.TryAcquire(bg, "k")
 	wantOnly(t, err, core.ErrHeld)
@@ -151,21 +100,21 @@ func TestOuterLossEndsTheNested(t *testing.T) {
 
 // A lease that ended before is none, whatever its context says.
 func TestEndedLeaseCoversNothing(t *testing.T) {
-	store := &yes{}
+	store := newSpy()
 	eng := newEngine(t, store)
 	outer := mustAcquire(t, eng, "k")
 	inner := within(t, eng, outer)
 	kept := context.WithoutCancel(inner.Context())
 	mustRelease(t, inner)
 	again, err := eng.Acquire(kept, "k") // the outer one is still there
-	if err != nil || core.Observed(again).Depth() != 2 || store.asked.Load() != 1 {
-		t.Errorf("depth %d, asked %d, %v", core.Observed(again).Depth(), store.asked.Load(), err)
+	if err != nil || core.Observed(again).Depth() != 2 || store.requests() != 1 {
+		t.Errorf("depth %d, asked %d, %v", core.Observed(again).Depth(), store.requests(), err)
 	}
 	mustRelease(t, again)
 	mustRelease(t, outer)
 	fresh, err := eng.Acquire(kept, "k")
-	if err != nil || core.Observed(fresh).Depth() != 1 || store.asked.Load() != 2 {
-		t.Errorf("depth %d, asked %d, %v", core.Observed(fresh).Depth(), store.asked.Load(), err)
+	if err != nil || core.Observed(fresh).Depth() != 1 || store.requests() != 2 {
+		t.Errorf("depth %d, asked %d, %v", core.Observed(fresh).Depth(), store.requests(), err)
 	}
 	mustRelease(t, fresh)
 }
@@ -189,7 +138,7 @@ func TestWhatALeaseCovers(t *testing.T) {
 		{permit, other, true},
 	} {
 		t.Run(tt.held.Mode.String()+"/"+tt.wanted.Mode.String(), func(t *testing.T) {
-			store := &yes{}
+			store := newSpy()
 			eng := newEngine(t, store)
 			outer := acquireAll(t, eng, tt.held)
 			defer mustRelease(t, outer)
@@ -209,21 +158,21 @@ func TestWhatALeaseCovers(t *testing.T) {
 					}
 				}
 			}
-			if store.asked.Load() != 1 {
-				t.Errorf("the store was asked %d times", store.asked.Load())
+			if store.requests() != 1 {
+				t.Errorf("the store was asked %d times", store.requests())
 			}
 		})
 	}
 }
 
 func TestOnceOnAHeldKey(t *testing.T) {
-	store := &yes{}
+	store := newSpy()
 	eng := newEngine(t, store)
 	_, err := eng.Once(bg, "k", func(ctx context.Context) ([]byte, error) {
 		_, err := eng.Once(ctx, "k", func(context.Context) ([]byte, error) { t.Error("it ran"); return nil, nil })
 		var circle *driver.DeadlockError
-		if !errors.As(err, &circle) || !circle.Once || circle.Key != "k" || store.asked.Load() != 1 {
-			t.Errorf("%v; asked %d times", err, store.asked.Load())
+		if !errors.As(err, &circle) || !circle.Once || circle.Key != "k" || store.requests() != 1 {
+			t.Errorf("%v; asked %d times", err, store.requests())
 		}
 		return nil, eng.Do(ctx, "k", noWork) // that is re-entrance
 	})
@@ -243,7 +192,7 @@ func TestAnotherEnginesLeaseIsAStrangers(t *testing.T) {
 // wait for a nested one that nobody released.
 func TestCloseAndNested(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		eng := open(t, &yes{})
+		eng := open(t, newSpy())
 		outer := mustAcquire(t, eng, "k")
 		var all sync.WaitGroup
 		all.Go(func() { shut(t, eng) })
@@ -262,7 +211,7 @@ func TestCloseAndNested(t *testing.T) {
 }
 
 func TestNestedUnderAnEndedContext(t *testing.T) {
-	eng := newEngine(t, &yes{})
+	eng := newEngine(t, newSpy())
 	outer := mustAcquire(t, eng, "k")
 	ctx, cancel := context.WithCancel(outer.Context())
 	cancel()

@@ -115,12 +115,3 @@ func TestOnceAtAStoreWithoutRoomForTheResult(t *testing.T) {
 	}
 	isFree(t, eng, "k")
 }
-
-func TestOnceUnlockedSkipsAResult(t *testing.T) {
-	out, err := newEngine(t, &beginDown{spy: newSpy(), down: errDown}).Once(bg, "k", func(context.Context) ([]byte, error) {
-		return []byte("result"), core.ErrSkipResult
-	}, core.WithRunUnlocked())
-	if err != nil || string(out.Result) != "result" {
-		t.Errorf("%+v, %v", out, err)
-	}
-}

@@ -9,33 +9,18 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core"
-	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/core/observe"
-	"github.com/keyturn/keyturn/store/memstore"
 )
 
-// ledgerSpy counts how often it is asked for an execution, which takes a round
-// trip each.
-type ledgerSpy struct {
-	*memstore.Store
-	begins atomic.Int64
-}
-
 const ledgerTrip = 10 * time.Millisecond
-
-func (s *ledgerSpy) Begin(ctx context.Context, req driver.Request) (driver.Grant, *driver.Record, error) {
-	s.begins.Add(1)
-	time.Sleep(ledgerTrip)
-	return s.Store.Begin(ctx, req)
-}
 
 // A thousand twins wait for the first one, in its process and in another, and
 // have its result at once, each one a copy of its own.
 func TestTwinsGetTheResultTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		mem := memstore.New()
-		near, far := &ledgerSpy{Store: mem}, &ledgerSpy{Store: mem.Peer()}
-		stores := []*ledgerSpy{near, far}
+		near := newSpy()
+		far := near.peer()
+		near.onAcquire, far.onAcquire = taking(ledgerTrip), taking(ledgerTrip)
 		var ends, duplicates, without atomic.Int64 // of executions, and of acquisitions without a lease or an error
 		engines := []*core.Engine{newEngine(t, near, core.WithHooks(observe.Hooks{
 			AcquireEnd: func(_ context.Context, _ observe.Acquisition, l observe.Lease, err error) {
@@ -88,8 +73,8 @@ func TestTwinsGetTheResultTogether(t *testing.T) {
 			})
 		}
 		all.Wait()
-		for i, s := range stores {
-			if n := s.begins.Load(); n > 4 {
+		for i, s := range []*spy{near, far} {
+			if n := s.requests(); n > 4 {
 				t.Errorf("process %d asked the store %d times", i, n)
 			}
 			wantNothingLeft(t, engines[i])

@@ -70,7 +70,7 @@ func TestErrDoesNotWaitForTheWatchdog(t *testing.T) {
 func TestSuspendedBetweenRequestAndAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		wall := &core.Wall{}
-		store := &afterAcquire{newSpy(), func() { wall.Jump(time.Minute) }}
+		store := &late{newSpy(), func() { time.Sleep(time.Millisecond); wall.Jump(time.Minute) }}
 		eng := newEngine(t, store, wall, core.WithTTL(30*time.Second))
 		_, err := eng.Acquire(bg, "k")
 		wantOnly(t, err, core.ErrUnavailable)
@@ -84,19 +84,6 @@ func TestSuspendedBetweenRequestAndAnswer(t *testing.T) {
 		time.Sleep(11 * time.Second)
 		wantSuspended(t, l)
 	})
-}
-
-// afterAcquire is a store after whose grants something happens.
-type afterAcquire struct {
-	*spy
-	then func()
-}
-
-func (s *afterAcquire) Acquire(ctx context.Context, req driver.Request) (driver.Grant, error) {
-	g, err := s.spy.Acquire(ctx, req)
-	time.Sleep(time.Millisecond)
-	s.then()
-	return g, err
 }
 
 // A caller that slept while it waited, and was granted after that, is fine.

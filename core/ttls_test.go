@@ -1,7 +1,6 @@
 package core_test
 
 import (
-	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -69,11 +68,6 @@ func TestStoreThatCanKeepNoTTL(t *testing.T) {
 
 func TestTTLIsRoundedUpToTheStoresStep(t *testing.T) {
 	spy := newSpy()
-	var asked time.Duration
-	spy.onAcquire = func(_ context.Context, req driver.Request) error {
-		asked = req.TTL
-		return nil
-	}
 	for _, tc := range []struct {
 		opts []core.EngineOption
 		want time.Duration
@@ -86,6 +80,7 @@ func TestTTLIsRoundedUpToTheStoresStep(t *testing.T) {
 		{[]core.EngineOption{core.WithAdaptiveTTL(time.Second, time.Hour)}, time.Minute},
 	} {
 		l := mustAcquire(t, newEngine(t, keeping(spy), tc.opts...), "k")
+		asked := spy.asked[len(spy.asked)-1].TTL
 		if l.TTL() != tc.want || asked != tc.want {
 			t.Errorf("TTL %v, asked for %v, want %v", l.TTL(), asked, tc.want)
 		}
