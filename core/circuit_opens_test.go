@@ -13,7 +13,13 @@ import (
 	"github.com/keyturn/keyturn/core"
 )
 
+// internal/circuit has the rules. The engine tells it of contention, of callers that hang up, of renewals and
+// of releases, and of grants that come too late for their lease to be good.
 func TestWhatDoesNotOpenTheCircuit(t *testing.T) {
+	sick := func(t *testing.T, eng *core.Engine) {
+		_, err := attempt(eng, "sick", core.WithMaxWait(2*time.Second))
+		wantOnly(t, err, core.ErrUnavailable)
+	}
 	for name, tc := range map[string]struct {
 		opts []core.EngineOption
 		do   func(*testing.T, *core.Engine, *outage)
@@ -34,19 +40,11 @@ func TestWhatDoesNotOpenTheCircuit(t *testing.T) {
 				wantOnly(t, err, context.Canceled)
 			}
 		}},
-		"many failures at once": {do: func(t *testing.T, eng *core.Engine, o *outage) {
-			o.refuse()
-			for range 100 {
-				_, err := attempt(eng, "k")
-				wantOnly(t, err, core.ErrUnavailable)
-			}
-		}},
 		"a sick key, while leases are renewed": {do: func(t *testing.T, eng *core.Engine, o *outage) {
 			l := mustAcquire(t, eng, "held", core.WithTTL(3*time.Second))
 			o.hang()
 			for range 10 {
-				_, err := attempt(eng, "sick", core.WithMaxWait(2*time.Second))
-				wantOnly(t, err, core.ErrUnavailable)
+				sick(t, eng)
 			}
 			mustRelease(t, l)
 		}},
@@ -61,7 +59,12 @@ func TestWhatDoesNotOpenTheCircuit(t *testing.T) {
 					breakLock(t, o.spy, l)
 				}
 				time.AfterFunc(time.Second, func() { _ = l.Release(bg) })
-				_, err := attempt(eng, "sick", core.WithMaxWait(2*time.Second))
+				sick(t, eng)
+			}
+		}},
+		"late grants": {do: func(t *testing.T, eng *core.Engine, _ *outage) {
+			for range 5 {
+				_, err := attempt(eng, "late", core.WithTTL(time.Second))
 				wantOnly(t, err, core.ErrUnavailable)
 			}
 		}},
@@ -74,26 +77,18 @@ func TestWhatDoesNotOpenTheCircuit(t *testing.T) {
 		}},
 	} {
 		inBubble(t, name, func(t *testing.T) {
-			o := &outage{spy: newSpy()}
-			eng := newEngine(t, o, tc.opts...)
+			o := &outage{newSpy()}
+			eng := newEngine(t, &late{o.spy, func() {
+				if name == "late grants" {
+					time.Sleep(3 * time.Second)
+				}
+			}}, tc.opts...)
 			tc.do(t, eng, o)
 			o.mend()
-			if _, err := attempt(eng, "afterwards"); err != nil {
-				t.Errorf("refused: %v", err)
-			}
+			_, err := attempt(eng, "afterwards")
+			wantNil(t, err)
 		})
 	}
-}
-
-// A store that answers too late for its lease to be good does answer.
-func TestLateGrantsDoNotOpenTheCircuit(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		eng := newEngine(t, lateBy(3*time.Second))
-		for range 5 {
-			_, err := attempt(eng, "k", core.WithTTL(time.Second))
-			wantOnly(t, err, core.ErrUnavailable)
-		}
-	})
 }
 
 // The silence begins with the first request that went unanswered, though one
@@ -102,7 +97,7 @@ func TestLateGrantsDoNotOpenTheCircuit(t *testing.T) {
 func TestCircuitCountsFromTheFirstRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cause := errors.New("the first caller's own")
-		o := &outage{spy: newSpy()}
+		o := &outage{newSpy()}
 		o.set(func(ctx context.Context) error {
 			<-ctx.Done()
 			return &core.UnavailableError{Op: "acquire", Err: cause}

@@ -46,10 +46,13 @@ func trip(t *testing.T, eng *core.Engine, o *outage) {
 	wantOnly(t, err, core.ErrUnavailable, core.ErrCircuitOpen)
 }
 
+// An open circuit refuses each call at once, without a request, and is an outage to run unlocked in. Leases that are
+// held stay held, and are released.
 func TestCircuitRefusesAtOnceAndRecoversByItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		o := &outage{spy: newSpy()}
+		o := &outage{newSpy()}
 		eng := newEngine(t, o)
+		held := mustAcquire(t, eng, "held")
 		trip(t, eng, o)
 		asked := o.requests()
 		var all sync.WaitGroup
@@ -65,20 +68,22 @@ func TestCircuitRefusesAtOnceAndRecoversByItself(t *testing.T) {
 		all.Wait()
 		_, err := eng.TryAcquire(bg, "k")
 		wantOnly(t, err, core.ErrUnavailable, core.ErrCircuitOpen)
-		ran := false // it is an outage to run unlocked in
+		ran := false
 		err = eng.Do(bg, "k", func(context.Context) error { ran = true; return nil }, core.WithRunUnlocked())
-		if err != nil || !ran {
-			t.Errorf("ran %v, error %v", ran, err)
+		if err != nil || !ran || o.requests() != asked {
+			t.Errorf("ran %v, error %v, %d requests", ran, err, o.requests()-asked)
 		}
-		if n := o.requests(); n != asked {
-			t.Errorf("the store was asked %d times all the same", n-asked)
+		time.Sleep(50 * time.Second)
+		if o.renewals() < 8 || held.Err() != nil {
+			t.Errorf("%d renewals, %v", o.renewals(), held.Err())
+		}
+		if mustRelease(t, held); o.releases() != 1 {
+			t.Error("the store was not told of the release")
 		}
 		o.mend()
-		time.Sleep(100 * time.Millisecond)
 		for range 3 {
-			if _, err := attempt(eng, "k"); err != nil {
-				t.Errorf("after the outage: %v", err)
-			}
+			_, err := attempt(eng, "k")
+			wantNil(t, err)
 		}
 	})
 }
@@ -100,7 +105,7 @@ func TestAnyAnswerClosesTheCircuit(t *testing.T) {
 		},
 	} {
 		inBubble(t, name, func(t *testing.T) {
-			o := &outage{spy: newSpy()}
+			o := &outage{newSpy()}
 			eng := newEngine(t, o)
 			holder := mustAcquire(t, eng, "held")
 			if _, err := eng.Once(bg, "done", nothing); err != nil {
@@ -125,7 +130,7 @@ func nothing(context.Context) ([]byte, error) { return nil, nil }
 // later outage's probe may be under way: there is still one at a time.
 func TestAnOldProbeIsNotTakenForALaterOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		o := &outage{spy: newSpy()}
+		o := &outage{newSpy()}
 		eng := newEngine(t, o)
 		trip(t, eng, o)
 		o.mu.Lock()
@@ -151,46 +156,5 @@ func TestAnOldProbeIsNotTakenForALaterOne(t *testing.T) {
 			t.Error("two probes at a time")
 		}
 		all.Wait()
-	})
-}
-
-// Those in line behind the one who finds the store out are told at once.
-func TestOpenCircuitIsToldToTheWholeLine(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		o := &outage{spy: newSpy()}
-		eng := newEngine(t, o, core.WithMaxWait(time.Minute))
-		o.set(func(context.Context) error { time.Sleep(5 * time.Second); return errDown })
-		began := time.Now()
-		var all sync.WaitGroup
-		for range 20 {
-			all.Go(func() {
-				_, err := eng.Acquire(bg, "k")
-				if !errors.Is(err, core.ErrUnavailable) {
-					t.Errorf("error %v", err)
-				}
-			})
-		}
-		all.Wait()
-		if took := time.Since(began); took != 5*time.Second || o.requests() != 1 {
-			t.Errorf("took %v and %d requests", took, o.requests())
-		}
-	})
-}
-
-// Leases that are held stay held, and are released: the circuit is for new requests.
-func TestCircuitDoesNotTouchRenewalsAndReleases(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		o := &outage{spy: newSpy()}
-		eng := newEngine(t, o)
-		l := mustAcquire(t, eng, "k", core.WithTTL(15*time.Second))
-		trip(t, eng, o)
-		time.Sleep(50 * time.Second)
-		if o.renewals() < 8 || l.Err() != nil {
-			t.Errorf("%d renewals, %v", o.renewals(), l.Err())
-		}
-		mustRelease(t, l)
-		if len(o.released) != 1 {
-			t.Error("the store was not told of the release")
-		}
 	})
 }

@@ -17,19 +17,16 @@ import (
 // the one that has it. Those in down refuse.
 type shards struct {
 	*spy
-	down  map[string]bool
-	asked map[string]int
+	down map[string]bool
 }
 
 func newShards() *shards {
-	s := &shards{spy: newSpy(), down: make(map[string]bool), asked: make(map[string]int)}
+	s := &shards{spy: newSpy(), down: make(map[string]bool)}
 	s.onAcquire = func(_ context.Context, req driver.Request) error {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		for _, c := range req.Claims {
-			at := partition(c.Key)
-			s.asked[at]++
-			if s.down[at] {
+			if s.down[partition(c.Key)] {
 				return &core.UnavailableError{Op: "acquire", Key: c.Key, Err: errDown}
 			}
 		}
@@ -47,19 +44,6 @@ func (s *shards) Describe() driver.Description {
 	d := s.spy.Describe()
 	d.Partition = partition
 	return d
-}
-
-// set changes what is down.
-func (s *shards) set(change func()) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	change()
-}
-
-func (s *shards) count(at string) int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.asked[at]
 }
 
 // Renew is of servers that are asked at the same time: one that is down keeps the
@@ -96,9 +80,9 @@ func TestRenewalsOfAPart(t *testing.T) {
 				lost = append(lost, l)
 			}
 		}
-		set, err := eng.AcquireAll(t.Context(), exclusives([]string{"b:set", "c:set"}))
+		set, err := eng.AcquireAll(t.Context(), exclusive("b:set", "c:set"))
 		must(t, err)
-		s.set(func() { s.down["a"] = true })
+		s.change(func() { s.down["a"] = true })
 		time.Sleep(time.Minute)
 		for _, l := range append(well, set) {
 			if err := l.Err(); err != nil {
@@ -112,62 +96,31 @@ func TestRenewalsOfAPart(t *testing.T) {
 	})
 }
 
-// wearOut asks for keys until their circuit opens.
-func wearOut(t *testing.T, eng *core.Engine, keys ...string) {
-	t.Helper()
-	for range 2 {
-		_, err := eng.AcquireAll(t.Context(), exclusives(keys))
-		wantOnly(t, err, core.ErrUnavailable)
-		time.Sleep(defaultCircuit)
-	}
-	_, err := eng.AcquireAll(t.Context(), exclusives(keys))
-	wantOnly(t, err, core.ErrUnavailable)
-	_, err = eng.AcquireAll(t.Context(), exclusives(keys))
-	wantOnly(t, err, core.ErrUnavailable, core.ErrCircuitOpen)
-}
-
-func exclusives(keys []string) []core.Claim {
-	claims := make([]core.Claim, len(keys))
-	for i, key := range keys {
-		claims[i] = core.Exclusive(key)
-	}
-	return claims
-}
-
-func passes(t *testing.T, eng *core.Engine, keys ...string) {
-	t.Helper()
-	l, err := eng.AcquireAll(t.Context(), exclusives(keys))
-	if err != nil {
-		t.Errorf("%v: %v", keys, err)
-		return
-	}
-	if err := l.Release(t.Context()); err != nil {
-		t.Errorf("%v: %v", keys, err)
-	}
-}
-
-// A set needs all of its parts: any of them refuses it, and what it finds out concerns
+// A set needs all of its parts: any of them refuses it, without a request, and what it finds out concerns
 // only the one that failed.
 func TestCircuitOfASet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShards()
 		eng := newEngine(t, s)
+		ask := func(keys ...string) error { return tryAll(eng, exclusive(keys...)...) }
 		s.down["b"] = true
-		wearOut(t, eng, "a:k", "b:k", "c:k")
+		for range 3 {
+			wantOnly(t, ask("a:k", "b:k", "c:k"), core.ErrUnavailable)
+			time.Sleep(defaultCircuit)
+		}
+		_ = ask("a:k", "b:k", "c:k") // one may try again
 		for _, one := range []string{"a:k", "c:k"} {
-			passes(t, eng, one)
+			wantNil(t, ask(one))
 		}
-		_, err := attempt(eng, "b:k")
-		wantOnly(t, err, core.ErrUnavailable, core.ErrCircuitOpen)
-		before := s.count("a")
-		_, err = eng.AcquireAll(t.Context(), exclusives([]string{"a:x", "b:x"}))
-		wantOnly(t, err, core.ErrUnavailable, core.ErrCircuitOpen)
-		if n := s.count("a"); n != before {
-			t.Errorf("the part that is well was asked %d times", n-before)
+		before := s.requests()
+		wantOnly(t, ask("b:k"), core.ErrUnavailable, core.ErrCircuitOpen)
+		wantOnly(t, ask("a:x", "b:x"), core.ErrUnavailable, core.ErrCircuitOpen)
+		if n := s.requests(); n != before {
+			t.Errorf("the store was asked %d times", n-before)
 		}
-		s.set(func() { s.down["b"] = false })
-		time.Sleep(defaultCircuit) // one may try again
-		passes(t, eng, "a:k", "b:k", "c:k")
-		passes(t, eng, "b:k")
+		s.change(func() { s.down["b"] = false })
+		time.Sleep(defaultCircuit)
+		wantNil(t, ask("a:k", "b:k", "c:k"))
+		wantNil(t, ask("b:k"))
 	})
 }

@@ -72,18 +72,26 @@ func TestDoHoldsUntilTheHandlerReturns(t *testing.T) {
 	})
 }
 
-func TestDoReportsALossWhateverTheHandlerSays(t *testing.T) {
+// A loss is reported whatever the function says, its own error along with it; and nothing is on record.
+func TestALossIsReportedWhateverTheFunctionSays(t *testing.T) {
 	for _, own := range []error{nil, errHandler} {
 		spy := newSpy()
 		eng := newEngine(t, spy)
-		err := eng.Do(bg, "k", func(ctx context.Context) error {
+		lose := func(ctx context.Context) error {
 			l, _ := core.LeaseFrom(ctx)
 			breakLock(t, spy, l)
 			return own
-		})
-		wantOnly(t, err, core.ErrLeaseLost)
-		if own != nil && !errors.Is(err, own) {
-			t.Errorf("%v hides the handler's error", err)
+		}
+		done := eng.Do(bg, "k", lose)
+		_, once := eng.Once(bg, "k", func(ctx context.Context) ([]byte, error) { return nil, lose(ctx) })
+		for _, err := range []error{done, once} {
+			wantOnly(t, err, core.ErrLeaseLost)
+			if own != nil && !errors.Is(err, own) {
+				t.Errorf("%v hides the function's error", err)
+			}
+		}
+		if out, err := eng.Once(bg, "k", nothing); err != nil || out.Duplicate {
+			t.Errorf("a run whose lease was lost is on record: %+v, %v", out, err)
 		}
 	}
 }

@@ -60,20 +60,6 @@ func TestOnceRecordsTheEffectOfAResultOverTheLimit(t *testing.T) {
 	}
 }
 
-// Other content is refused also where there is no result to protect.
-func TestOnceComparesContentWithoutAResult(t *testing.T) {
-	eng, runs := newEngine(t, memstore.New()), 0
-	for _, digest := range []string{"a", "b"} {
-		_, err := eng.Once(bg, "k", counted("result", &runs),
-			core.WithResultLimit(1), core.WithFingerprint([]byte(digest)))
-		if digest == "b" {
-			wantOnly(t, err, core.ErrFingerprintMismatch)
-		} else {
-			wantNil(t, err)
-		}
-	}
-}
-
 // A wrapped ErrSkipResult is an error like any other: it may come from another
 // execution inside of the function.
 func TestOnceTakesOnlySkipResultItselfForOne(t *testing.T) {

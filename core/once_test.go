@@ -21,22 +21,6 @@ func counted(result string, runs *int) func(context.Context) ([]byte, error) {
 	}
 }
 
-func TestOnceWaitsNoLongerThanItMay(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		eng := newEngine(t, memstore.New())
-		runs := 0
-		holder := mustAcquire(t, eng, "k")
-		_, err := eng.Once(bg, "k", counted("", &runs), core.WithFailFast())
-		wantOnly(t, err, core.ErrHeld)
-		_, err = eng.Once(bg, "k", counted("", &runs), core.WithMaxWait(time.Second))
-		wantOnly(t, err, core.ErrHeld, core.ErrWaitTimeout)
-		mustRelease(t, holder)
-		if runs > 0 {
-			t.Error("ran beside the holder")
-		}
-	})
-}
-
 // Marked only after success: a failed message must be processed on redelivery.
 // (Watermill's deduplicator marks before.)
 func TestOnceForgetsAFailedRun(t *testing.T) {
@@ -58,12 +42,14 @@ func TestOnceForgetsAFailedRun(t *testing.T) {
 
 func TestOnceFingerprint(t *testing.T) {
 	a, b := core.WithFingerprint([]byte("a")), core.WithFingerprint([]byte("b"))
+	unkept := core.WithResultLimit(0)
 	for name, tc := range map[string]struct {
 		first, second []core.CallOption
 		mismatch      bool
 	}{
 		"same":                {[]core.CallOption{a}, []core.CallOption{a}, false},
 		"other":               {[]core.CallOption{a}, []core.CallOption{b}, true},
+		"other, no result":    {[]core.CallOption{a, unkept}, []core.CallOption{b}, true},
 		"none stored":         {nil, []core.CallOption{b}, false},
 		"none given":          {[]core.CallOption{a}, nil, false},
 		"any content, before": {[]core.CallOption{a}, []core.CallOption{core.WithoutFingerprint(), b}, false},
@@ -143,28 +129,6 @@ func TestOnceWithoutARecord(t *testing.T) {
 			wantTook(t, began, bound)
 			synctest.Wait()
 			isFree(t, eng, "k")
-		})
-	}
-}
-
-func TestOnceReportsALoss(t *testing.T) {
-	for name, own := range map[string]error{"success": nil, "an error": errHandler} {
-		t.Run(name, func(t *testing.T) {
-			spy := newSpy()
-			eng := newEngine(t, spy)
-			runs := 0
-			_, err := eng.Once(bg, "k", func(ctx context.Context) ([]byte, error) {
-				l, _ := core.LeaseFrom(ctx)
-				breakLock(t, spy, l)
-				return nil, own
-			})
-			wantOnly(t, err, core.ErrLeaseLost)
-			if own != nil && !errors.Is(err, own) {
-				t.Errorf("%v hides the function's error", err)
-			}
-			if out, err := eng.Once(bg, "k", counted("r", &runs)); err != nil || out.Duplicate {
-				t.Errorf("a run whose lease was lost is on record: %+v, %v", out, err)
-			}
 		})
 	}
 }
