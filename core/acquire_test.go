@@ -127,21 +127,6 @@ func TestAnswerAfterTheLeaseIsOver(t *testing.T) {
 	})
 }
 
-func TestGrantToACallerWhoHasGoneIsGivenBack(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		late := lateBy(time.Second)
-		eng := newEngine(t, late)
-		ctx, cancel := context.WithCancel(bg)
-		time.AfterFunc(500*time.Millisecond, cancel)
-		_, err := eng.Acquire(ctx, "k")
-		wantOnly(t, err, context.Canceled)
-		synctest.Wait()
-		if len(late.released) != 1 {
-			t.Error("the key stayed behind until its TTL")
-		}
-	})
-}
-
 // The deadline counts from before the request was sent, never from the reply. The reply comes before a
 // third of the TTL is over, when the lease would be renewed at once.
 func TestDeadlineCountsFromBeforeTheRequest(t *testing.T) {

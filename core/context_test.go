@@ -13,6 +13,42 @@ import (
 	"github.com/keyturn/keyturn/store/memstore"
 )
 
+// A lease's context has its parent's deadline and values, and so has what descends from it. It ends with
+// its parent, which does not end the lease.
+func TestLeaseContext(t *testing.T) {
+	type key struct{}
+	eng := newEngine(t, memstore.New())
+	deadline := time.Now().Add(time.Hour)
+	parent, cancel := context.WithDeadline(context.WithValue(bg, key{}, "v"), deadline)
+	defer cancel()
+	l, err := eng.Acquire(parent, "k")
+	must(t, err)
+	below, stop := context.WithCancel(l.Context())
+	defer stop()
+	for _, ctx := range []context.Context{l.Context(), below} {
+		at, _ := ctx.Deadline()
+		if got, _ := core.LeaseFrom(ctx); got != l || !at.Equal(deadline) || ctx.Value(key{}) != "v" || ctx.Err() != nil {
+			t.Errorf("lease %v, deadline %v, value %v, %v", got, at, ctx.Value(key{}), ctx.Err())
+		}
+	}
+	if _, ok := core.LeaseFrom(parent); ok {
+		t.Error("a lease where there is none")
+	}
+	if got := fmt.Sprint(l.Context()); got != "keyturn.Lease" {
+		t.Errorf("printed as %q", got)
+	}
+	ended := make(chan struct{})
+	context.AfterFunc(below, func() { close(ended) })
+	cancel()
+	<-ended
+	if l.Err() != nil || isDone(l) {
+		t.Errorf("the lease ended with its context: %v", l.Err())
+	}
+	_, err = eng.TryAcquire(bg, "k")
+	wantOnly(t, err, core.ErrHeld)
+	mustRelease(t, l)
+}
+
 // A lease's context ends once, with whatever ended it first, whether somebody
 // looked at it before that, or not until long after.
 func TestLeaseContextEndsOnce(t *testing.T) {
@@ -93,37 +129,5 @@ func TestLeaseContextEndsOnceForAll(t *testing.T) {
 		close(released)
 		looking.Wait()
 		cancel()
-	}
-}
-
-// A context that descends from a lease's context has its parent's deadline and values, and ends
-// with it.
-func TestWhatDescendsFromALeaseContext(t *testing.T) {
-	type key struct{}
-	eng := newEngine(t, memstore.New())
-	deadline := time.Now().Add(time.Hour)
-	parent, cancel := context.WithDeadline(context.WithValue(bg, key{}, "v"), deadline)
-	defer cancel()
-	l, err := eng.Acquire(parent, "k")
-	must(t, err)
-	below, stop := context.WithCancel(l.Context())
-	defer stop()
-	for _, ctx := range []context.Context{l.Context(), below} {
-		if at, ok := ctx.Deadline(); !ok || !at.Equal(deadline) {
-			t.Errorf("deadline %v, %v", at, ok)
-		}
-		if ctx.Value(key{}) != "v" {
-			t.Errorf("value %v", ctx.Value(key{}))
-		}
-		if got, ok := core.LeaseFrom(ctx); !ok || got != l {
-			t.Error("no lease")
-		}
-	}
-	ended := make(chan struct{})
-	context.AfterFunc(below, func() { close(ended) })
-	mustRelease(t, l)
-	<-ended
-	if got := fmt.Sprint(l.Context()); got != "keyturn.Lease" {
-		t.Errorf("printed as %q", got)
 	}
 }

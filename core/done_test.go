@@ -2,11 +2,9 @@ package core_test
 
 import (
 	"context"
-	"runtime"
 	"testing"
 	"testing/synctest"
 	"time"
-	"weak"
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
@@ -75,18 +73,6 @@ func TestDone(t *testing.T) {
 	}
 }
 
-// The caller's context ends, and the key stays held: so the lease has not ended.
-func TestDoneDoesNotGoByTheCaller(t *testing.T) {
-	ctx, cancel := context.WithCancel(bg)
-	l, err := newEngine(t, newSpy()).Acquire(ctx, "k")
-	must(t, err)
-	cancel()
-	if l.Context().Err() == nil || isDone(l) {
-		t.Error("closed with the caller's context")
-	}
-	mustRelease(t, l)
-}
-
 func TestDoneOfNestedLeases(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		spy := newSpy()
@@ -114,27 +100,4 @@ func TestDoneOfNestedLeases(t *testing.T) {
 			wantOnly(t, l.Release(bg), core.ErrLeaseLost)
 		}
 	})
-}
-
-// A nested lease that was released is garbage, though somebody asked for its Done and the
-// outer one lives on.
-func TestDoneOfANestedLeaseKeepsNothing(t *testing.T) {
-	eng := newEngine(t, newSpy())
-	outer := mustAcquire(t, eng, "k")
-	nested := func() weak.Pointer[core.Lease] {
-		l, err := eng.Acquire(outer.Context(), "k")
-		must(t, err)
-		if isDone(l) {
-			t.Error("closed from the start")
-		}
-		mustRelease(t, l)
-		return weak.Make(l)
-	}()
-	for range 3 {
-		runtime.GC()
-	}
-	if nested.Value() != nil {
-		t.Error("something holds on to it")
-	}
-	mustRelease(t, outer)
 }

@@ -179,61 +179,39 @@ func TestDowngradeDoesNotBringBack(t *testing.T) {
 	}
 }
 
-// A release does not wait for a downgrade that hangs, and one that comes through
-// after the release leaves nothing behind.
-func TestReleaseOvertakesADowngrade(t *testing.T) {
+// A release does not wait for a downgrade that hangs, and one that comes through during or after the
+// release leaves nothing behind: that the lease was lost would not be true.
+func TestDowngradeBesideARelease(t *testing.T) {
+	slowly := func(d time.Duration) func(context.Context, driver.Grant) error {
+		return func(context.Context, driver.Grant) error { time.Sleep(d); return nil }
+	}
 	for name, tc := range map[string]struct {
-		breaks func(*downgrades)
+		downgrade, release time.Duration
+		answer             error // to the downgrade
 	}{
-		"carried out late": {func(d *downgrades) {
-			d.before = func(context.Context, driver.Grant) error { time.Sleep(time.Second); return nil }
-		}},
-		"late and unheard of": {func(d *downgrades) {
-			d.before = func(context.Context, driver.Grant) error { time.Sleep(time.Second); return nil }
-			d.after = func(context.Context) error { return errDown }
-		}},
+		"carried out late":      {downgrade: time.Second},
+		"late and unheard of":   {downgrade: time.Second, answer: errDown},
+		"overtakes the release": {downgrade: 100 * time.Millisecond, release: 200 * time.Millisecond},
 	} {
 		inBubble(t, name, func(t *testing.T) {
 			d := &downgrades{spy: newSpy()}
 			eng, other := newEngine(t, d), newEngine(t, d.Peer())
 			l := mustAcquire(t, eng, "k")
-			d.change(func() { tc.breaks(d) })
+			d.change(func() {
+				d.before, d.onRelease = slowly(tc.downgrade), slowly(tc.release)
+				d.after = func(context.Context) error { return tc.answer }
+			})
 			var all sync.WaitGroup
 			all.Go(func() { wantOnly(t, l.Downgrade(bg), core.ErrReleased) })
 			synctest.Wait()
 			began := time.Now()
 			mustRelease(t, l)
-			if time.Since(began) != 0 {
-				t.Errorf("the release took %v", time.Since(began))
-			}
+			wantTook(t, began, tc.release)
 			all.Wait()
+			time.Sleep(time.Second) // what is sent again has arrived
 			isFree(t, other, "k")
 		})
 	}
-}
-
-// A downgrade that overtakes the release, which began before, leaves the end of the
-// lease to it: that it was lost would not be true.
-func TestDowngradeOvertakesARelease(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := &downgrades{spy: newSpy()}
-		eng, other := newEngine(t, d), newEngine(t, d.Peer())
-		l := mustAcquire(t, eng, "k")
-		d.change(func() {
-			d.before = func(context.Context, driver.Grant) error { time.Sleep(100 * time.Millisecond); return nil }
-			d.onRelease = func(context.Context, driver.Grant) error {
-				d.change(func() { d.onRelease = nil })
-				time.Sleep(200 * time.Millisecond)
-				return nil
-			}
-		})
-		var all sync.WaitGroup
-		all.Go(func() { wantOnly(t, l.Downgrade(bg), core.ErrReleased) })
-		synctest.Wait()
-		mustRelease(t, l)
-		all.Wait()
-		isFree(t, other, "k")
-	})
 }
 
 // The leases that are due at the same time are renewed for themselves.

@@ -10,34 +10,7 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
-	"github.com/keyturn/keyturn/store/memstore"
 )
-
-func TestLeaseContext(t *testing.T) {
-	eng := newEngine(t, memstore.New())
-	type key struct{}
-	parent, cancel := context.WithCancel(context.WithValue(bg, key{}, "v"))
-	l, err := eng.Acquire(parent, "k")
-	must(t, err)
-	ctx := l.Context()
-	if ctx.Err() != nil || ctx.Value(key{}) != "v" {
-		t.Errorf("err %v, value %v", ctx.Err(), ctx.Value(key{}))
-	}
-	if got, ok := core.LeaseFrom(ctx); !ok || got != l {
-		t.Error("the handler can't find its lease")
-	}
-	if _, ok := core.LeaseFrom(parent); ok {
-		t.Error("a lease where there is none")
-	}
-	cancel()
-	<-ctx.Done()
-	if l.Err() != nil {
-		t.Errorf("a context that ends does not end the lease: %v", l.Err())
-	}
-	_, err = eng.TryAcquire(bg, "k")
-	wantOnly(t, err, core.ErrHeld)
-	mustRelease(t, l)
-}
 
 func TestReleaseEndsTheContextFirst(t *testing.T) {
 	spy := newSpy()
@@ -88,39 +61,38 @@ func TestReleaseGoesOnWhenTheCallerIsGone(t *testing.T) {
 	wantNil(t, l.Release(ctx))
 }
 
-// The bound is each caller's own, also when they queue up.
+// The bound is each caller's own, also when they queue up, and when the one ahead is in a store that knows no
+// bounds.
 func TestReleaseIsBounded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		spy := newSpy()
-		eng := newEngine(t, spy, core.WithReleaseTimeout(2*time.Second))
-		l := mustAcquire(t, eng, "k")
-		spy.onRelease = func(ctx context.Context, _ driver.Grant) error { <-ctx.Done(); return ctx.Err() }
-		var all sync.WaitGroup
-		for range 10 {
-			all.Go(func() { wantOnly(t, l.Release(bg), core.ErrOutcomeUnknown) })
-		}
-		began := time.Now()
-		all.Wait()
-		wantTook(t, began, 2*time.Second)
-		spy.mend()
-	})
-}
-
-// Also when the one ahead is in a store that knows no bounds.
-func TestReleaseBehindOneThatHangs(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		spy := newSpy()
-		eng := newEngine(t, spy, core.WithReleaseTimeout(2*time.Second))
-		l := mustAcquire(t, eng, "k")
-		spy.onRelease = func(context.Context, driver.Grant) error { time.Sleep(10 * time.Second); return nil }
-		var first sync.WaitGroup
-		first.Go(func() { mustRelease(t, l) })
-		synctest.Wait()
-		began := time.Now()
-		wantOnly(t, l.Release(bg), core.ErrOutcomeUnknown)
-		wantTook(t, began, 2*time.Second)
-		first.Wait()
-	})
+	const bound = 2 * time.Second
+	for name, tc := range map[string]struct {
+		store func(context.Context, driver.Grant) error
+		first error
+	}{
+		"the store hangs":           {func(ctx context.Context, _ driver.Grant) error { <-ctx.Done(); return ctx.Err() }, core.ErrOutcomeUnknown},
+		"the store knows no bounds": {func(context.Context, driver.Grant) error { time.Sleep(5 * bound); return nil }, nil},
+	} {
+		inBubble(t, name, func(t *testing.T) {
+			spy := newSpy()
+			l := mustAcquire(t, newEngine(t, spy, core.WithReleaseTimeout(bound)), "k")
+			spy.onRelease = tc.store
+			var first, others sync.WaitGroup
+			first.Go(func() {
+				if err := l.Release(bg); !errors.Is(err, tc.first) {
+					t.Errorf("the first: %v", err)
+				}
+			})
+			synctest.Wait()
+			began := time.Now()
+			for range 10 {
+				others.Go(func() { wantOnly(t, l.Release(bg), core.ErrOutcomeUnknown) })
+			}
+			others.Wait()
+			wantTook(t, began, bound)
+			first.Wait()
+			spy.mend()
+		})
+	}
 }
 
 // After an unanswered release, a repeat that finds the key not ours means that

@@ -118,24 +118,29 @@ func (s lateRenewal) Renew(ctx context.Context, grants []driver.Grant) []error {
 	return errs
 }
 
-// Ended leases are garbage, with what their callers' contexts carry, even if other leases live
-// on.
+// Ended leases are garbage, with what their callers' contexts carry, even if other leases live on, and though
+// somebody asked for their Done.
 func TestEndedLeasesAreFreed(t *testing.T) {
+	type request struct{ _ [64]byte }
 	eng := newEngine(t, newSpy())
 	stays := mustAcquire(t, eng, "stays")
-	type request struct{ _ [64]byte }
-	lease, carried := func() (weak.Pointer[core.Lease], weak.Pointer[request]) {
+	use := func(ctx context.Context, key string) (weak.Pointer[core.Lease], weak.Pointer[request]) {
 		r := new(request)
-		l, err := eng.Acquire(context.WithValue(bg, marked{}, r), "goes")
+		l, err := eng.Acquire(context.WithValue(ctx, marked{}, r), key)
 		must(t, err)
+		if isDone(l) {
+			t.Error("closed from the start")
+		}
 		mustRelease(t, l)
 		return weak.Make(l), weak.Make(r)
-	}()
+	}
+	lease, carried := use(bg, "goes")
+	nested, _ := use(stays.Context(), "stays")
 	for range 3 {
 		runtime.GC()
 	}
-	if lease.Value() != nil || carried.Value() != nil {
-		t.Errorf("something holds on to the lease: %v, to the request: %v", lease.Value() != nil, carried.Value() != nil)
+	if lease.Value() != nil || carried.Value() != nil || nested.Value() != nil {
+		t.Errorf("something holds on to the lease: %v, to the request: %v, to the nested lease: %v", lease.Value() != nil, carried.Value() != nil, nested.Value() != nil)
 	}
 	mustRelease(t, stays)
 }
