@@ -25,15 +25,6 @@ func TestAttempts(t *testing.T) {
 			time.AfterFunc(time.Second, func() { mustRelease(t, l) })
 			return eng.Do(ctx, "k", noWork)
 		}, want: 2},
-		"told to wait three times, and no more": {do: func(t *testing.T, eng, other *core.Engine, s *spy) error {
-			defer mustRelease(t, mustAcquire(t, other, "k"))
-			s.onAcquire = func(_ context.Context, req driver.Request) error {
-				req.OnHeld(core.HeldError{Key: "k"})
-				req.OnHeld(core.HeldError{Key: "k"})
-				return nil
-			}
-			return eng.Do(ctx, "k", noWork, core.WithMaxWait(time.Second))
-		}, want: 3, err: core.ErrWaitTimeout},
 		"a wait that ends in line": {do: func(t *testing.T, eng, _ *core.Engine, _ *spy) error {
 			defer mustRelease(t, mustAcquire(t, eng, "k"))
 			err := eng.Do(ctx, "k", noWork, core.WithMaxWait(time.Millisecond))
@@ -47,18 +38,6 @@ func TestAttempts(t *testing.T) {
 			defer mustRelease(t, l)
 			return eng.Do(l.Context(), "k", noWork)
 		}},
-		"once, and what is forgotten and taken by force": {do: func(t *testing.T, eng, other *core.Engine, _ *spy) error {
-			_, err := eng.Once(ctx, "k", nothing)
-			if was, err := eng.Forget(ctx, "k", "a test"); err != nil || !was {
-				t.Errorf("forgotten %v, error %v", was, err)
-			}
-			l := mustAcquire(t, other, "k")
-			if holders, err := eng.ForceRelease(ctx, "k", "a test"); err != nil || len(holders) != 1 {
-				t.Errorf("taken from %v, error %v", holders, err)
-			}
-			_ = l.Release(ctx)
-			return err
-		}, want: 1},
 		"out, and run unlocked": {do: func(_ *testing.T, eng, _ *core.Engine, s *spy) error {
 			s.onAcquire = func(context.Context, driver.Request) error { return errDown }
 			return eng.Do(ctx, "k", noWork, core.WithRunUnlocked())

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -89,9 +87,7 @@ func TestForgedStaleAndReplayed(t *testing.T) {
 		text forger
 	}{
 		"random owner":                        {text: with(0, stranger)},
-		"no token":                            {text: with(1, "0")},
 		"wrong token":                         {text: token(1)},
-		"older token":                         {text: token(-1)},
 		"handed on more often than it can be": {text: with(2, "1001")},
 		"key that it does not have":           {text: with(4, claimOn("e", "other"))},
 		"upgraded":                            {held: core.Shared("k"), text: with(4, claimOn("e", "k"))},
@@ -148,20 +144,15 @@ func TestCarriedModes(t *testing.T) {
 	} {
 		two := callerHolds(t, []core.Claim{held})
 		l, err := two.callee.AcquireAll(two.ctx, []core.Claim{wanted})
-		var circle *driver.DeadlockError
 		if wanted.Mode == driver.ModeExclusive {
-			if !errors.As(err, &circle) || *circle != (driver.DeadlockError{Key: "k", Held: held, Wanted: wanted}) {
-				t.Errorf("%+v", err)
-			}
+			wantOnly(t, err, core.ErrWouldDeadlock)
 		} else if err != nil || core.Observed(l).Depth() != 2 || l.Claims()[0] != wanted {
 			t.Errorf("%v, %v", l, err)
 		} else {
 			mustRelease(t, l)
 		}
 		_, err = two.callee.Once(two.ctx, "k", neverRuns)
-		if !errors.As(err, &circle) || !circle.Once {
-			t.Errorf("Once: %v", err)
-		}
+		wantOnly(t, err, core.ErrWouldDeadlock)
 		wantNothingLeft(t, two.callee)
 		mustRelease(t, two.outer)
 	}
@@ -261,44 +252,4 @@ func TestCarriedDuringAnExtend(t *testing.T) {
 			})
 		}
 	}
-}
-
-// Many chains of calls through three processes at once, each under the lease of
-// its first, and each alone with its key.
-func TestChainsOfCalls(t *testing.T) {
-	spy := newSpy()
-	engines := []*core.Engine{newEngine(t, spy), newEngine(t, spy.Peer()), newEngine(t, spy.Peer())}
-	var inside [4]atomic.Int64
-	var call func(ctx context.Context, key, at, hops int) error
-	call = func(ctx context.Context, key, at, hops int) error {
-		name := fmt.Sprint("k", key)
-		return engines[at].Do(ctx, name, func(ctx context.Context) error {
-			if hops == 0 {
-				return core.AssertHeld(ctx, core.Exclusive(name))
-			}
-			next := carry.Accept(bg, carry.Leases(ctx))
-			return errors.Join(
-				call(ctx, key, at, hops-1),                   // the same process,
-				call(next, key, (at+1)%len(engines), hops-1), // and another
-			)
-		})
-	}
-	var all sync.WaitGroup
-	for i := range 16 {
-		all.Go(func() {
-			for j := range 5 {
-				key := (i + j) % len(inside)
-				err := engines[i%len(engines)].Do(bg, fmt.Sprint("k", key), func(ctx context.Context) error {
-					if n := inside[key].Add(1); n != 1 {
-						t.Errorf("%d hold %d", n, key)
-					}
-					defer inside[key].Add(-1)
-					return call(ctx, key, i%len(engines), 3)
-				})
-				wantNil(t, err)
-			}
-		})
-	}
-	all.Wait()
-	wantNothingLeft(t, engines...)
 }

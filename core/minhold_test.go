@@ -4,56 +4,11 @@ import (
 	"context"
 	"errors"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
 )
-
-// TestMinHoldKeepsTheKey for others of this process and of another, however short the work is.
-func TestMinHoldKeepsTheKey(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		spy := newSpy()
-		eng, other := newEngine(t, spy), newEngine(t, spy.Peer())
-		began := time.Now()
-		l := mustAcquire(t, eng, "k", core.WithMinHold(10*time.Second))
-		time.Sleep(3 * time.Second)
-		mustRelease(t, l)
-		if time.Since(began) != 3*time.Second || !errors.Is(context.Cause(l.Context()), core.ErrReleased) {
-			t.Errorf("released after %v: %v", time.Since(began), context.Cause(l.Context()))
-		}
-		for _, e := range []*core.Engine{eng, other} {
-			_, err := e.TryAcquire(bg, "k")
-			wantOnly(t, err, core.ErrHeld)
-		}
-		next := mustAcquire(t, eng, "k", core.WithMinHold(time.Second))
-		if got := time.Since(began); got != 10*time.Second || next.Token() <= l.Token() {
-			t.Errorf("the next one came after %v, with token %d after %d", got, next.Token(), l.Token())
-		}
-		time.Sleep(2 * time.Second)
-		mustRelease(t, next)
-		isFree(t, other, "k") // its min hold was over
-	})
-}
-
-// TestMinHoldAfterAnUnansweredRelease: the debt keeps the key for what is left by then.
-func TestMinHoldAfterAnUnansweredRelease(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		spy := newSpy()
-		eng, other := newEngine(t, spy), newEngine(t, spy.Peer())
-		l := mustAcquire(t, eng, "k", core.WithMinHold(10*time.Second))
-		spy.change(func() { spy.onRelease = func(context.Context, driver.Grant) error { return errDown } })
-		wantOnly(t, l.Release(bg), core.ErrOutcomeUnknown, core.ErrUnavailable)
-		time.Sleep(4 * time.Second)
-		spy.mend()
-		time.Sleep(5 * time.Second)
-		_, err := other.TryAcquire(bg, "k")
-		wantOnly(t, err, core.ErrHeld)
-		time.Sleep(1100 * time.Millisecond)
-		isFree(t, other, "k")
-	})
-}
 
 func TestMinHoldIsRefused(t *testing.T) {
 	spy := newSpy()
@@ -81,4 +36,36 @@ func TestMinHoldIsRefused(t *testing.T) {
 	}
 	_, err := newEngine(t, spy).Once(bg, "k", func(context.Context) ([]byte, error) { return nil, nil }, core.WithMinHold(time.Second))
 	wantOnly(t, err, core.ErrInvalidOption)
+}
+
+// A lease with a min hold keeps its key after its release, for others of this process and of another. If the
+// release is sent again, the key stays for what is left by then.
+func TestMinHoldKeepsTheKey(t *testing.T) {
+	for name, answer := range map[string]error{"answered": nil, "unanswered": errDown} {
+		inBubble(t, name, func(t *testing.T) {
+			spy := newSpy()
+			eng, other := newEngine(t, spy), newEngine(t, spy.Peer())
+			began := time.Now()
+			l := mustAcquire(t, eng, "k", core.WithMinHold(10*time.Second))
+			time.Sleep(3 * time.Second)
+			spy.change(func() { spy.onRelease = func(context.Context, driver.Grant) error { return answer } })
+			if err := l.Release(bg); errors.Is(err, core.ErrOutcomeUnknown) != (answer != nil) || time.Since(began) != 3*time.Second {
+				t.Errorf("released after %v: %v", time.Since(began), err)
+			}
+			time.Sleep(4 * time.Second)
+			spy.mend()
+			time.Sleep(2 * time.Second)
+			for _, e := range []*core.Engine{eng, other} {
+				_, err := e.TryAcquire(bg, "k")
+				wantOnly(t, err, core.ErrHeld)
+			}
+			next := mustAcquire(t, eng, "k", core.WithMinHold(time.Second))
+			if got := time.Since(began); got < 10*time.Second || got > 10100*time.Millisecond || next.Token() <= l.Token() {
+				t.Errorf("the next one came after %v, with token %d after %d", got, next.Token(), l.Token())
+			}
+			time.Sleep(2 * time.Second)
+			mustRelease(t, next)
+			isFree(t, other, "k") // its min hold was over
+		})
+	}
 }

@@ -53,11 +53,27 @@ func TestNestedLeaseCounts(t *testing.T) {
 	isFree(t, eng, "k")
 }
 
-// Released in the wrong order, and from a goroutine that the holder forgot.
+// Released in the wrong order, and from a goroutine that the holder forgot. A lease that has ended covers nothing,
+// whatever its context says, and another engine's lease is a stranger's.
 func TestOuterReleaseEndsTheNested(t *testing.T) {
-	eng := newEngine(t, newSpy())
+	spy := newSpy()
+	eng := newEngine(t, spy)
 	outer := mustAcquire(t, eng, "k")
-	inner := within(t, eng, outer)
+	first, inner := within(t, eng, outer), within(t, eng, outer)
+	kept := context.WithoutCancel(first.Context())
+	mustRelease(t, first)
+	again, err := eng.Acquire(kept, "k") // the outer one is still there
+	if err != nil || core.Observed(again).Depth() != 2 || spy.requests() != 1 {
+		t.Errorf("depth %d, asked %d, %v", core.Observed(again).Depth(), spy.requests(), err)
+	}
+	mustRelease(t, again)
+	_, err = newEngine(t, spy.Peer()).TryAcquire(outer.Context(), "k")
+	wantOnly(t, err, core.ErrHeld)
+	ended, cancel := context.WithCancel(outer.Context())
+	cancel()
+	_, err = eng.Acquire(ended, "k")
+	wantOnly(t, err, context.Canceled)
+
 	mustRelease(t, outer)
 	wantOnly(t, context.Cause(inner.Context()), core.ErrReleased)
 	for range 2 {
@@ -68,7 +84,11 @@ func TestOuterReleaseEndsTheNested(t *testing.T) {
 			t.Errorf("lost: %+v", lost)
 		}
 	}
-	isFree(t, eng, "k")
+	fresh, err := eng.Acquire(kept, "k")
+	if err != nil || core.Observed(fresh).Depth() != 1 || spy.requests() != 2 {
+		t.Errorf("depth %d, asked %d, %v", core.Observed(fresh).Depth(), spy.requests(), err)
+	}
+	mustRelease(t, fresh)
 }
 
 func TestOuterLossEndsTheNested(t *testing.T) {
@@ -98,94 +118,42 @@ func TestOuterLossEndsTheNested(t *testing.T) {
 	})
 }
 
-// A lease that ended before is none, whatever its context says.
-func TestEndedLeaseCoversNothing(t *testing.T) {
-	store := newSpy()
-	eng := newEngine(t, store)
-	outer := mustAcquire(t, eng, "k")
-	inner := within(t, eng, outer)
-	kept := context.WithoutCancel(inner.Context())
-	mustRelease(t, inner)
-	again, err := eng.Acquire(kept, "k") // the outer one is still there
-	if err != nil || core.Observed(again).Depth() != 2 || store.requests() != 1 {
-		t.Errorf("depth %d, asked %d, %v", core.Observed(again).Depth(), store.requests(), err)
-	}
-	mustRelease(t, again)
-	mustRelease(t, outer)
-	fresh, err := eng.Acquire(kept, "k")
-	if err != nil || core.Observed(fresh).Depth() != 1 || store.requests() != 2 {
-		t.Errorf("depth %d, asked %d, %v", core.Observed(fresh).Depth(), store.requests(), err)
-	}
-	mustRelease(t, fresh)
-}
-
-// All pairs of modes on one key.
+// All pairs of modes on one key. What is not covered would wait for itself, which is an error at once.
 func TestWhatALeaseCovers(t *testing.T) {
 	exclusive, shared, permit, other := core.Exclusive("k"), core.Shared("k"), core.Permit("k", 3), core.Permit("k", 9)
-	for _, tt := range []struct {
-		held, wanted core.Claim
-		covered      bool
-	}{
-		{exclusive, exclusive, true},
-		{exclusive, shared, true},
-		{exclusive, permit, true},
-		{shared, exclusive, false},
-		{shared, shared, true},
-		{shared, permit, false},
-		{permit, exclusive, false},
-		{permit, shared, false},
-		{permit, permit, true},
-		{permit, other, true},
+	for held, covers := range map[core.Claim]map[core.Claim]bool{
+		exclusive: {exclusive: true, shared: true, permit: true},
+		shared:    {exclusive: false, shared: true, permit: false},
+		permit:    {exclusive: false, shared: false, permit: true, other: true},
 	} {
-		t.Run(tt.held.Mode.String()+"/"+tt.wanted.Mode.String(), func(t *testing.T) {
-			store := newSpy()
-			eng := newEngine(t, store)
-			outer := acquireAll(t, eng, tt.held)
-			defer mustRelease(t, outer)
+		spy := newSpy()
+		eng := newEngine(t, spy)
+		outer := acquireAll(t, eng, held)
+		for wanted, covered := range covers {
 			for _, opt := range []core.CallOption{core.WithMaxWait(time.Hour), core.WithFailFast(), core.WithRunUnlocked()} {
 				ran := false
-				err := eng.DoAll(outer.Context(), []core.Claim{tt.wanted}, func(context.Context) error { ran = true; return nil }, opt)
+				err := eng.DoAll(outer.Context(), []core.Claim{wanted}, func(context.Context) error { ran = true; return nil }, opt)
 				var circle *driver.DeadlockError
 				switch {
-				case tt.covered && (err != nil || !ran):
-					t.Errorf("ran %v, %v", ran, err)
-				case !tt.covered && (!errors.As(err, &circle) || !errors.Is(err, core.ErrWouldDeadlock) || ran):
-					t.Errorf("ran %v, %v", ran, err)
-				case !tt.covered:
-					wantOnly(t, err)
-					if *circle != (driver.DeadlockError{Key: "k", Held: tt.held, Wanted: tt.wanted}) {
-						t.Errorf("%+v", circle)
+				case ran != covered || covered && err != nil:
+					t.Errorf("%v in %v: ran %v, %v", wanted.Mode, held.Mode, ran, err)
+				case !covered:
+					wantOnly(t, err, core.ErrWouldDeadlock)
+					if !errors.As(err, &circle) || *circle != (driver.DeadlockError{Key: "k", Held: held, Wanted: wanted}) {
+						t.Errorf("%+v", err)
 					}
 				}
 			}
-			if store.requests() != 1 {
-				t.Errorf("the store was asked %d times", store.requests())
-			}
-		})
-	}
-}
-
-func TestOnceOnAHeldKey(t *testing.T) {
-	store := newSpy()
-	eng := newEngine(t, store)
-	_, err := eng.Once(bg, "k", func(ctx context.Context) ([]byte, error) {
-		_, err := eng.Once(ctx, "k", func(context.Context) ([]byte, error) { t.Error("it ran"); return nil, nil })
-		var circle *driver.DeadlockError
-		if !errors.As(err, &circle) || !circle.Once || circle.Key != "k" || store.requests() != 1 {
-			t.Errorf("%v; asked %d times", err, store.requests())
 		}
-		return nil, eng.Do(ctx, "k", noWork) // that is re-entrance
-	})
+		_, err := eng.Once(outer.Context(), "k", neverRuns)
+		if circle := (*driver.DeadlockError)(nil); !errors.As(err, &circle) || !circle.Once || circle.Key != "k" || spy.requests() != 1 {
+			t.Errorf("Once in %v: %v, asked %d times", held.Mode, err, spy.requests())
+		}
+		mustRelease(t, outer)
+	}
+	eng := newEngine(t, newSpy())
+	_, err := eng.Once(bg, "k", func(ctx context.Context) ([]byte, error) { return nil, eng.Do(ctx, "k", noWork) })
 	wantNil(t, err)
-}
-
-func TestAnotherEnginesLeaseIsAStrangers(t *testing.T) {
-	spy := newSpy()
-	one, two := newEngine(t, spy), newEngine(t, spy.Peer())
-	l := mustAcquire(t, one, "k")
-	_, err := two.TryAcquire(l.Context(), "k")
-	wantOnly(t, err, core.ErrHeld)
-	mustRelease(t, l)
 }
 
 // Close waits for the outermost one, lets its work nest to the end, and does not
@@ -208,14 +176,4 @@ func TestCloseAndNested(t *testing.T) {
 		_, err = eng.Acquire(context.WithoutCancel(outer.Context()), "k")
 		wantOnly(t, err, core.ErrClosed)
 	})
-}
-
-func TestNestedUnderAnEndedContext(t *testing.T) {
-	eng := newEngine(t, newSpy())
-	outer := mustAcquire(t, eng, "k")
-	ctx, cancel := context.WithCancel(outer.Context())
-	cancel()
-	_, err := eng.Acquire(ctx, "k")
-	wantOnly(t, err, context.Canceled)
-	mustRelease(t, outer)
 }

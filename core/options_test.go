@@ -2,7 +2,6 @@ package core_test
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"io"
 	"log/slog"
@@ -11,7 +10,6 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/author"
-	"github.com/keyturn/keyturn/core/observe"
 	"github.com/keyturn/keyturn/store/memstore"
 )
 
@@ -68,31 +66,11 @@ func TestTheLastOptionCounts(t *testing.T) {
 	}
 }
 
-// The last option of an engine counts, too, with one exception: every hook is called.
-func TestTheLastOptionOfAnEngineCounts(t *testing.T) {
+func TestTheLastLoggerCounts(t *testing.T) {
 	var first, second bytes.Buffer
-	text := func(w io.Writer) *slog.Logger { return slog.New(slog.NewTextHandler(w, nil)) }
-	eng := newEngine(t, memstore.New(), core.WithMaxWaiters(9), core.WithMaxWaiters(1), core.WithLogger(text(&first)), core.WithLogger(text(&second)))
-	author.Logger(eng).Info("hello")
+	text := func(w io.Writer) core.EngineOption { return core.WithLogger(slog.New(slog.NewTextHandler(w, nil))) }
+	author.Logger(newEngine(t, memstore.New(), text(&first), text(&second))).Info("hello")
 	if first.Len() > 0 || second.Len() == 0 {
 		t.Errorf("first logger: %q, second: %q", first.String(), second.String())
-	}
-	l := mustAcquire(t, eng, "k")
-	defer mustRelease(t, l)
-	refused := make(chan error, 2)
-	for range 2 {
-		go func() {
-			_, err := eng.Acquire(bg, "k", core.WithMaxWait(50*time.Millisecond))
-			refused <- err
-		}()
-	}
-	if a, b := <-refused, <-refused; !errors.Is(errors.Join(a, b), core.ErrTooManyWaiters) {
-		t.Errorf("two waiters where one may wait: %v, %v", a, b)
-	}
-	calls := 0
-	count := core.WithHooks(observe.Hooks{AcquireEnd: func(context.Context, observe.Acquisition, observe.Lease, error) { calls++ }})
-	mustRelease(t, mustAcquire(t, newEngine(t, memstore.New(), count, count), "k"))
-	if calls != 2 {
-		t.Errorf("%d of 2 hooks were called", calls)
 	}
 }

@@ -26,28 +26,16 @@ func TestFloodOnSomeKeysLeavesTheOthersAlone(t *testing.T) {
 			holders = append(holders, mustAcquire(t, eng, key))
 			for range 2 * line {
 				waiting.Go(func() {
-					l, err := eng.Acquire(bg, key)
-					if err == nil {
-						mustRelease(t, l)
-						return
+					if err := eng.Do(bg, key, noWork); err != nil {
+						wantOnly(t, err, core.ErrTooManyWaiters)
 					}
-					wantOnly(t, err, core.ErrTooManyWaiters)
 				})
 			}
 		}
 		synctest.Wait() // the lines are full, and all of them together are
-
-		mustRelease(t, mustAcquire(t, eng, "free"))
-		free := []core.Claim{core.Exclusive("a"), core.Shared("b"), core.Permit("c", 3)}
-		set, err := eng.AcquireAll(bg, free)
-		if err != nil {
-			t.Fatalf("a set of free keys: %v", err)
-		}
-		mustRelease(t, set)
-
-		// The first in line waits behind its own process or another one.
-		for name, held := range map[string]*core.Lease{"here": mustAcquire(t, eng, "here"), "there": mustAcquire(t, other, "there")} {
-			granted := make(chan *core.Lease)
+		mustRelease(t, acquireAll(t, eng, core.Exclusive("a"), core.Shared("b"), core.Permit("c", 3)))
+		for name, who := range map[string]*core.Engine{"here": eng, "there": other} { // the first in line waits
+			held, granted := mustAcquire(t, who, name), make(chan *core.Lease)
 			go func() { granted <- mustAcquire(t, eng, name) }()
 			synctest.Wait()
 			if name == "here" {
@@ -57,12 +45,9 @@ func TestFloodOnSomeKeysLeavesTheOthersAlone(t *testing.T) {
 			mustRelease(t, held)
 			mustRelease(t, <-granted)
 		}
-
 		// With a flooded key in the set it is refused, and has kept nothing.
-		_, err = eng.AcquireAll(bg, exclusive("a", "flooded0"))
-		wantOnly(t, err, core.ErrTooManyWaiters)
-		mustRelease(t, mustAcquire(t, eng, "a"))
-
+		wantOnly(t, eng.DoAll(bg, exclusive("a", "flooded0"), noWork), core.ErrTooManyWaiters)
+		isFree(t, eng, "a")
 		for _, l := range holders {
 			mustRelease(t, l)
 		}

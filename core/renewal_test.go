@@ -19,31 +19,6 @@ func since(start time.Time, at []time.Time) (out []time.Duration) {
 	return out
 }
 
-func TestRenewedAtAThirdOfTheTTL(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		spy := newSpy()
-		eng := newEngine(t, spy, core.WithTTL(30*time.Second))
-		start := time.Now()
-		l := mustAcquire(t, eng, "k")
-		time.Sleep(95 * time.Second)
-		if l.Err() != nil || l.Context().Err() != nil {
-			t.Errorf("lost: %v", l.Err())
-		}
-		_, err := eng.TryAcquire(bg, "k")
-		wantOnly(t, err, core.ErrHeld)
-		mustRelease(t, l)
-		got := since(start, spy.renewedAt)
-		if len(got) != 9 {
-			t.Fatalf("%d renewals in 95s: %v", len(got), got)
-		}
-		for i, at := range got {
-			if want := time.Duration(i+1) * 10 * time.Second; at != want {
-				t.Errorf("renewal %d at %v, want %v", i, at, want)
-			}
-		}
-	})
-}
-
 // One lease's failed renewal is that lease's alone. (redisson#3194, #2515)
 func TestRenewalFailuresAreIsolated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

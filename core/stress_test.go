@@ -13,64 +13,10 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core"
-	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/core/observe"
+	"github.com/keyturn/keyturn/locktest"
 	"github.com/keyturn/keyturn/store/memstore"
 )
-
-// chaos is a store behind a bad network: requests and answers are slow, get
-// lost before they arrive or on the way back.
-type chaos struct {
-	*memstore.Store
-	oneIn int
-}
-
-// trip carries a request there and back.
-func (s *chaos) trip(ctx context.Context, do func() error) error {
-	lag := func() bool {
-		select {
-		case <-time.After(rand.N(3 * time.Millisecond)):
-			return rand.IntN(s.oneIn) > 0
-		case <-ctx.Done():
-			return false
-		}
-	}
-	if !lag() {
-		return errDown
-	}
-	err := do()
-	if !lag() {
-		return errDown
-	}
-	return err
-}
-
-func (s *chaos) Acquire(ctx context.Context, req driver.Request) (g driver.Grant, err error) {
-	err = s.trip(ctx, func() error { g, err = s.Store.Acquire(ctx, req); return err })
-	return g, err
-}
-
-func (s *chaos) Begin(ctx context.Context, req driver.Request) (g driver.Grant, rec *driver.Record, err error) {
-	err = s.trip(ctx, func() error { g, rec, err = s.Store.Begin(ctx, req); return err })
-	return g, rec, err
-}
-
-func (s *chaos) Renew(ctx context.Context, grants []driver.Grant) []error {
-	var errs []error
-	err := s.trip(ctx, func() error { errs = s.Store.Renew(ctx, grants); return nil })
-	if err != nil {
-		return slices.Repeat([]error{err}, len(grants))
-	}
-	return errs
-}
-
-func (s *chaos) Release(ctx context.Context, g driver.Grant) error {
-	return s.trip(ctx, func() error { return s.Store.Release(ctx, g) })
-}
-
-func (s *chaos) Complete(ctx context.Context, g driver.Grant, rec driver.Record, keep time.Duration) error {
-	return s.trip(ctx, func() error { return s.Store.Complete(ctx, g, rec, keep) })
-}
 
 // history is what was held, and what was recorded.
 type history struct {
@@ -94,36 +40,36 @@ func (h *history) held(l *core.Lease, from, to time.Time) {
 	h.holds[l.Key()] = append(h.holds[l.Key()], hold{from, to, l.Token()})
 }
 
-// balance counts what observers are told in pairs.
-type balance struct {
-	acquisitions, holds atomic.Int64
-}
-
-func (b *balance) hooks() observe.Hooks {
-	return observe.Hooks{
-		AcquireStart: func(ctx context.Context, _ observe.Acquisition) context.Context { b.acquisitions.Add(1); return ctx },
-		AcquireEnd:   func(context.Context, observe.Acquisition, observe.Lease, error) { b.acquisitions.Add(-1) },
-		HoldStart:    func(ctx context.Context, _ observe.Lease) context.Context { b.holds.Add(1); return ctx },
-		HoldEnd:      func(context.Context, observe.Lease, error) { b.holds.Add(-1) },
-	}
-}
-
-// Everything at once, over a bad network, between two processes, with callers
+// Everything at once, over stores that refuse, lose answers and are slow, in two processes, with callers
 // that hang up, panic and release twice, and engines that close in the middle:
 // no two hold a key together, tokens rise, what is on record stays, and nothing
-// is left over.
+// is left over. The simulator does it with real stores and for longer; here the race detector watches.
 func TestEverythingAtOnce(t *testing.T) {
 	seen := &history{holds: map[string][]hold{}, results: map[string]string{}}
-	told := &balance{}
+	var acquisitions, holds atomic.Int64
+	told := core.WithHooks(observe.Hooks{
+		AcquireStart: func(ctx context.Context, _ observe.Acquisition) context.Context { acquisitions.Add(1); return ctx },
+		AcquireEnd:   func(context.Context, observe.Acquisition, observe.Lease, error) { acquisitions.Add(-1) },
+		HoldStart:    func(ctx context.Context, _ observe.Lease) context.Context { holds.Add(1); return ctx },
+		HoldEnd:      func(context.Context, observe.Lease, error) { holds.Add(-1) },
+	})
 	shared := memstore.New()
-	var engines []*core.Engine
-	for range 2 {
-		engines = append(engines, open(t, &chaos{shared.Peer(), 12},
-			core.WithTTL(80*time.Millisecond), core.WithMaxWait(60*time.Millisecond), core.WithMaxHold(150*time.Millisecond),
-			core.WithMaxWaiters(8), core.WithLinger(time.Millisecond), core.WithReleaseTimeout(30*time.Millisecond), core.WithHooks(told.hooks())))
-	}
 	stop := time.Now().Add(1500 * time.Millisecond)
+	var engines []*core.Engine
 	var all sync.WaitGroup
+	for range 2 {
+		store := locktest.NewStore(shared.Peer())
+		engines = append(engines, open(t, store, told,
+			core.WithTTL(80*time.Millisecond), core.WithMaxWait(60*time.Millisecond), core.WithMaxHold(150*time.Millisecond),
+			core.WithMaxWaiters(8), core.WithLinger(time.Millisecond), core.WithReleaseTimeout(30*time.Millisecond)))
+		weather := []func(){store.Refuse, store.LoseAnswers, func() { store.Delay(rand.N(3 * time.Millisecond)) }, store.Heal, store.Heal, store.Heal}
+		all.Go(func() {
+			for ; time.Now().Before(stop); time.Sleep(rand.N(10 * time.Millisecond)) {
+				weather[rand.IntN(len(weather))]()
+			}
+			store.Heal()
+		})
+	}
 	for i := range 64 {
 		all.Go(func() {
 			for time.Now().Before(stop) {
@@ -140,7 +86,7 @@ func TestEverythingAtOnce(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if a, h := told.acquisitions.Load(), told.holds.Load(); a != 0 || h != 0 {
+	if a, h := acquisitions.Load(), holds.Load(); a != 0 || h != 0 {
 		t.Errorf("observers were told of more beginnings than ends: %d of acquisitions, %d of holds", a, h)
 	}
 	total := 0
@@ -156,9 +102,7 @@ func TestEverythingAtOnce(t *testing.T) {
 	if total < 10 {
 		t.Errorf("only %d leases: the test shows nothing", total)
 	}
-	for _, eng := range engines {
-		wantNothingLeft(t, eng)
-	}
+	wantNothingLeft(t, engines...)
 	t.Log(total, "leases", len(seen.results), "results")
 }
 
