@@ -2,9 +2,11 @@ package core_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -122,5 +124,114 @@ func TestCircuitOfASet(t *testing.T) {
 		time.Sleep(defaultCircuit)
 		wantNil(t, ask("a:k", "b:k", "c:k"))
 		wantNil(t, ask("b:k"))
+	})
+}
+
+// internal/circuit has the rules. The engine tells it of contention, of callers that hang up, of renewals and
+// of releases, and of grants that come too late for their lease to be good.
+func TestWhatDoesNotOpenTheCircuit(t *testing.T) {
+	sick := func(t *testing.T, eng *core.Engine) {
+		_, err := attempt(eng, "sick", core.WithMaxWait(2*time.Second))
+		wantOnly(t, err, core.ErrUnavailable)
+	}
+	for name, tc := range map[string]struct {
+		opts []core.EngineOption
+		do   func(*testing.T, *core.Engine, *outage)
+	}{
+		"contention": {do: func(t *testing.T, eng *core.Engine, _ *outage) {
+			holder := mustAcquire(t, eng, "k", core.WithTTL(time.Hour))
+			for range 10 {
+				_, _ = attempt(eng, "k", core.WithMaxWait(time.Second))
+			}
+			mustRelease(t, holder)
+		}},
+		"callers who hang up": {do: func(t *testing.T, eng *core.Engine, o *outage) {
+			o.hang()
+			for range 10 {
+				ctx, cancel := context.WithCancel(bg)
+				time.AfterFunc(time.Second, cancel)
+				_, err := eng.Acquire(ctx, "k")
+				wantOnly(t, err, context.Canceled)
+			}
+		}},
+		"a sick key, while leases are renewed": {do: func(t *testing.T, eng *core.Engine, o *outage) {
+			l := mustAcquire(t, eng, "held", core.WithTTL(3*time.Second))
+			o.hang()
+			for range 10 {
+				sick(t, eng)
+			}
+			mustRelease(t, l)
+		}},
+		"a sick key, while leases are released": {do: func(t *testing.T, eng *core.Engine, o *outage) {
+			var leases []*core.Lease
+			for i := range 10 {
+				leases = append(leases, mustAcquire(t, eng, fmt.Sprint("k", i), core.WithTTL(time.Hour)))
+			}
+			o.hang()
+			for i, l := range leases {
+				if i%2 == 0 { // a loss is an answer, too
+					breakLock(t, o.spy, l)
+				}
+				time.AfterFunc(time.Second, func() { _ = l.Release(bg) })
+				sick(t, eng)
+			}
+		}},
+		"late grants": {do: func(t *testing.T, eng *core.Engine, _ *outage) {
+			for range 5 {
+				_, err := attempt(eng, "late", core.WithTTL(time.Second))
+				wantOnly(t, err, core.ErrUnavailable)
+			}
+		}},
+		"switched off": {opts: []core.EngineOption{core.WithCircuit(core.Forever)}, do: func(t *testing.T, eng *core.Engine, o *outage) {
+			o.hang()
+			for range 3 {
+				_, err := attempt(eng, "k", core.WithMaxWait(time.Minute))
+				wantOnly(t, err, core.ErrUnavailable)
+			}
+		}},
+	} {
+		inBubble(t, name, func(t *testing.T) {
+			o := &outage{newSpy()}
+			eng := newEngine(t, &late{o.spy, func() {
+				if name == "late grants" {
+					time.Sleep(3 * time.Second)
+				}
+			}}, tc.opts...)
+			tc.do(t, eng, o)
+			o.mend()
+			_, err := attempt(eng, "afterwards")
+			wantNil(t, err)
+		})
+	}
+}
+
+// The silence begins with the first request that went unanswered, though one
+// that was sent later failed sooner. What that caller was told is not passed on
+// to others, but as text.
+func TestCircuitCountsFromTheFirstRequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cause := errors.New("the first caller's own")
+		o := &outage{newSpy()}
+		o.set(func(ctx context.Context) error {
+			<-ctx.Done()
+			return &core.UnavailableError{Op: "acquire", Err: cause}
+		})
+		eng := newEngine(t, o)
+		var first sync.WaitGroup
+		first.Go(func() {
+			_, err := attempt(eng, "first", core.WithMaxWait(defaultCircuit))
+			if !errors.Is(err, cause) {
+				t.Errorf("error %v", err)
+			}
+		})
+		time.Sleep(defaultCircuit / 2)
+		_, err := attempt(eng, "later", core.WithMaxWait(defaultCircuit/4))
+		wantOnly(t, err, core.ErrUnavailable)
+		first.Wait()
+		_, err = attempt(eng, "k")
+		wantOnly(t, err, core.ErrUnavailable, core.ErrCircuitOpen)
+		if errors.Is(err, cause) || !strings.Contains(err.Error(), cause.Error()) {
+			t.Errorf("error %v", err)
+		}
 	})
 }
