@@ -121,9 +121,7 @@ func TestAnswerAfterTheLeaseIsOver(t *testing.T) {
 		if len(ends) != 1 || !errors.Is(ends[0], core.ErrUnavailable) || seen.Context().Err() == nil {
 			t.Errorf("the observer was told of the ends %v, context %v", ends, seen.Context().Err())
 		}
-		if len(late.released) != 1 {
-			t.Errorf("%d releases: what was granted too late must be given back", len(late.released))
-		}
+		wantEqual(t, "releases of what was granted too late", len(late.released), 1)
 	})
 }
 

@@ -40,9 +40,7 @@ func TestReadersAreAdmittedTogether(t *testing.T) {
 			go func() { granted <- mustAcquire(t, eng, "k", core.WithShared()) }()
 		}
 		time.Sleep(time.Second)
-		if n := spy.atStore("k"); n != 1 {
-			t.Errorf("%d readers wait at the store", n)
-		}
+		wantEqual(t, "readers at the store", spy.atStore("k"), 1)
 		mustRelease(t, writer)
 		began := time.Now()
 		var all []*core.Lease
@@ -52,9 +50,7 @@ func TestReadersAreAdmittedTogether(t *testing.T) {
 		if took := time.Since(began); took > (readers/most+1)*roundTrip {
 			t.Errorf("it took %v until all had it", took)
 		}
-		if spy.mostAtOne != most {
-			t.Errorf("%d asked at the same time, want %d", spy.mostAtOne, most)
-		}
+		wantEqual(t, "requests at the same time", spy.mostAtOne, most)
 		for _, l := range all {
 			mustRelease(t, l)
 		}
@@ -204,9 +200,7 @@ func TestReadersStopWhenOneHasToWait(t *testing.T) {
 			go read()
 		}
 		time.Sleep(2 * roundTrip)
-		if n := spy.atStore("k"); n != 1 {
-			t.Errorf("%d readers wait at the store", n)
-		}
+		wantEqual(t, "readers at the store", spy.atStore("k"), 1)
 		mustRelease(t, <-granted)
 		mustRelease(t, <-second)
 		for range 19 {

@@ -131,9 +131,7 @@ func TestRaiseHeedsTheCircuit(t *testing.T) {
 			_, err := eng.AdvanceVersion(bg, "k", 1)
 			wantOnly(t, err, core.ErrUnavailable, core.ErrCircuitOpen)
 		}
-		if took := time.Since(began); took != 0 {
-			t.Errorf("refusals took %v", took)
-		}
+		wantEqual(t, "refusals took", time.Since(began), 0)
 		store.Heal()
 		time.Sleep(3 * time.Second)
 		wantVersion(t, eng, 1, 1)

@@ -60,9 +60,7 @@ func TestCircuitRefusesAtOnceAndRecoversByItself(t *testing.T) {
 			all.Go(func() {
 				took, err := attempt(eng, "k")
 				wantOnly(t, err, core.ErrUnavailable, core.ErrCircuitOpen)
-				if took != 0 {
-					t.Errorf("waited %v", took)
-				}
+				wantEqual(t, "waited", took, 0)
 			})
 		}
 		all.Wait()

@@ -57,9 +57,7 @@ func TestCloseTakesNoMoreAndSendsWaitersHome(t *testing.T) {
 		shut(t, eng) // a second one waits for the first
 		wantTook(t, began, 5*time.Second)
 		all.Wait()
-		if spy.closed != 1 {
-			t.Errorf("store closed %d times", spy.closed)
-		}
+		wantEqual(t, "ends of the store", spy.closed, 1)
 		spy.onAcquire = func(context.Context, driver.Request) error { t.Error("a closed store was asked"); return nil }
 		wantOnly(t, eng.Do(bg, "k", noWork), core.ErrClosed)
 		for range 20 {
@@ -109,9 +107,7 @@ func TestCloseBeforeTheCallerIsInLine(t *testing.T) {
 			began := time.Now()
 			_, err := eng.Acquire(bg, "k", core.WithMaxWait(core.Forever))
 			wantOnly(t, err, core.ErrClosed)
-			if waited := time.Since(began) - time.Second; waited != 0 {
-				t.Errorf("waited for %v", waited)
-			}
+			wantEqual(t, "waited", time.Since(began)-time.Second, 0)
 			mustRelease(t, holder)
 		})
 		synctest.Wait()
@@ -136,12 +132,8 @@ func TestCloseRevokesWhatIsHeldInTheEnd(t *testing.T) {
 			wantOnly(t, context.Cause(l.Context()), core.ErrLeaseLost, core.ErrClosed)
 			wantOnly(t, l.Release(bg), core.ErrLeaseLost, core.ErrClosed)
 		}
-		if len(spy.released) != 3 {
-			t.Errorf("%d leases given back to the store", len(spy.released))
-		}
-		if again := eng.Close(bg); again != err {
-			t.Errorf("a second Close says %v", again)
-		}
+		wantEqual(t, "leases given back", len(spy.released), 3)
+		wantEqual(t, "a second Close says", eng.Close(bg), err)
 	})
 }
 

@@ -35,9 +35,7 @@ func TestLeaseContext(t *testing.T) {
 	if _, ok := core.LeaseFrom(parent); ok {
 		t.Error("a lease where there is none")
 	}
-	if got := fmt.Sprint(l.Context()); got != "keyturn.Lease" {
-		t.Errorf("printed as %q", got)
-	}
+	wantEqual(t, "printed", fmt.Sprint(l.Context()), "keyturn.Lease")
 	ended := make(chan struct{})
 	context.AfterFunc(below, func() { close(ended) })
 	cancel()

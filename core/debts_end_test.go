@@ -44,9 +44,7 @@ func TestDebtsAreBounded(t *testing.T) {
 				still++
 			}
 		}
-		if still != beyond {
-			t.Errorf("%d keys are locked, want %d", still, beyond)
-		}
+		wantEqual(t, "locked keys", still, beyond)
 		time.Sleep(defaultTTL)
 		if f.held(t, fmt.Sprint("k", len(leases)-1)) {
 			t.Error("what was not kept did not run out")

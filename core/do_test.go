@@ -35,9 +35,7 @@ func TestDoReturnsTheHandlersError(t *testing.T) {
 		}
 		return errHandler
 	})
-	if err != errHandler {
-		t.Errorf("error %v", err)
-	}
+	wantEqual(t, "error", err, errHandler)
 	isFree(t, eng, "k")
 }
 
@@ -168,9 +166,7 @@ func TestRunUnlocked(t *testing.T) {
 			if ran != tc.runs || (err == nil) != tc.runs {
 				t.Errorf("Do: ran %v, error %v", ran, err)
 			}
-			if unlocked := strings.Contains(strings.Join(seen.events, "\n"), "Unlocked"); unlocked != tc.runs {
-				t.Errorf("observer told of unlocked work: %v", unlocked)
-			}
+			wantEqual(t, "hooks are told of unlocked work", strings.Contains(strings.Join(seen.events, "\n"), "Unlocked"), tc.runs)
 		})
 	}
 }

@@ -82,9 +82,7 @@ func TestOnceEach(t *testing.T) {
 			t.Errorf("%d, %q: %+v, want %+v", i, got.Key, got, want)
 		}
 	}
-	if runs != 4 {
-		t.Errorf("%d runs", runs)
-	}
+	wantEqual(t, "runs", runs, 4)
 	again := items("new", "large", "fails")
 	err = eng.OnceEach(ctx, again, func(_ context.Context, fresh []int) error {
 		if !slices.Equal(fresh, []int{2}) {

@@ -71,9 +71,7 @@ func TestExecutorHasTheLastWord(t *testing.T) {
 	}
 	_, err := b.once(newEngine(t, memstore.New()), nil, core.WithFingerprint([]byte("other")))
 	wantOnly(t, err, core.ErrFingerprintMismatch)
-	if b.effects["k"] != 1 {
-		t.Errorf("%d effects", b.effects["k"])
-	}
+	wantEqual(t, "effects", b.effects["k"], 1)
 }
 
 // The execution counts, although the store cannot note it. The caller does not wait for the store.
@@ -144,9 +142,7 @@ func TestExecutorOnAStoreWithoutRecords(t *testing.T) {
 					t.Errorf("%d: %+v, %v", i, out, err)
 				}
 			}
-			if b.effects["k"] != 1 {
-				t.Errorf("%d effects", b.effects["k"])
-			}
+			wantEqual(t, "effects", b.effects["k"], 1)
 		})
 	}
 }

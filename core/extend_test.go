@@ -63,9 +63,7 @@ func TestExtendRefusesWhatCanNotBe(t *testing.T) {
 	for _, ttl := range []time.Duration{-1, 1, driver.MinTTL - 1, driver.MaxTTL + 1} {
 		wantOnly(t, l.Extend(bg, ttl), core.ErrInvalidOption)
 	}
-	if l.TTL() != defaultTTL {
-		t.Errorf("TTL %v", l.TTL())
-	}
+	wantEqual(t, "TTL", l.TTL(), defaultTTL)
 	mustRelease(t, l)
 	wantOnly(t, l.Extend(bg, time.Hour), core.ErrReleased)
 	if spy.renewals() != 0 {
@@ -231,9 +229,7 @@ func TestExtendBehindARenewalThatHangs(t *testing.T) {
 			began := time.Now()
 			wantOnly(t, l.Extend(ctx, time.Hour), tc.want)
 			wantTook(t, began, tc.took)
-			if spy.renewals() != 1 {
-				t.Errorf("asked %d times", spy.renewals())
-			}
+			wantEqual(t, "renewals", spy.renewals(), 1)
 			mustRelease(t, l)
 		})
 	}

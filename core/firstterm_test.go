@@ -52,13 +52,9 @@ func TestFirstTermIsRenewedSoon(t *testing.T) {
 			t.Errorf("%v are left of the first term, 1s expected; the TTL is %v", got, l.TTL())
 		}
 		time.Sleep(5 * time.Millisecond)
-		if n := store.renewals(); n != 0 {
-			t.Errorf("%d renewals of a lease that could be over by now", n)
-		}
+		wantEqual(t, "renewals of a lease that could be over by now", store.renewals(), 0)
 		time.Sleep(6 * time.Millisecond)
-		if got := leftOf(l, 30*time.Second); got != 30*time.Second-time.Millisecond {
-			t.Errorf("%v are left after the renewal", got)
-		}
+		wantEqual(t, "left after the renewal", leftOf(l, 30*time.Second), 30*time.Second-time.Millisecond)
 		time.Sleep(15 * time.Second)
 		mustRelease(t, l)
 		got := since(start, store.renewedAt)
@@ -109,9 +105,7 @@ func TestFirstTermEnds(t *testing.T) {
 		began := time.Now()
 		l := mustAcquire(t, eng, "k")
 		<-l.Context().Done()
-		if held := time.Since(began); held != firstTerm-watchdog.Margin(firstTerm)-time.Second {
-			t.Errorf("lost after %v", held)
-		}
+		wantEqual(t, "lost after", time.Since(began), firstTerm-watchdog.Margin(firstTerm)-time.Second)
 		if reason(l) != driver.LossExpired || tries != 7 { // at 10 ms, and every tenth of the term
 			t.Errorf("cause %v after %d tries", context.Cause(l.Context()), tries)
 		}
@@ -179,9 +173,7 @@ func TestExtendInTheFirstTerm(t *testing.T) {
 		}
 		store.change(func() { store.onRenew = nil })
 		must(t, l.Extend(bg, 0))
-		if got := leftOf(l, 30*time.Second); got != 30*time.Second {
-			t.Errorf("%v are left", got)
-		}
+		wantEqual(t, "left", leftOf(l, 30*time.Second), 30*time.Second)
 		time.Sleep(time.Minute)
 		mustRelease(t, l)
 	})

@@ -87,9 +87,7 @@ func TestForceIsToldAndLogged(t *testing.T) {
 			if err := tc.do(eng); !errors.Is(err, tc.err) && !errors.Is(err, core.ErrUnavailable) {
 				t.Errorf("error %v", err)
 			}
-			if got := strings.Join(seen, ", "); got != tc.told {
-				t.Errorf("told %q, want %q", got, tc.told)
-			}
+			wantEqual(t, "told", strings.Join(seen, ", "), tc.told)
 			if (log.Len() > 0) != (len(tc.logged) > 0) || strings.Count(log.String(), "\n") > 1 {
 				t.Errorf("logged %q", &log)
 			}

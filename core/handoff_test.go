@@ -159,8 +159,6 @@ func TestLongHoldsNeedNoLines(t *testing.T) {
 		for _, l := range held[1:] {
 			mustRelease(t, l)
 		}
-		if n := core.Lines(eng); n != 0 {
-			t.Errorf("%d lines are left", n)
-		}
+		wantEqual(t, "lines left", core.Lines(eng), 0)
 	})
 }

@@ -168,9 +168,7 @@ func TestBoundsThemselvesAreFine(t *testing.T) {
 	eng := newEngine(t, memstore.New(), core.WithTTL(driver.MinTTL), core.WithMaxWait(core.Forever), core.WithMaxHold(core.Forever), core.WithHooks(observe.Hooks{}))
 	mustRelease(t, mustAcquire(t, eng, "k", core.WithTTL(driver.MaxTTL)))
 	l := mustAcquire(t, eng, "k", core.WithTTL(1500*time.Microsecond+10*time.Millisecond))
-	if got := l.TTL(); got != 12*time.Millisecond {
-		t.Errorf("TTL = %v, want whole milliseconds, rounded up", got)
-	}
+	wantEqual(t, "the TTL in whole milliseconds, rounded up", l.TTL(), 12*time.Millisecond)
 	mustRelease(t, l)
 }
 

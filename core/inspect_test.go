@@ -252,9 +252,7 @@ func TestListEnds(t *testing.T) {
 		if keys++; err != nil {
 			errs++
 			wantOnly(t, err, core.ErrUnavailable)
-			if info.Key != "" {
-				t.Errorf("%q comes with an error", info.Key)
-			}
+			wantEqual(t, "the key that comes with an error", info.Key, "")
 		}
 	}
 	if keys != 101 || errs != 1 {
@@ -264,9 +262,7 @@ func TestListEnds(t *testing.T) {
 	for range eng.List(bg, "") {
 		break
 	}
-	if pages != 1 {
-		t.Errorf("%d pages for one key", pages)
-	}
+	wantEqual(t, "pages for one key", pages, 1)
 }
 
 func TestRecordsAreListedOnRequest(t *testing.T) {

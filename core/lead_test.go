@@ -58,9 +58,7 @@ func TestLeadOneAtATime(t *testing.T) {
 				t.Errorf("Lead returned %v", err)
 			}
 		}
-		if terms != 7 {
-			t.Errorf("they led %d times, want 7", terms)
-		}
+		wantEqual(t, "terms", terms, 7)
 	})
 }
 

@@ -37,9 +37,7 @@ func TestReleaseIsIdempotent(t *testing.T) {
 		all.Go(func() { mustRelease(t, l) })
 	}
 	all.Wait()
-	if len(spy.released) != 1 {
-		t.Errorf("the store was told %d times", len(spy.released))
-	}
+	wantEqual(t, "releases", len(spy.released), 1)
 	next := mustAcquire(t, eng, "k")
 	mustRelease(t, l) // must not touch the next one's
 	if next.Err() != nil {

@@ -75,9 +75,7 @@ func TestLinger(t *testing.T) {
 		lingers(t, s, "k", true)
 		time.Sleep(1100 * time.Millisecond)
 		lingers(t, s, "k", false)
-		if s.releases() != 1 {
-			t.Errorf("the store was released %d times", s.releases())
-		}
+		wantEqual(t, "releases", s.releases(), 1)
 		wantNothingLeft(t, eng)
 		if l := sticky(t, eng, "k"); l.Token() <= first.Token()+5 || l.Owner() == first.Owner() {
 			t.Errorf("the next grant has token %d after %d", l.Token(), first.Token()+5)

@@ -129,9 +129,7 @@ func TestManyLossesAreFewLines(t *testing.T) {
 			synctest.Wait() // the watchdog has told of all losses
 		}
 		lose(1000)
-		if n := len(log.written()); n != 10 {
-			t.Errorf("%d lines", n)
-		}
+		wantEqual(t, "lines", len(log.written()), 10)
 		time.Sleep(10 * time.Second)
 		lose(2)
 		got := log.written()[10:] // in any order: a holder that wakes first logs its own loss

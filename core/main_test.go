@@ -244,6 +244,21 @@ func wantNil(t testing.TB, err error) {
 	}
 }
 
+func wantEqual[T comparable](t testing.TB, what string, got, want T) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s: %v, want %v", what, got, want)
+	}
+}
+
+// wantIs is for an error that may be nil.
+func wantIs(t testing.TB, what string, err, want error) {
+	t.Helper()
+	if !errors.Is(err, want) || (err == nil) != (want == nil) {
+		t.Errorf("%s: %v, want %v", what, err, want)
+	}
+}
+
 // inBubble runs a subtest with a clock of its own.
 func inBubble(t *testing.T, name string, test func(*testing.T)) {
 	t.Helper()

@@ -65,9 +65,7 @@ func TestAttempts(t *testing.T) {
 			if err := tc.do(t, eng, newEngine(t, s.Peer()), s); !errors.Is(err, tc.err) {
 				t.Errorf("error %v, want %v", err, tc.err)
 			}
-			if seen.attempts != tc.want {
-				t.Errorf("%d attempts, want %d", seen.attempts, tc.want)
-			}
+			wantEqual(t, "attempts", seen.attempts, tc.want)
 		})
 	}
 }

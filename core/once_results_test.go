@@ -57,9 +57,7 @@ func TestOnceRecordsTheEffectOfAResultOverTheLimit(t *testing.T) {
 					}
 				}
 			}
-			if runs != 1 {
-				t.Errorf("three deliveries had %d effects", runs)
-			}
+			wantEqual(t, "effects of three deliveries", runs, 1)
 		})
 	}
 }
@@ -100,9 +98,7 @@ func TestOnceAtAStoreWithoutRoomForTheResult(t *testing.T) {
 			wantOnly(t, err, core.ErrResultNotKept)
 		}
 	}
-	if runs != 1 {
-		t.Errorf("three deliveries had %d effects", runs)
-	}
+	wantEqual(t, "effects of three deliveries", runs, 1)
 	isFree(t, eng, "k")
 }
 

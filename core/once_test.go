@@ -27,9 +27,7 @@ func TestOnceForgetsAFailedRun(t *testing.T) {
 	eng := newEngine(t, memstore.New())
 	runs := 0
 	_, err := eng.Once(bg, "k", func(context.Context) ([]byte, error) { runs++; return []byte("x"), errHandler })
-	if err != errHandler {
-		t.Errorf("error %v", err)
-	}
+	wantEqual(t, "error", err, errHandler)
 	func() {
 		defer func() { _ = recover() }()
 		_, _ = eng.Once(bg, "k", func(context.Context) ([]byte, error) { runs++; panic("boom") })
@@ -70,9 +68,7 @@ func TestOnceFingerprint(t *testing.T) {
 			} else if err != nil || !out.Duplicate {
 				t.Errorf("%+v, %v", out, err)
 			}
-			if runs != 1 {
-				t.Errorf("%d runs", runs)
-			}
+			wantEqual(t, "runs", runs, 1)
 		})
 	}
 }

@@ -62,9 +62,7 @@ func TestTheLastOptionCounts(t *testing.T) {
 		inBubble(t, name, func(t *testing.T) {
 			eng := newEngine(t, memstore.New(), tc.engine...)
 			l := mustAcquire(t, eng, "k", tc.call...)
-			if l.TTL() != tc.ttl {
-				t.Errorf("TTL %v, want %v", l.TTL(), tc.ttl)
-			}
+			wantEqual(t, "TTL", l.TTL(), tc.ttl)
 			began := time.Now()
 			_, err := eng.Acquire(bg, "k", tc.call...)
 			if !errors.Is(err, core.ErrHeld) || errors.Is(err, core.ErrWaitTimeout) != (tc.waits > 0) || time.Since(began) != tc.waits {
@@ -105,9 +103,7 @@ func TestSetsAreBounded(t *testing.T) {
 	// The most that is allowed, and the level that the engine adds to it.
 	l, err := eng.AcquireAll(bg, many(driver.MaxClaims), core.WithHierarchy())
 	must(t, err)
-	if len(l.Claims()) != driver.MaxClaims+1 {
-		t.Errorf("%d claims", len(l.Claims()))
-	}
+	wantEqual(t, "claims", len(l.Claims()), driver.MaxClaims+1)
 	mustRelease(t, l)
 }
 

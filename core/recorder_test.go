@@ -86,9 +86,7 @@ func (r *recorder) hooks(t testing.TB, name string) (h observe.Hooks) {
 // told is what a hook was told, without leases and times.
 func told(t testing.TB, args []any) (said string) {
 	of := func(store string) {
-		if store != "memory" {
-			t.Errorf("told of the store %q", store)
-		}
+		wantEqual(t, "the store", store, "memory")
 	}
 	for i, arg := range args {
 		switch v := arg.(type) {

@@ -46,9 +46,7 @@ func TestRehearsalsAreBounded(t *testing.T) {
 			}
 			time.Sleep(time.Minute) // the rehearsals end
 		}
-		if ran != 2*calls {
-			t.Errorf("%d functions ran", ran)
-		}
+		wantEqual(t, "functions ran", ran, 2*calls)
 		s.change(func() { s.onAcquire = nil })
 	})
 }

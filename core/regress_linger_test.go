@@ -55,9 +55,7 @@ func TestLeasesThatEndTogetherGoBackInTurn(t *testing.T) {
 			if n := most.Load(); n > atOnce {
 				t.Errorf("%d releases were under way at a time, want %d at most", n, atOnce)
 			}
-			if n := s.releases(); n != many {
-				t.Errorf("%d of %d leases went back", n, many)
-			}
+			wantEqual(t, "leases that went back", s.releases(), many)
 			books.wants(t, map[observe.DebtState]int{})
 		})
 	}

@@ -144,9 +144,7 @@ func TestRenewalUnderWayAtTheRelease(t *testing.T) {
 				time.Sleep(1010 * time.Millisecond) // the renewal left at 1s
 				mustRelease(t, l)
 				time.Sleep(time.Minute)
-				if n := spy.renewals(); n != 1 {
-					t.Errorf("%d renewals", n)
-				}
+				wantEqual(t, "renewals", spy.renewals(), 1)
 				if !errors.Is(l.Err(), core.ErrReleased) || context.Cause(l.Context()) != core.ErrReleased {
 					t.Errorf("Err %v, cause %v", l.Err(), context.Cause(l.Context()))
 				}

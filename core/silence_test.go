@@ -44,9 +44,7 @@ func TestSilenceTowardsOneOfSeveral(t *testing.T) {
 		_, err := eng.Acquire(bg, "k", core.WithMaxWait(time.Second))
 		wantOnly(t, err, core.ErrUnavailable)
 		all.Wait()
-		if unanswered.Load() != 1 {
-			t.Errorf("%d were not answered", unanswered.Load())
-		}
+		wantEqual(t, "callers without an answer", unanswered.Load(), 1)
 	})
 }
 

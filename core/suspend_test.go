@@ -167,9 +167,7 @@ func TestAnotherServerIsAskedForAllLeases(t *testing.T) {
 			}
 		})
 		s.now("second", nil, 2)
-		if n := s.renewals(); n != 1 {
-			t.Errorf("%d batches of renewals", n)
-		}
+		wantEqual(t, "batches of renewals", s.renewals(), 1)
 		mustRelease(t, known)
 		wantOnly(t, forgotten.Release(bg), core.ErrLeaseLost)
 	})
@@ -181,30 +179,22 @@ func TestIdentityIsAskedForOnlyWithLeases(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &server{spy: newSpy(), err: errors.New("no answer")} // as while a connection is being made
 		eng := newEngine(t, s, core.WithTTL(time.Minute))
-		if n := s.now("first", nil, 10); n != 0 {
-			t.Errorf("asked %d times without a lease", n)
-		}
+		wantEqual(t, "questions without a lease", s.now("first", nil, 10), 0)
 		s.now("", errors.New("no answer"), 0)
 		l := mustAcquire(t, eng, "k")
 		time.Sleep(500 * time.Millisecond)
 		s.now("first", nil, 4) // another server may answer than the one that granted the lease
-		if n := s.renewals(); n != 1 {
-			t.Errorf("%d renewals for a server that is known late", n)
-		}
+		wantEqual(t, "renewals for a server that is known late", s.renewals(), 1)
 		if n := s.now("first", nil, 10); n < 9 || n > 11 {
 			t.Errorf("asked %d times in 10 s", n)
 		}
 		mustRelease(t, l)
 		s.now("first", nil, 2) // the last beats
-		if n := s.now("first", nil, 10); n != 0 {
-			t.Errorf("asked %d times after the lease", n)
-		}
+		wantEqual(t, "questions after the lease", s.now("first", nil, 10), 0)
 		s.now("second", nil, 0)
 		l = mustAcquire(t, eng, "k")
 		time.Sleep(2 * time.Second)
 		mustRelease(t, l)
-		if n := s.renewals(); n != 2 {
-			t.Errorf("%d renewals", n)
-		}
+		wantEqual(t, "renewals", s.renewals(), 2)
 	})
 }

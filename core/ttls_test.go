@@ -96,9 +96,7 @@ func TestDefaultTTLGivesWayToTheStore(t *testing.T) {
 	brief := described{newSpy(), func(d *driver.Description) { d.TTLs.Most = 10 * time.Second }}
 	l := mustAcquire(t, newEngine(t, brief), "k")
 	defer mustRelease(t, l)
-	if l.TTL() != 10*time.Second {
-		t.Errorf("TTL %v", l.TTL())
-	}
+	wantEqual(t, "TTL", l.TTL(), 10*time.Second)
 }
 
 func TestExtensionIsRoundedUpToTheStoresStep(t *testing.T) {
@@ -161,13 +159,9 @@ func TestAdaptiveTTLOfACrashedHolder(t *testing.T) {
 			wantOnly(t, l.Release(bg), core.ErrLeaseLost)
 			return freed
 		}
-		if got := freedAfter(); got != adaptiveCeiling {
-			t.Errorf("with nothing known it is free after %v", got)
-		}
+		wantEqual(t, "with nothing known it is free after", freedAfter(), adaptiveCeiling)
 		holdMany(t, eng, 100, 20*time.Millisecond)
-		if got := freedAfter(); got != adaptiveFloor {
-			t.Errorf("after holds of 20ms it is free after %v", got)
-		}
+		wantEqual(t, "after holds of 20ms it is free after", freedAfter(), adaptiveFloor)
 	})
 }
 

@@ -73,9 +73,7 @@ func TestOnceOfWhatIsNotRecorded(t *testing.T) {
 			t.Errorf("fn's own error: %v", err)
 		}
 	}
-	if runs != 4 {
-		t.Errorf("%d runs, want 4: nothing is on record", runs)
-	}
+	wantEqual(t, "runs", runs, 4)
 	if n, err := core.Once(ctx, eng, "skip", func(context.Context) (int, error) { return 3, core.ErrSkipResult }); n != 3 || err != nil {
 		t.Errorf("a result that is not kept: %d, %v", n, err)
 	}
