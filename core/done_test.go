@@ -108,16 +108,15 @@ func TestDoneOfNestedLeases(t *testing.T) {
 // TestReleaseEarly: a function gives the key back and goes on in its context.
 func TestReleaseEarly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		early := 0
+		early, own := 0, errors.New("own")
 		kit := locktest.New(t, core.WithHooks(observe.Hooks{HoldEnd: func(_ context.Context, l observe.Lease, err error) {
 			if l.Early() && err == nil {
 				early++
 			}
 		}}))
-		eng, ctx := kit.Engine, bg
-		own := errors.New("own")
 		var after context.Context
-		err := eng.Do(ctx, "k", func(ctx context.Context) error {
+		err := kit.Engine.Do(bg, "k", func(ctx context.Context) error {
+			after = ctx
 			lease, _ := core.LeaseFrom(ctx)
 			token := lease.Token()
 			for range 2 { // the second call does no harm
@@ -131,52 +130,53 @@ func TestReleaseEarly(t *testing.T) {
 				t.Errorf("another process: %v", err)
 			}
 			time.Sleep(5 * time.Minute) // longer than the lease
-			if ctx.Err() != nil {
-				t.Errorf("the context ended: %v", context.Cause(ctx))
-			}
+			wantNil(t, ctx.Err())
 			wantNil(t, other.Release(bg))
-			if err := eng.Do(ctx, "k", noWork); err != nil { // takes the key anew
-				t.Error(err)
-			}
-			after = ctx
+			wantNil(t, kit.Engine.Do(ctx, "k", noWork)) // takes the key anew
 			return own
 		})
-		if err != own || early != 1 {
-			t.Errorf("%v, %d early ends", err, early)
-		}
-		if !errors.Is(context.Cause(after), core.ErrReleased) {
-			t.Errorf("at the end: %v", context.Cause(after))
+		if err != own || early != 1 || !errors.Is(context.Cause(after), core.ErrReleased) {
+			t.Errorf("%v, %d early ends, at the end: %v", err, early, context.Cause(after))
 		}
 	})
 }
 
-// TestReleaseEarlyOfALostLease says so, and so does the end.
-func TestReleaseEarlyOfALostLease(t *testing.T) {
-	kit := locktest.New(t)
-	err := kit.Engine.Do(t.Context(), "k", func(ctx context.Context) error {
-		kit.Store.Lose("k")
-		wantOnly(t, core.ReleaseEarly(ctx), core.ErrLeaseLost)
-		return nil
-	})
-	wantOnly(t, err, core.ErrLeaseLost)
-}
-
-// TestReleaseEarlyUnanswered: the end does not wait for the silent store once more.
-func TestReleaseEarlyUnanswered(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		kit := locktest.New(t)
-		defer kit.Store.Heal()
-		var began time.Time
-		err := kit.Engine.Do(t.Context(), "k", func(ctx context.Context) error {
-			kit.Store.Hang()
-			wantOnly(t, core.ReleaseEarly(ctx), core.ErrOutcomeUnknown, core.ErrUnavailable)
-			began = time.Now()
-			return nil
+// TestReleaseEarlyThatFails says so. The end of the function says it again, waits no more for a silent store, and
+// ends the context, also in a panic.
+func TestReleaseEarlyThatFails(t *testing.T) {
+	for name, tc := range map[string]struct {
+		fail   func(*locktest.Kit)
+		early  []error
+		end    error
+		panics bool
+	}{
+		"lost":     {fail: func(k *locktest.Kit) { k.Store.Lose("k") }, early: []error{core.ErrLeaseLost}, end: core.ErrLeaseLost},
+		"silent":   {fail: func(k *locktest.Kit) { k.Store.Hang() }, early: []error{core.ErrOutcomeUnknown, core.ErrUnavailable}},
+		"panicked": {fail: func(*locktest.Kit) {}, panics: true},
+	} {
+		inBubble(t, name, func(t *testing.T) {
+			kit := locktest.New(t)
+			defer kit.Store.Heal()
+			var after context.Context
+			var began time.Time
+			func() {
+				defer func() { _ = recover() }()
+				err := kit.Engine.Do(bg, "k", func(ctx context.Context) error {
+					tc.fail(kit)
+					wantOnly(t, core.ReleaseEarly(ctx), tc.early...)
+					after, began = ctx, time.Now()
+					if tc.panics {
+						panic("oops")
+					}
+					return nil
+				})
+				wantIs(t, "Do", err, tc.end)
+			}()
+			if waited := time.Since(began); waited > 0 || after.Err() == nil {
+				t.Errorf("%v after its function; context: %v", waited, after.Err())
+			}
 		})
-		if waited := time.Since(began); err != nil || waited > 0 {
-			t.Errorf("Do: %v, %v after its function", err, waited)
-		}
-	})
+	}
 }
 
 // TestReleaseEarlyInOnce is refused: without the lease there would be no record.
@@ -188,21 +188,4 @@ func TestReleaseEarlyInOnce(t *testing.T) {
 	})
 	wantNil(t, err)
 	wantNil(t, core.ReleaseEarly(t.Context()))
-}
-
-// TestReleaseEarlyBeforeAPanic: the context ends all the same.
-func TestReleaseEarlyBeforeAPanic(t *testing.T) {
-	eng := locktest.New(t).Engine
-	var after context.Context
-	func() {
-		defer func() { _ = recover() }()
-		_ = eng.Do(t.Context(), "k", func(ctx context.Context) error {
-			after = ctx
-			_ = core.ReleaseEarly(ctx)
-			panic("oops")
-		})
-	}()
-	if after.Err() == nil {
-		t.Error("the context goes on")
-	}
 }

@@ -2,7 +2,6 @@ package core_test
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -66,9 +65,7 @@ func TestNotHandedOff(t *testing.T) {
 			if tc.before != nil {
 				tc.before(spy, first)
 			}
-			if err := first.Release(bg); !errors.Is(err, tc.release) || (err == nil) != (tc.release == nil) {
-				t.Errorf("Release: %v", err)
-			}
+			wantIs(t, "Release", first.Release(bg), tc.release)
 			all.Wait()
 		})
 	}

@@ -120,9 +120,7 @@ func TestMinHoldIsRefused(t *testing.T) {
 	} {
 		eng := newEngine(t, tc.store)
 		l, err := eng.Acquire(bg, "k", core.WithMinHold(tc.d))
-		if !errors.Is(err, tc.want) || (err == nil) != (tc.want == nil) {
-			t.Errorf("%s: %v", name, err)
-		}
+		wantIs(t, name, err, tc.want)
 		if err == nil {
 			mustRelease(t, l)
 		}

@@ -114,10 +114,7 @@ func TestLeadReturns(t *testing.T) {
 			if key == "" {
 				key = "k"
 			}
-			err := eng.Lead(ctx, key, tc.fn, tc.opts...)
-			if !errors.Is(err, tc.want) || (err == nil) != (tc.want == nil) {
-				t.Errorf("Lead returned %v, want %v", err, tc.want)
-			}
+			wantIs(t, "Lead", eng.Lead(ctx, key, tc.fn, tc.opts...), tc.want)
 		})
 	}
 }

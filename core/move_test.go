@@ -3,6 +3,7 @@ package core_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -225,8 +226,6 @@ func TestMoveIsRefused(t *testing.T) {
 		{once, errors.ErrUnsupported},
 		{eng.Do(bg, "k", nothing, core.WithMoveFrom(bare)), nil},
 	} {
-		if !errors.Is(tc.err, tc.want) || (tc.err == nil) != (tc.want == nil) {
-			t.Errorf("%d: %v, want %v", i, tc.err, tc.want)
-		}
+		wantIs(t, fmt.Sprint(i), tc.err, tc.want)
 	}
 }
