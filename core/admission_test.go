@@ -148,36 +148,6 @@ func TestSiblingsDoNotWaitForEachOther(t *testing.T) {
 	})
 }
 
-// The limits count those as well who are admitted together.
-func TestTooManyReaders(t *testing.T) {
-	for name, limit := range map[string]core.EngineOption{
-		"of a line": core.WithMaxWaiters(10),
-		"of all":    core.WithMaxWaitersTotal(10),
-	} {
-		inBubble(t, name, func(t *testing.T) {
-			eng := newEngine(t, memstore.New(), limit)
-			holder := mustAcquire(t, eng, "k")
-			ask := func() error {
-				return eng.Do(bg, "k", func(context.Context) error {
-					time.Sleep(time.Second)
-					return nil
-				}, core.WithShared())
-			}
-			var all sync.WaitGroup
-			for range 10 {
-				all.Go(func() { wantNil(t, ask()) })
-			}
-			synctest.Wait()
-			wantOnly(t, ask(), core.ErrTooManyWaiters)
-			_, err := eng.AcquireAll(bg, []core.Claim{core.Shared("j"), core.Shared("k")})
-			wantOnly(t, err, core.ErrTooManyWaiters)
-			mustRelease(t, holder)
-			all.Wait()
-			wantNothingLeft(t, eng)
-		})
-	}
-}
-
 // Once one reader has to wait for a writer of another process, those who come
 // later wait in this process, not at the store.
 func TestReadersStopWhenOneHasToWait(t *testing.T) {

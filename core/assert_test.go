@@ -3,17 +3,14 @@ package core_test
 import (
 	"context"
 	"fmt"
-	"strings"
 	"testing"
 
 	"github.com/keyturn/keyturn/core"
-	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/store/memstore"
 )
 
 func TestAssertHeld(t *testing.T) {
-	spy := newSpy()
-	eng := newEngine(t, spy)
+	spy, eng := newSpied(t)
 	wantOnly(t, core.AssertHeld(bg, core.Exclusive("a")), core.ErrNotHeld)
 	var kept context.Context
 	err := eng.Do(bg, "a", func(ctx context.Context) error {
@@ -42,43 +39,6 @@ func TestAssertHeld(t *testing.T) {
 	must(t, err)
 	wantNil(t, core.AssertHeld(again.Context(), core.Exclusive("a")))
 	mustRelease(t, again)
-}
-
-// A function that changes the state behind a key needs it alone; a function that reads it does
-// not.
-func TestAssertHeldCoversTheMode(t *testing.T) {
-	eng := newEngine(t, newSpy())
-	ctx := bg
-	for name, tc := range map[string]struct {
-		held    core.Claim
-		content []core.Claim // with these
-		notWith []core.Claim
-		other   driver.Mode // which is there instead
-	}{
-		"exclusive": {held: core.Exclusive("k"), content: []core.Claim{core.Exclusive("k"), core.Shared("k"), core.Permit("k", 3)}},
-		"shared":    {held: core.Shared("k"), content: []core.Claim{core.Shared("k")}, notWith: []core.Claim{core.Exclusive("k"), core.Permit("k", 3)}, other: driver.ModeShared},
-		"permit":    {held: core.Permit("k", 2), content: []core.Claim{core.Permit("k", 3)}, notWith: []core.Claim{core.Exclusive("k"), core.Shared("k")}, other: driver.ModePermit},
-	} {
-		t.Run(name, func(t *testing.T) {
-			err := eng.DoAll(ctx, []core.Claim{tc.held}, func(ctx context.Context) error {
-				for _, c := range tc.content {
-					if err := core.AssertHeld(ctx, c); err != nil {
-						t.Errorf("%v: %v", c.Mode, err)
-					}
-				}
-				for _, c := range tc.notWith {
-					err := core.AssertHeld(ctx, c)
-					wantOnly(t, err, core.ErrNotHeld)
-					if !strings.Contains(err.Error(), "held "+tc.other.String()) {
-						t.Errorf("%v: %v", c.Mode, err)
-					}
-				}
-				wantOnly(t, core.AssertHeld(ctx, core.Exclusive("another")), core.ErrNotHeld)
-				return nil
-			})
-			wantNil(t, err)
-		})
-	}
 }
 
 // A lease counts as what it is now.

@@ -48,8 +48,7 @@ func TestBorrowedKeepsTheKeyForAPausedCaller(t *testing.T) {
 		ctx := carry.Accept(bg, carry.Leases(outer.Context()))
 		err := callee.Do(ctx, "k", func(ctx context.Context) error {
 			time.Sleep(time.Minute)
-			_, err := third.TryAcquire(bg, "k")
-			wantOnly(t, err, core.ErrHeld)
+			wantOnly(t, errOf(third.TryAcquire(bg, "k")), core.ErrHeld)
 			return ctx.Err()
 		})
 		wantNil(t, err)
@@ -79,8 +78,7 @@ func TestBorrowedIsNotReleasedHere(t *testing.T) {
 		cancel()
 		wantOnly(t, callee.Close(gone), context.Canceled)
 		wantOnly(t, l.Err(), core.ErrLeaseLost, core.ErrClosed)
-		_, err = two.callee.TryAcquire(bg, "k")
-		wantOnly(t, err, core.ErrHeld)
+		wantOnly(t, errOf(two.callee.TryAcquire(bg, "k")), core.ErrHeld)
 		mustRelease(t, two.outer)
 	})
 }
@@ -105,8 +103,7 @@ func TestVerifyingInAnOutage(t *testing.T) {
 		} {
 			two.spy.onRenew = tc.store
 			began := time.Now()
-			_, err := two.callee.Acquire(tc.ctx, "k")
-			wantOnly(t, err, tc.want)
+			wantOnly(t, errOf(two.callee.Acquire(tc.ctx, "k")), tc.want)
 			wantTook(t, began, tc.took)
 		}
 		ran := false
@@ -142,14 +139,11 @@ func TestSetBorrowedInPart(t *testing.T) {
 
 		// Borrowed leases go back when the rest of the set is not available,
 		stranger := mustAcquire(t, two.caller, "c")
-		_, err = two.callee.AcquireAll(ctx, exclusive("a", "c"), core.WithMaxWait(time.Second))
-		wantOnly(t, err, core.ErrHeld, core.ErrWaitTimeout)
-		_, err = two.callee.AcquireAll(ctx, exclusive("a", "c"), core.WithFailFast())
-		wantOnly(t, err, core.ErrHeld)
+		wantOnly(t, errOf(two.callee.AcquireAll(ctx, exclusive("a", "c"), core.WithMaxWait(time.Second))), core.ErrHeld, core.ErrWaitTimeout)
+		wantOnly(t, errOf(two.callee.AcquireAll(ctx, exclusive("a", "c"), core.WithFailFast())), core.ErrHeld)
 		// and nobody waits on for what has been lost.
 		time.AfterFunc(time.Second, func() { mustRelease(t, other) })
-		_, err = two.callee.AcquireAll(ctx, exclusive("a", "c"), core.WithMaxWait(time.Hour))
-		wantOnly(t, err, core.ErrLeaseLost)
+		wantOnly(t, errOf(two.callee.AcquireAll(ctx, exclusive("a", "c"), core.WithMaxWait(time.Hour))), core.ErrLeaseLost)
 		wantNothingLeft(t, two.callee)
 		mustRelease(t, stranger)
 		mustRelease(t, two.outer)

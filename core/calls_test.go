@@ -93,8 +93,7 @@ func TestRaiseRefuses(t *testing.T) {
 		try := func(ctx context.Context, key string, took time.Duration, opts []core.CallOption, want ...error) {
 			t.Helper()
 			began := time.Now()
-			_, err := eng.AdvanceVersion(ctx, key, 1, opts...)
-			wantOnly(t, err, want...)
+			wantOnly(t, errOf(eng.AdvanceVersion(ctx, key, 1, opts...)), want...)
 			wantTook(t, began, took)
 		}
 		try(ctx, "a{b", 0, nil, core.ErrInvalidKey)
@@ -112,8 +111,7 @@ func TestRaiseRefuses(t *testing.T) {
 		time.AfterFunc(time.Second, func() { go shut(t, eng) })
 		try(ctx, "k", time.Second, nil, core.ErrClosed)
 		try(ctx, "k", 0, nil, core.ErrClosed)
-		_, err := newEngine(t, plain{newSpy()}).AdvanceVersion(ctx, "k", 1)
-		wantOnly(t, err, errors.ErrUnsupported)
+		wantOnly(t, errOf(newEngine(t, plain{newSpy()}).AdvanceVersion(ctx, "k", 1)), errors.ErrUnsupported)
 	})
 }
 
@@ -124,12 +122,10 @@ func TestRaiseHeedsTheCircuit(t *testing.T) {
 		store := locktest.NewStore(memstore.New())
 		eng := newEngine(t, store, core.WithLogger(discard))
 		store.Hang()
-		_, err := eng.AdvanceVersion(bg, "k", 1)
-		wantOnly(t, err, core.ErrUnavailable)
+		wantOnly(t, errOf(eng.AdvanceVersion(bg, "k", 1)), core.ErrUnavailable)
 		began := time.Now()
 		for range 3 {
-			_, err := eng.AdvanceVersion(bg, "k", 1)
-			wantOnly(t, err, core.ErrUnavailable, core.ErrCircuitOpen)
+			wantOnly(t, errOf(eng.AdvanceVersion(bg, "k", 1)), core.ErrUnavailable, core.ErrCircuitOpen)
 		}
 		wantEqual(t, "refusals took", time.Since(began), 0)
 		store.Heal()

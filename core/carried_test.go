@@ -61,8 +61,7 @@ func TestBorrowedLease(t *testing.T) {
 	if two.outer.Err() != nil {
 		t.Errorf("the caller's: %v", two.outer.Err())
 	}
-	_, err = two.callee.TryAcquire(bg, "user:1") // a caller that carries nothing
-	wantOnly(t, err, core.ErrHeld)
+	wantOnly(t, errOf(two.callee.TryAcquire(bg, "user:1")), core.ErrHeld) // a caller that carries nothing
 }
 
 // Strangers are all those whom the store does not know, whatever they say.
@@ -120,10 +119,8 @@ func TestForgedStaleAndReplayed(t *testing.T) {
 			}
 			two := callerHolds(t, []core.Claim{tt.held})
 			ctx := carry.Accept(bg, tt.text(t, two, carry.Leases(two.outer.Context())))
-			_, err := two.callee.TryAcquire(ctx, "k")
-			wantOnly(t, err, core.ErrHeld)
-			_, err = two.callee.Once(ctx, "k", neverRuns, core.WithFailFast())
-			wantOnly(t, err, core.ErrHeld)
+			wantOnly(t, errOf(two.callee.TryAcquire(ctx, "k")), core.ErrHeld)
+			wantOnly(t, errOf(two.callee.Once(ctx, "k", neverRuns, core.WithFailFast())), core.ErrHeld)
 			if two.outer.Err() != nil {
 				t.Errorf("the true holder: %v", two.outer.Err())
 			}
@@ -151,8 +148,7 @@ func TestCarriedModes(t *testing.T) {
 		} else {
 			mustRelease(t, l)
 		}
-		_, err = two.callee.Once(two.ctx, "k", neverRuns)
-		wantOnly(t, err, core.ErrWouldDeadlock)
+		wantOnly(t, errOf(two.callee.Once(two.ctx, "k", neverRuns)), core.ErrWouldDeadlock)
 		wantNothingLeft(t, two.callee)
 		mustRelease(t, two.outer)
 	}

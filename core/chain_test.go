@@ -12,144 +12,6 @@ import (
 	"github.com/keyturn/keyturn/core/driver"
 )
 
-func TestAttach(t *testing.T) {
-	store := newSpy()
-	eng := newEngine(t, store)
-	request, hangUp := context.WithCancel(bg)
-	l, err := eng.Acquire(request, "k")
-	must(t, err)
-	ctx, cancel := l.Attach(bg)
-	defer cancel()
-	hangUp()
-	if ctx.Err() != nil {
-		t.Error("it ended with a request that is not its own")
-	}
-	if got, ok := core.LeaseFrom(ctx); !ok || got != l {
-		t.Error("the lease is not there")
-	}
-	wantNil(t, core.AssertHeld(ctx, core.Exclusive("k")))
-	inner, err := eng.Acquire(ctx, "k")
-	if err != nil || core.Observed(inner).Depth() != 2 || store.requests() != 1 {
-		t.Errorf("depth %d, %v", core.Observed(inner).Depth(), err)
-	}
-	mustRelease(t, l)
-	if !errors.Is(context.Cause(ctx), core.ErrReleased) || !errors.Is(context.Cause(inner.Context()), core.ErrReleased) {
-		t.Errorf("released: %v, %v", context.Cause(ctx), context.Cause(inner.Context()))
-	}
-	late, cancel := l.Attach(bg)
-	defer cancel()
-	if !errors.Is(context.Cause(late), core.ErrReleased) {
-		t.Errorf("of an ended lease: %v", context.Cause(late))
-	}
-}
-
-// The context is the caller's to end, too, and the lease keeps nothing of it.
-func TestWithLeaseCancel(t *testing.T) {
-	eng := newEngine(t, newSpy())
-	l := mustAcquire(t, eng, "k")
-	parent, end := context.WithCancel(bg)
-	one, cancelOne := l.Attach(parent)
-	two, cancelTwo := l.Attach(parent)
-	cancelOne()
-	cancelOne()
-	if !errors.Is(context.Cause(one), context.Canceled) || two.Err() != nil {
-		t.Errorf("%v, %v", context.Cause(one), two.Err())
-	}
-	end()
-	if !errors.Is(context.Cause(two), context.Canceled) || l.Err() != nil {
-		t.Errorf("%v, %v", context.Cause(two), l.Err())
-	}
-	cancelTwo()
-	mustRelease(t, l)
-}
-
-func TestWithLeaseKeepsWhatTheContextHolds(t *testing.T) {
-	store := newSpy()
-	eng := newEngine(t, store)
-	a, b := mustAcquire(t, eng, "a"), mustAcquire(t, eng, "b")
-	ctx, cancel := b.Attach(a.Context())
-	defer cancel()
-	for _, key := range []string{"a", "b"} {
-		wantNil(t, core.AssertHeld(ctx, core.Exclusive(key)))
-	}
-	both, err := eng.AcquireAll(ctx, exclusive("a", "b"))
-	if err != nil || store.requests() != 2 {
-		t.Errorf("asked %d times, %v", store.requests(), err)
-	}
-	mustRelease(t, both)
-	mustRelease(t, b)
-	wantNil(t, core.AssertHeld(context.WithoutCancel(ctx), core.Exclusive("a")))
-	wantOnly(t, core.AssertHeld(ctx, core.Exclusive("b")), core.ErrReleased)
-	mustRelease(t, a)
-}
-
-func TestWithLeaseAndLoss(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		spy := newSpy()
-		eng := newEngine(t, spy)
-		for _, kept := range []bool{false, true} {
-			var opts []core.CallOption
-			if kept {
-				opts = append(opts, core.WithoutCancelOnLoss())
-			}
-			l := mustAcquire(t, eng, "k", opts...)
-			ctx, cancel := l.Attach(bg)
-			breakLock(t, spy, l)
-			time.Sleep(time.Minute)
-			wantOnly(t, core.AssertHeld(ctx, core.Exclusive("k")), core.ErrLeaseLost)
-			if ended := ctx.Err() != nil; ended == kept {
-				t.Errorf("kept %v: %v", kept, ctx.Err())
-			}
-			wantOnly(t, l.Release(bg), core.ErrLeaseLost)
-			wantOnly(t, context.Cause(ctx), core.ErrLeaseLost)
-			cancel()
-		}
-	})
-}
-
-// A context that carries a nested lease ends with that lease, and with the outer one.
-func TestWithNestedLease(t *testing.T) {
-	eng := newEngine(t, newSpy())
-	outer := mustAcquire(t, eng, "k")
-	nest := func() (*core.Lease, context.Context) {
-		l, err := eng.Acquire(outer.Context(), "k")
-		must(t, err)
-		ctx, cancel := l.Attach(bg)
-		t.Cleanup(cancel)
-		if core.AssertHeld(ctx, core.Exclusive("k")) != nil {
-			t.Error("not held")
-		}
-		return l, ctx
-	}
-	l, ctx := nest()
-	mustRelease(t, l)
-	wantOnly(t, context.Cause(ctx), core.ErrReleased)
-	wantOnly(t, core.AssertHeld(ctx, core.Exclusive("k")), core.ErrReleased)
-	_, ctx = nest()
-	mustRelease(t, outer)
-	wantOnly(t, context.Cause(ctx), core.ErrReleased)
-	wantOnly(t, core.AssertHeld(ctx, core.Exclusive("k")), core.ErrLeaseLost)
-}
-
-func TestWithLeaseConcurrently(t *testing.T) {
-	eng := newEngine(t, newSpy())
-	l := mustAcquire(t, eng, "k")
-	var all sync.WaitGroup
-	for i := range 50 {
-		all.Go(func() {
-			ctx, cancel := l.Attach(bg)
-			defer cancel()
-			if i == 25 {
-				mustRelease(t, l)
-			}
-			if i%2 == 0 {
-				<-ctx.Done()
-			}
-		})
-	}
-	all.Wait()
-}
-
 // A set of which the context holds a part.
 func TestSetThatIsHeldInPart(t *testing.T) {
 	store := newSpy()
@@ -189,8 +51,7 @@ func TestSetThatIsHeldInPart(t *testing.T) {
 // The rest is lost or not certainly released: that is for the set's lease to say.
 func TestSetTellsHowItsRestEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		spy := newSpy()
-		eng := newEngine(t, spy)
+		spy, eng := newSpied(t)
 		outer := mustAcquire(t, eng, "a")
 		within := func() *core.Lease {
 			l, _ := eng.AcquireAll(outer.Context(), exclusive("a", "b"))
@@ -216,4 +77,88 @@ func exclusive(keys ...string) (claims []core.Claim) {
 		claims = append(claims, core.Exclusive(k))
 	}
 	return claims
+}
+
+// A context with a lease attached is not the request's of the lease, and has what it held before as well.
+func TestAttach(t *testing.T) {
+	spy, eng := newSpied(t)
+	request, hangUp := context.WithCancel(bg)
+	l, err := eng.Acquire(request, "a")
+	must(t, err)
+	other := mustAcquire(t, eng, "b")
+	parent, end := context.WithCancel(other.Context())
+	one, cancelOne := l.Attach(parent)
+	two, cancelTwo := l.Attach(parent)
+	defer cancelTwo()
+	hangUp()
+	for range 2 {
+		cancelOne()
+	}
+	if got, _ := core.LeaseFrom(two); got != l || two.Err() != nil || !errors.Is(context.Cause(one), context.Canceled) {
+		t.Errorf("lease %v, %v; the other one: %v", got, two.Err(), context.Cause(one))
+	}
+	both, err := eng.AcquireAll(two, exclusive("a", "b"))
+	if err != nil || core.Observed(both).Depth() != 2 || spy.requests() != 2 {
+		t.Errorf("depth %d, asked %d times, %v", core.Observed(both).Depth(), spy.requests(), err)
+	}
+	mustRelease(t, both)
+	mustRelease(t, l)
+	wantNil(t, core.AssertHeld(context.WithoutCancel(two), core.Exclusive("b")))
+	wantOnly(t, core.AssertHeld(two, core.Exclusive("a")), core.ErrReleased)
+	third, cancelThird := other.Attach(parent)
+	defer cancelThird()
+	end()
+	if !errors.Is(context.Cause(third), context.Canceled) || other.Err() != nil {
+		t.Errorf("%v, %v", context.Cause(third), other.Err())
+	}
+	mustRelease(t, other)
+}
+
+// An attached context ends with its lease, also with a nested one, and is ended from the start if that has ended.
+func TestAttachedContextEndsWithItsLease(t *testing.T) {
+	for name, tc := range map[string]struct {
+		opts   []core.CallOption
+		nested bool
+		end    func(*testing.T, *spy, *core.Lease)
+		cause  error
+		held   error // what AssertHeld says
+	}{
+		"released":               {end: func(t *testing.T, _ *spy, l *core.Lease) { mustRelease(t, l) }, cause: core.ErrReleased, held: core.ErrReleased},
+		"lost":                   {end: breakLock, cause: core.ErrLeaseLost, held: core.ErrLeaseLost},
+		"lost without a cancel":  {opts: []core.CallOption{core.WithoutCancelOnLoss()}, end: breakLock, held: core.ErrLeaseLost},
+		"the outer one released": {nested: true, end: func(t *testing.T, _ *spy, l *core.Lease) { mustRelease(t, l) }, cause: core.ErrReleased, held: core.ErrLeaseLost},
+	} {
+		inBubble(t, name, func(t *testing.T) {
+			spy, eng := newSpied(t)
+			outer := mustAcquire(t, eng, "k", tc.opts...)
+			l := outer
+			if tc.nested {
+				l = within(t, eng, outer)
+			}
+			var all sync.WaitGroup
+			for range 50 {
+				all.Go(func() {
+					ctx, cancel := l.Attach(bg)
+					defer cancel()
+					select {
+					case <-ctx.Done():
+					case <-time.After(time.Hour):
+					}
+					wantIs(t, "cause", context.Cause(ctx), tc.cause)
+					wantOnly(t, core.AssertHeld(ctx, core.Exclusive("k")), tc.held)
+				})
+			}
+			synctest.Wait()
+			tc.end(t, spy, outer)
+			all.Wait()
+			if err := outer.Release(bg); tc.held == core.ErrLeaseLost && !tc.nested {
+				wantOnly(t, err, core.ErrLeaseLost)
+			}
+			late, cancel := l.Attach(bg)
+			defer cancel()
+			if late.Err() == nil {
+				t.Error("attached to a lease that has ended")
+			}
+		})
+	}
 }

@@ -40,10 +40,8 @@ func attempt(eng *core.Engine, key string, opts ...core.CallOption) (time.Durati
 func trip(t *testing.T, eng *core.Engine, o *outage) {
 	t.Helper()
 	o.hang()
-	_, err := attempt(eng, "tripping", core.WithMaxWait(defaultCircuit))
-	wantOnly(t, err, core.ErrUnavailable)
-	_, err = attempt(eng, "tripping")
-	wantOnly(t, err, core.ErrUnavailable, core.ErrCircuitOpen)
+	wantOnly(t, errOf(attempt(eng, "tripping", core.WithMaxWait(defaultCircuit))), core.ErrUnavailable)
+	wantOnly(t, errOf(attempt(eng, "tripping")), core.ErrUnavailable, core.ErrCircuitOpen)
 }
 
 // An open circuit refuses each call at once, without a request, and is an outage to run unlocked in. Leases that are
@@ -64,10 +62,9 @@ func TestCircuitRefusesAtOnceAndRecoversByItself(t *testing.T) {
 			})
 		}
 		all.Wait()
-		_, err := eng.TryAcquire(bg, "k")
-		wantOnly(t, err, core.ErrUnavailable, core.ErrCircuitOpen)
+		wantOnly(t, errOf(eng.TryAcquire(bg, "k")), core.ErrUnavailable, core.ErrCircuitOpen)
 		ran := false
-		err = eng.Do(bg, "k", func(context.Context) error { ran = true; return nil }, core.WithRunUnlocked())
+		err := eng.Do(bg, "k", func(context.Context) error { ran = true; return nil }, core.WithRunUnlocked())
 		if err != nil || !ran || o.requests() != asked {
 			t.Errorf("ran %v, error %v, %d requests", ran, err, o.requests()-asked)
 		}
@@ -148,8 +145,7 @@ func TestAnOldProbeIsNotTakenForALaterOne(t *testing.T) {
 		synctest.Wait()
 		time.Sleep(1500 * time.Millisecond)
 		before := o.requests()
-		_, err := attempt(eng, "k")
-		wantOnly(t, err, core.ErrUnavailable, core.ErrCircuitOpen)
+		wantOnly(t, errOf(attempt(eng, "k")), core.ErrUnavailable, core.ErrCircuitOpen)
 		if o.requests() != before {
 			t.Error("two probes at a time")
 		}

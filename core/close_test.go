@@ -31,8 +31,7 @@ func TestCloseTakesNoMoreAndSendsWaitersHome(t *testing.T) {
 		var home atomic.Int32
 		for range 3 {
 			all.Go(func() {
-				_, err := eng.Acquire(bg, "k", core.WithMaxWait(core.Forever))
-				wantOnly(t, err, core.ErrClosed)
+				wantOnly(t, errOf(eng.Acquire(bg, "k", core.WithMaxWait(core.Forever))), core.ErrClosed)
 				home.Add(1)
 			})
 		}
@@ -47,8 +46,7 @@ func TestCloseTakesNoMoreAndSendsWaitersHome(t *testing.T) {
 		if holder.Err() != nil {
 			t.Errorf("a holder was cut off though there was time: %v", holder.Err())
 		}
-		_, err := eng.Acquire(bg, "free")
-		wantOnly(t, err, core.ErrClosed)
+		wantOnly(t, errOf(eng.Acquire(bg, "free")), core.ErrClosed)
 		soon, cancel := context.WithTimeout(bg, time.Second)
 		defer cancel()
 		if err := eng.Close(soon); !errors.Is(err, context.DeadlineExceeded) || holder.Err() != nil {
@@ -105,8 +103,7 @@ func TestCloseBeforeTheCallerIsInLine(t *testing.T) {
 		var all sync.WaitGroup
 		all.Go(func() {
 			began := time.Now()
-			_, err := eng.Acquire(bg, "k", core.WithMaxWait(core.Forever))
-			wantOnly(t, err, core.ErrClosed)
+			wantOnly(t, errOf(eng.Acquire(bg, "k", core.WithMaxWait(core.Forever))), core.ErrClosed)
 			wantEqual(t, "waited", time.Since(began)-time.Second, 0)
 			mustRelease(t, holder)
 		})
@@ -182,8 +179,7 @@ func TestGrantDuringClose(t *testing.T) {
 			eng := open(t, late)
 			var asking sync.WaitGroup
 			asking.Go(func() {
-				_, err := eng.Acquire(bg, "k")
-				wantOnly(t, err, core.ErrClosed)
+				wantOnly(t, errOf(eng.Acquire(bg, "k")), core.ErrClosed)
 			})
 			synctest.Wait()
 			ctx, cancel := context.WithCancel(bg)

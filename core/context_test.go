@@ -43,8 +43,7 @@ func TestLeaseContext(t *testing.T) {
 	if l.Err() != nil || isDone(l) {
 		t.Errorf("the lease ended with its context: %v", l.Err())
 	}
-	_, err = eng.TryAcquire(bg, "k")
-	wantOnly(t, err, core.ErrHeld)
+	wantOnly(t, errOf(eng.TryAcquire(bg, "k")), core.ErrHeld)
 	mustRelease(t, l)
 }
 

@@ -140,8 +140,7 @@ func TestUnansweredUndoIsSentAgain(t *testing.T) {
 		ctx, cancel := context.WithCancel(bg)
 		store := &late{newSpy(), cancel}
 		store.onRelease = func(context.Context, driver.Grant) error { return errDown }
-		_, err := newEngine(t, store).Acquire(ctx, "k")
-		wantOnly(t, err, context.Canceled)
+		wantOnly(t, errOf(newEngine(t, store).Acquire(ctx, "k")), context.Canceled)
 		time.Sleep(3 * time.Second)
 		store.mend()
 		time.Sleep(longestRest)
@@ -189,8 +188,7 @@ func TestOwnDebtIsNoHolder(t *testing.T) {
 		l := mustAcquire(t, eng, "k")
 		spy.change(func() { spy.onRelease = func(context.Context, driver.Grant) error { return errDown } })
 		wantOnly(t, l.Release(bg), core.ErrOutcomeUnknown, core.ErrUnavailable)
-		_, err := eng.TryAcquire(bg, "k")
-		wantOnly(t, err, core.ErrUnavailable)
+		wantOnly(t, errOf(eng.TryAcquire(bg, "k")), core.ErrUnavailable)
 		got := make(chan *core.Lease, 1)
 		go func() { got <- mustAcquire(t, eng, "k") }()
 		time.Sleep(time.Second)
@@ -209,8 +207,7 @@ func TestOwnDebtIsNoHolder(t *testing.T) {
 // healthy ones is not asked without a pause.
 func TestAnyAnswerHasDebtsSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		spy := newSpy()
-		eng := newEngine(t, spy)
+		spy, eng := newSpied(t)
 		l := mustAcquire(t, eng, "sick")
 		var tries atomic.Int32
 		spy.change(func() {

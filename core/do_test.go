@@ -73,8 +73,7 @@ func TestDoHoldsUntilTheHandlerReturns(t *testing.T) {
 // A loss is reported whatever the function says, its own error along with it; and nothing is on record.
 func TestALossIsReportedWhateverTheFunctionSays(t *testing.T) {
 	for _, own := range []error{nil, errHandler} {
-		spy := newSpy()
-		eng := newEngine(t, spy)
+		spy, eng := newSpied(t)
 		lose := func(ctx context.Context) error {
 			l, _ := core.LeaseFrom(ctx)
 			breakLock(t, spy, l)

@@ -78,8 +78,7 @@ func TestDone(t *testing.T) {
 
 func TestDoneOfNestedLeases(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		spy := newSpy()
-		eng := newEngine(t, spy)
+		spy, eng := newSpied(t)
 		outer := mustAcquire(t, eng, "k", core.WithoutCancelOnLoss())
 		nest := func() *core.Lease {
 			l, err := eng.Acquire(outer.Context(), "k")

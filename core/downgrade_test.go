@@ -59,8 +59,7 @@ func TestDowngradeLetsReadersInAndKeepsWritersOut(t *testing.T) {
 }
 
 func TestDowngradeRefusesWhatCanNotBe(t *testing.T) {
-	spy := newSpy()
-	eng := newEngine(t, spy)
+	eng := newEngine(t, newSpy())
 	outer := mustAcquire(t, eng, "k")
 	inner, err := eng.Acquire(outer.Context(), "k")
 	must(t, err)

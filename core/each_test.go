@@ -51,8 +51,7 @@ func TestOnceEach(t *testing.T) {
 			wantNil(t, core.AssertHeld(ctx, core.Exclusive(all[i].Key)))
 			all[i].Result = []byte("result of " + all[i].Key)
 		}
-		_, err = eng.Once(ctx, "new", counted("", &runs))
-		wantOnly(t, err, core.ErrWouldDeadlock)
+		wantOnly(t, errOf(eng.Once(ctx, "new", counted("", &runs))), core.ErrWouldDeadlock)
 		all[4].Err, all[8].Err = own, core.ErrSkipResult
 		all[7].Result = make([]byte, 1000)
 		return nil

@@ -69,8 +69,7 @@ func TestExecutorHasTheLastWord(t *testing.T) {
 		}
 		isFree(t, eng, "k")
 	}
-	_, err := b.once(newEngine(t, memstore.New()), nil, core.WithFingerprint([]byte("other")))
-	wantOnly(t, err, core.ErrFingerprintMismatch)
+	wantOnly(t, errOf(b.once(newEngine(t, memstore.New()), nil, core.WithFingerprint([]byte("other")))), core.ErrFingerprintMismatch)
 	wantEqual(t, "effects", b.effects["k"], 1)
 }
 
@@ -106,8 +105,7 @@ func TestExecutorWhoseWorkFails(t *testing.T) {
 		t.Errorf("%v, want the very error", err)
 	}
 	b.err = core.ErrRolledBack
-	_, err := b.once(eng, nil)
-	wantOnly(t, err, core.ErrRolledBack)
+	wantOnly(t, errOf(b.once(eng, nil)), core.ErrRolledBack)
 	isFree(t, eng, "k")
 	if out, err := b.once(eng, nil); err != nil || out.Duplicate || b.effects["k"] != 1 {
 		t.Errorf("%+v, %v, %d effects", out, err, b.effects["k"])
@@ -154,17 +152,14 @@ func TestExecutorIsForOnceOnly(t *testing.T) {
 	wantOnly(t, eng.Do(bg, "k", nothing, option), core.ErrInvalidOption)
 	policy, err := core.NewPolicy(option)
 	must(t, err)
-	_, err = author.Declare(eng, author.Rule{Policy: policy, About: coverage.Rule{}, Like: []string{"k"}})
-	wantOnly(t, err, core.ErrInvalidOption)
+	wantOnly(t, errOf(author.Declare(eng, author.Rule{Policy: policy, About: coverage.Rule{}, Like: []string{"k"}})), core.ErrInvalidOption)
 	if _, err := author.Declare(eng, author.Rule{Policy: policy, About: coverage.Rule{Once: true}, Like: []string{"k"}}); err != nil {
 		t.Error(err)
 	}
-	_, err = core.NewPolicy(core.WithExecutor(nil))
-	wantOnly(t, err, core.ErrInvalidOption)
+	wantOnly(t, errOf(core.NewPolicy(core.WithExecutor(nil))), core.ErrInvalidOption)
 	wrong := newBook()
 	wrong.wrong = &core.OptionError{Option: "book", Want: "another"}
-	_, err = core.NewPolicy(core.WithExecutor(wrong))
-	wantOnly(t, err, core.ErrInvalidOption)
+	wantOnly(t, errOf(core.NewPolicy(core.WithExecutor(wrong))), core.ErrInvalidOption)
 }
 
 // endure is an executor whose context ends before or after the function.
@@ -213,8 +208,7 @@ func TestExecutorWhoseContextEnds(t *testing.T) {
 		{cancelled, false, false, true, []error{context.Canceled}},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			spy := newSpy()
-			eng := newEngine(t, spy)
+			spy, eng := newSpied(t)
 			ctx, cancel := context.WithCancel(bg)
 			defer cancel()
 			end := func(ctx context.Context) {

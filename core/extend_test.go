@@ -3,8 +3,6 @@ package core_test
 import (
 	"context"
 	"errors"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -34,8 +32,7 @@ func TestExtendRenewsNowAndFromNowOn(t *testing.T) {
 			if testing.Short() && tc.ttl == driver.MaxTTL {
 				t.Skip("only in the long run: the store looks every second of two days")
 			}
-			spy := newSpy()
-			eng := newEngine(t, spy)
+			spy, eng := newSpied(t)
 			l := mustAcquire(t, eng, "k", core.WithMaxHold(core.Forever))
 			time.Sleep(4 * time.Second)
 			must(t, l.Extend(bg, tc.ttl))
@@ -131,8 +128,7 @@ func TestUnansweredExtension(t *testing.T) {
 		"gone before it":     {ctx: bounded(-1), ttl: time.Hour, want: []error{context.DeadlineExceeded}, left: term(defaultTTL)},
 	} {
 		inBubble(t, name, func(t *testing.T) {
-			spy := newSpy()
-			eng := newEngine(t, spy)
+			spy, eng := newSpied(t)
 			l := mustAcquire(t, eng, "k")
 			spy.change(func() { spy.onRenew = tc.store })
 			ctx := bg
@@ -155,39 +151,6 @@ func TestUnansweredExtension(t *testing.T) {
 			mustRelease(t, l)
 		})
 	}
-}
-
-// One request for a lease is under way at a time: of two, nobody could tell which TTL the store took last.
-func TestExtendWaitsForARenewalUnderWay(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		spy := newSpy()
-		l := mustAcquire(t, newEngine(t, spy), "k")
-		var inside atomic.Int32
-		spy.change(func() {
-			spy.onRenew = func(context.Context, driver.Grant) error {
-				if inside.Add(1) > 1 {
-					t.Error("two at a time")
-				}
-				time.Sleep(2 * time.Second)
-				inside.Add(-1)
-				return nil
-			}
-		})
-		time.Sleep(11 * time.Second) // the watchdog's began at 10s
-		var all sync.WaitGroup
-		for _, ttl := range []time.Duration{time.Minute, 20 * time.Second} {
-			all.Go(func() {
-				wantNil(t, l.Extend(bg, ttl))
-				if left(l) != term(ttl)-2*time.Second {
-					t.Errorf("%v left of %v", left(l), ttl)
-				}
-			})
-			synctest.Wait()
-		}
-		all.Wait()
-		spy.change(func() { spy.onRenew = nil })
-		mustRelease(t, l)
-	})
 }
 
 // A nested lease has the outer one's time, as long as it lasts itself.

@@ -132,33 +132,6 @@ func TestFirstTermThatIsOver(t *testing.T) {
 	}
 }
 
-// A caller that gets the lease by a hand-off has the time that is left of the first term, if
-// nobody has renewed it. A streak whose grant was slow is as long as any other.
-func TestHandOffInTheFirstTerm(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store := brief{spy: newSpy(), age: time.Second}
-		eng := newEngine(t, store, core.WithTTL(30*time.Second))
-		first := mustAcquire(t, eng, "k")
-		c := &crowd{t: t}
-		c.join(eng, "0", 5*time.Millisecond)
-		c.join(eng, "1", 20*time.Millisecond)
-		c.join(eng, "2", 5*time.Millisecond)
-		time.Sleep(time.Millisecond)
-		mustRelease(t, first)
-		synctest.Wait()
-		if l := c.leases[0]; !core.Observed(l).HandedOff() || !l.Deadline().Equal(first.Deadline()) {
-			t.Errorf("handed off: %t; the deadline is %v, was %v", core.Observed(l).HandedOff(), l.Deadline(), first.Deadline())
-		}
-		c.all.Wait()
-		if n := store.renewals(); n != 1 { // of the one that was held for long
-			t.Errorf("%d renewals", n)
-		}
-		if l := c.leases[2]; !core.Observed(l).HandedOff() || l.Deadline().Sub(first.Deadline()) < 20*time.Second {
-			t.Errorf("handed off: %t; the deadline is %v, was %v", core.Observed(l).HandedOff(), l.Deadline(), first.Deadline())
-		}
-	})
-}
-
 // If the holder asks for another TTL in the first term, it gets a full one. If there is no
 // answer, the first term stays.
 func TestExtendInTheFirstTerm(t *testing.T) {

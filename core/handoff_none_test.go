@@ -45,8 +45,7 @@ func TestNotHandedOff(t *testing.T) {
 		"the store hangs":           {before: renewal(func(*spy) error { time.Sleep(time.Second); return errDown })},
 	} {
 		inBubble(t, name, func(t *testing.T) {
-			spy := newSpy()
-			eng := newEngine(t, spy)
+			spy, eng := newSpied(t)
 			first := mustAcquire(t, eng, "k", core.WithMaxHold(50*time.Millisecond))
 			if tc.next == nil {
 				tc.next = do()

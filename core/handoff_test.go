@@ -47,8 +47,7 @@ func (c *crowd) names(n int) (names []string) {
 // the whole line, with tokens that rise. None sleeps past its turn. (redisson#3891, rueidis#653)
 func TestHandOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		spy := newSpy()
-		eng := newEngine(t, spy, core.WithMaxHold(core.Forever), core.WithMaxWait(core.Forever))
+		spy, eng := newSpied(t, core.WithMaxHold(core.Forever), core.WithMaxWait(core.Forever))
 		c := &crowd{t: t}
 		holder := mustAcquire(t, eng, "k")
 		for i := range 15 {
@@ -107,8 +106,7 @@ func TestHandedOffLeaseIsRenewedInTime(t *testing.T) {
 	for hold, asks := range map[time.Duration]int{9 * time.Millisecond: 0, 90 * time.Millisecond: 1} {
 		inBubble(t, hold.String(), func(t *testing.T) {
 			const ttl = 3 * time.Second
-			spy := newSpy()
-			eng := newEngine(t, spy)
+			spy, eng := newSpied(t)
 			last := time.Now()
 			first := mustAcquire(t, eng, "k", core.WithTTL(ttl))
 			deadline := first.Deadline()

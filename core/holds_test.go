@@ -82,8 +82,7 @@ func TestRetryAfterGoesByTheHand(t *testing.T) {
 // a caller that found the line full is told, too.
 func TestRetryAfterWithoutTheStoresHelp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		spy := newSpy()
-		eng := newEngine(t, spy, core.WithMaxWaiters(1))
+		spy, eng := newSpied(t, core.WithMaxWaiters(1))
 		l := mustAcquire(t, eng, "k")
 		time.Sleep(time.Second)
 		mustRelease(t, l)
@@ -147,8 +146,7 @@ func TestMinHoldKeepsTheKey(t *testing.T) {
 			spy.mend()
 			time.Sleep(2 * time.Second)
 			for _, e := range []*core.Engine{eng, other} {
-				_, err := e.TryAcquire(bg, "k")
-				wantOnly(t, err, core.ErrHeld)
+				wantOnly(t, errOf(e.TryAcquire(bg, "k")), core.ErrHeld)
 			}
 			next := mustAcquire(t, eng, "k", core.WithMinHold(time.Second))
 			if got := time.Since(began); got < 10*time.Second || got > 10100*time.Millisecond || next.Token() <= l.Token() {

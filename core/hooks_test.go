@@ -92,8 +92,7 @@ func TestBlocked(t *testing.T) {
 			all.Go(func() { _ = eng.Do(bg, "k", noWork) })
 			synctest.Wait()
 		}
-		_, err = eng.TryAcquire(bg, "k")
-		wantOnly(t, err, core.ErrHeld)
+		wantOnly(t, errOf(eng.TryAcquire(bg, "k")), core.ErrHeld)
 		blocked := slices.DeleteFunc(log.events, func(e string) bool { return !strings.HasPrefix(e, "1Blocked") })
 		if want := []string{"1Blocked k by trace2 0", "1Blocked k by trace2 1", "1Blocked k by trace2 1"}; !slices.Equal(blocked, want) {
 			t.Errorf("seen\n%q, want\n%q", blocked, want)
@@ -184,8 +183,7 @@ func TestHoldEndIsTheReleasesOutcome(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var ends []error
-			spy := newSpy()
-			eng := newEngine(t, spy, core.WithHooks(observe.Hooks{HoldEnd: func(_ context.Context, _ observe.Lease, err error) { ends = append(ends, err) }}))
+			spy, eng := newSpied(t, core.WithHooks(observe.Hooks{HoldEnd: func(_ context.Context, _ observe.Lease, err error) { ends = append(ends, err) }}))
 			l := mustAcquire(t, eng, "k")
 			spy.onRelease = func(context.Context, driver.Grant) error {
 				if !errors.Is(l.Err(), core.ErrReleased) {

@@ -29,8 +29,7 @@ func TestKeysThatCannotNameALock(t *testing.T) {
 		"a Redis hash tag":   "{user}:1",
 		"cut in a character": "user:\xe2\x82",
 	}
-	spy := newSpy()
-	eng := newEngine(t, spy)
+	spy, eng := newSpied(t)
 	for name, key := range bad {
 		t.Run(name, func(t *testing.T) {
 			ctx := bg
@@ -39,10 +38,8 @@ func TestKeysThatCannotNameALock(t *testing.T) {
 			if len(err.Error()) > 400 {
 				t.Errorf("the message has %d bytes: a hostile key must not fill the log", len(err.Error()))
 			}
-			_, err = eng.TryAcquire(ctx, key)
-			wantOnly(t, err, core.ErrInvalidKey)
-			_, err = eng.Once(ctx, key, func(context.Context) ([]byte, error) { return nil, nil })
-			wantOnly(t, err, core.ErrInvalidKey)
+			wantOnly(t, errOf(eng.TryAcquire(ctx, key)), core.ErrInvalidKey)
+			wantOnly(t, errOf(eng.Once(ctx, key, func(context.Context) ([]byte, error) { return nil, nil })), core.ErrInvalidKey)
 			wantOnly(t, eng.Do(ctx, key, noWork), core.ErrInvalidKey)
 		})
 	}
@@ -76,8 +73,7 @@ func TestClaimSetsThatCannotBe(t *testing.T) {
 		"two":    {[]core.Claim{core.Exclusive("a"), core.Exclusive("b")}, errors.ErrUnsupported},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := eng.AcquireAll(bg, tc.claims)
-			wantOnly(t, err, tc.want)
+			wantOnly(t, errOf(eng.AcquireAll(bg, tc.claims)), tc.want)
 		})
 	}
 }
@@ -100,8 +96,7 @@ func TestEveryFaultIsNamed(t *testing.T) {
 		}
 	}
 	var nilStore *memstore.Store
-	_, err := core.New(nilStore)
-	wantOnly(t, err, core.ErrInvalidOption)
+	wantOnly(t, errOf(core.New(nilStore)), core.ErrInvalidOption)
 }
 
 func TestOptionsOutOfRange(t *testing.T) {
@@ -122,12 +117,10 @@ func TestOptionsOutOfRange(t *testing.T) {
 		"linger over a day":  core.WithLinger(25 * time.Hour),
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := core.New(memstore.New(), o)
-			wantOnly(t, err, core.ErrInvalidOption)
-			_, err = core.NewPolicy(o)
-			wantOnly(t, err, core.ErrInvalidOption)
+			wantOnly(t, errOf(core.New(memstore.New(), o)), core.ErrInvalidOption)
+			wantOnly(t, errOf(core.NewPolicy(o)), core.ErrInvalidOption)
 			spy := newSpy() // an option that is wrong is an error also if a later one overrides it
-			_, err = newEngine(t, spy).Acquire(bg, "k", o, core.WithTTL(time.Second), core.WithMaxWait(time.Second))
+			_, err := newEngine(t, spy).Acquire(bg, "k", o, core.WithTTL(time.Second), core.WithMaxWait(time.Second))
 			wantOnly(t, err, core.ErrInvalidOption)
 			if spy.mostAtOne > 0 {
 				t.Error("the store was asked all the same")
@@ -144,21 +137,17 @@ func TestOptionsOutOfRange(t *testing.T) {
 		"negative timeout":  core.WithReleaseTimeout(-time.Second),
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := core.New(memstore.New(), o)
-			wantOnly(t, err, core.ErrInvalidOption)
+			wantOnly(t, errOf(core.New(memstore.New(), o)), core.ErrInvalidOption)
 		})
 	}
 	var none core.CallOption
-	_, err := newEngine(t, memstore.New()).Acquire(bg, "k", none)
-	wantOnly(t, err, core.ErrInvalidOption)
+	wantOnly(t, errOf(newEngine(t, memstore.New()).Acquire(bg, "k", none)), core.ErrInvalidOption)
 }
 
 func TestNoFunctionToRun(t *testing.T) {
-	spy := newSpy()
-	eng := newEngine(t, spy)
+	spy, eng := newSpied(t)
 	wantOnly(t, eng.Do(bg, "k", nil), core.ErrInvalidOption)
-	_, err := eng.Once(bg, "k", nil)
-	wantOnly(t, err, core.ErrInvalidOption)
+	wantOnly(t, errOf(eng.Once(bg, "k", nil)), core.ErrInvalidOption)
 	if spy.mostAtOne > 0 {
 		t.Error("the store was asked all the same")
 	}

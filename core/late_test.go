@@ -94,8 +94,7 @@ func TestBindAfterClose(t *testing.T) {
 	eng, store := newLate(t), memstore.New()
 	must(t, eng.Close(bg))
 	wantOnly(t, eng.Bind(store), core.ErrClosed)
-	_, err := eng.Acquire(bg, "k")
-	wantOnly(t, err, core.ErrClosed)
+	wantOnly(t, errOf(eng.Acquire(bg, "k")), core.ErrClosed)
 	wantNil(t, newEngine(t, store).Close(bg))
 }
 

@@ -13,8 +13,7 @@ import (
 )
 
 func TestReleaseEndsTheContextFirst(t *testing.T) {
-	spy := newSpy()
-	eng := newEngine(t, spy)
+	spy, eng := newSpied(t)
 	l := mustAcquire(t, eng, "k")
 	spy.onRelease = func(context.Context, driver.Grant) error {
 		if context.Cause(l.Context()) != core.ErrReleased {
@@ -29,8 +28,7 @@ func TestReleaseEndsTheContextFirst(t *testing.T) {
 }
 
 func TestReleaseIsIdempotent(t *testing.T) {
-	spy := newSpy()
-	eng := newEngine(t, spy)
+	spy, eng := newSpied(t)
 	l := mustAcquire(t, eng, "k")
 	var all sync.WaitGroup
 	for range 20 {
@@ -98,8 +96,7 @@ func TestReleaseIsBounded(t *testing.T) {
 func TestUnknownReleaseMayBeRepeated(t *testing.T) {
 	for name, reached := range map[string]bool{"the first attempt arrived": true, "it did not": false} {
 		t.Run(name, func(t *testing.T) {
-			spy := newSpy()
-			eng := newEngine(t, spy)
+			spy, eng := newSpied(t)
 			l := mustAcquire(t, eng, "k")
 			spy.onRelease = func(ctx context.Context, g driver.Grant) error {
 				if reached {
@@ -122,8 +119,7 @@ func TestUnknownReleaseMayBeRepeated(t *testing.T) {
 }
 
 func TestReleaseOfALostLeaseSaysSo(t *testing.T) {
-	spy := newSpy()
-	eng := newEngine(t, spy)
+	spy, eng := newSpied(t)
 	l := mustAcquire(t, eng, "k")
 	breakLock(t, spy, l)
 	err := l.Release(bg)
@@ -166,8 +162,7 @@ func TestWithoutCancelOnLoss(t *testing.T) {
 		"max hold": func(*testing.T, *spy, *core.Lease) {},
 	} {
 		inBubble(t, name, func(t *testing.T) {
-			spy := newSpy()
-			eng := newEngine(t, spy, core.WithMaxHold(10*time.Second))
+			spy, eng := newSpied(t, core.WithMaxHold(10*time.Second))
 			l := mustAcquire(t, eng, "k", core.WithoutCancelOnLoss())
 			lose(t, spy, l)
 			time.Sleep(defaultTTL)

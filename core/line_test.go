@@ -21,8 +21,7 @@ func TestWhoJoinsLaterWaitsForTheHolderToo(t *testing.T) {
 		holder := mustAcquire(t, eng, "k")
 		var head sync.WaitGroup
 		head.Go(func() {
-			_, err := eng.Acquire(bg, "k", core.WithMaxWait(10*time.Second))
-			wantOnly(t, err, core.ErrHeld, core.ErrWaitTimeout)
+			wantOnly(t, errOf(eng.Acquire(bg, "k", core.WithMaxWait(10*time.Second))), core.ErrHeld, core.ErrWaitTimeout)
 		})
 		time.Sleep(time.Second)
 		err := eng.Do(bg, "k", func(context.Context) error {
@@ -41,13 +40,11 @@ func TestTimeOverBeforeTheStoreWasAsked(t *testing.T) {
 	defer cancel()
 	gone, cancel := context.WithCancel(bg)
 	cancel()
-	spy := newSpy()
-	eng := newEngine(t, spy)
+	spy, eng := newSpied(t)
 	for _, ctx := range []context.Context{past, gone} {
 		err := eng.Do(ctx, "k", func(context.Context) error { t.Error("ran"); return nil }, core.WithRunUnlocked())
 		wantOnly(t, err, ctx.Err())
-		_, err = eng.TryAcquire(ctx, "k")
-		wantOnly(t, err, ctx.Err())
+		wantOnly(t, errOf(eng.TryAcquire(ctx, "k")), ctx.Err())
 	}
 	if spy.mostAtOne > 0 {
 		t.Error("the store was asked for a caller that had gone")
@@ -96,8 +93,7 @@ func TestWhatTheLineKnows(t *testing.T) {
 		},
 	} {
 		inBubble(t, name, func(t *testing.T) {
-			spy := newSpy()
-			eng := newEngine(t, spy, core.WithTTL(time.Hour), core.WithMaxHold(core.Forever))
+			spy, eng := newSpied(t, core.WithTTL(time.Hour), core.WithMaxHold(core.Forever))
 			holder := mustAcquire(t, eng, "k")
 			spy.onAcquire = func(ctx context.Context, _ driver.Request) error {
 				c := ctx.Value(who{}).(caller)
@@ -123,8 +119,7 @@ func TestWhatTheLineKnows(t *testing.T) {
 						time.AfterFunc(stays, hangUp)
 						stays = time.Minute
 					}
-					_, err := eng.Acquire(ctx, "k", core.WithMaxWait(max(stays, 1)))
-					wantOnly(t, err, c.want...)
+					wantOnly(t, errOf(eng.Acquire(ctx, "k", core.WithMaxWait(max(stays, 1)))), c.want...)
 				})
 				synctest.Wait()
 			}
@@ -143,15 +138,13 @@ func TestTooManyWaiters(t *testing.T) {
 				var waiting sync.WaitGroup
 				for range most {
 					waiting.Go(func() {
-						_, err := eng.Acquire(bg, "k")
-						wantOnly(t, err, core.ErrHeld, core.ErrWaitTimeout)
+						wantOnly(t, errOf(eng.Acquire(bg, "k")), core.ErrHeld, core.ErrWaitTimeout)
 					})
 				}
 				synctest.Wait()
-				_, err := eng.Acquire(bg, "k")
-				wantOnly(t, err, core.ErrTooManyWaiters)
+				wantOnly(t, errOf(eng.Acquire(bg, "k")), core.ErrTooManyWaiters)
 				mustRelease(t, mustAcquire(t, eng, "other")) // per key
-				_, err = eng.TryAcquire(bg, "k")
+				_, err := eng.TryAcquire(bg, "k")
 				wantOnly(t, err, core.ErrHeld) // does not stand in line
 				waiting.Wait()
 			}
@@ -171,12 +164,10 @@ func TestDeadlineDuringAnOutageSaysOutage(t *testing.T) {
 		eng := newEngine(t, spy)
 		ctx, cancel := context.WithTimeout(bg, time.Second)
 		defer cancel()
-		_, err := eng.Acquire(ctx, "k")
-		wantOnly(t, err, core.ErrUnavailable)
+		wantOnly(t, errOf(eng.Acquire(ctx, "k")), core.ErrUnavailable)
 		ctx, cancel = context.WithCancel(bg)
 		time.AfterFunc(time.Second, cancel)
-		_, err = eng.Acquire(ctx, "k")
-		wantOnly(t, err, context.Canceled)
+		wantOnly(t, errOf(eng.Acquire(ctx, "k")), context.Canceled)
 		// Too little time to say anything about the store, of the caller that asks and of those in line behind it.
 		results := make(chan error, 3)
 		for range cap(results) {
@@ -192,7 +183,6 @@ func TestDeadlineDuringAnOutageSaysOutage(t *testing.T) {
 		}
 		// A store that hands the engine's own bound back says nothing of a holder.
 		spy.onAcquire = func(ctx context.Context, _ driver.Request) error { <-ctx.Done(); return ctx.Err() }
-		_, err = eng.Acquire(bg, "k", core.WithMaxWait(time.Second))
-		wantOnly(t, err, core.ErrUnavailable)
+		wantOnly(t, errOf(eng.Acquire(bg, "k", core.WithMaxWait(time.Second))), core.ErrUnavailable)
 	})
 }

@@ -125,8 +125,7 @@ func TestLingerAndCircuit(t *testing.T) {
 		for range 3 {
 			_, _ = eng.Acquire(bg, "other", core.WithMaxWait(time.Second))
 		}
-		_, err := eng.Acquire(bg, "lingers", core.WithMaxWait(time.Second))
-		wantOnly(t, err, core.ErrUnavailable, core.ErrCircuitOpen)
+		wantOnly(t, errOf(eng.Acquire(bg, "lingers", core.WithMaxWait(time.Second))), core.ErrUnavailable, core.ErrCircuitOpen)
 		mustRelease(t, inside)
 		lingers(t, s, "inside", false)
 	})

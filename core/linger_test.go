@@ -171,12 +171,10 @@ func TestLingerTakenByACallerThatHasGone(t *testing.T) {
 
 func TestLingerNeedsAStoreThatTells(t *testing.T) {
 	mute := described{newSpy(), func(d *driver.Description) { d.OnWanted = nil }}
-	_, err := core.New(mute, core.WithLinger(time.Second))
-	wantOnly(t, err, errors.ErrUnsupported)
+	wantOnly(t, errOf(core.New(mute, core.WithLinger(time.Second))), errors.ErrUnsupported)
 	eng := newEngine(t, mute)
 	for _, opt := range []core.CallOption{core.WithLinger(time.Second), policy(t, core.WithLinger(time.Second))} {
-		_, err = eng.Acquire(bg, "k", opt)
-		wantOnly(t, err, errors.ErrUnsupported)
+		wantOnly(t, errOf(eng.Acquire(bg, "k", opt)), errors.ErrUnsupported)
 	}
 	sticky(t, eng, "k", core.WithLinger(0))
 }

@@ -192,6 +192,16 @@ func newEngine(t testing.TB, store driver.Store, opts ...core.EngineOption) *cor
 	return eng
 }
 
+// newSpied is a spy, and an engine on it.
+func newSpied(t testing.TB, opts ...core.EngineOption) (*spy, *core.Engine) {
+	t.Helper()
+	s := newSpy()
+	return s, newEngine(t, s, opts...)
+}
+
+// errOf is the error of a call that returns more.
+func errOf[T any](_ T, err error) error { return err }
+
 // shut closes an engine whose leases the test has all released.
 func shut(t testing.TB, eng *core.Engine) {
 	t.Helper()

@@ -34,8 +34,7 @@ func TestUnder(t *testing.T) {
 }
 
 func TestLevelsThatCannotBe(t *testing.T) {
-	spy := newSpy()
-	eng := newEngine(t, spy)
+	spy, eng := newSpied(t)
 	for name, tc := range map[string]struct {
 		path []string
 		want error
@@ -96,8 +95,7 @@ func TestModesByOption(t *testing.T) {
 		"a key twice":             {[]core.CallOption{hierarchy}, exclusive(a, a), core.Under(a)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			spy := newSpy()
-			eng := newEngine(t, spy)
+			spy, eng := newSpied(t)
 			var leases []*core.Lease
 			note := func(l *core.Lease, err error) {
 				must(t, err)
@@ -128,16 +126,14 @@ func TestModesOutOfPlace(t *testing.T) {
 	spy := newSpy()
 	eng := newEngine(t, plain{spy})
 	for _, n := range []int{0, -1} {
-		_, err := eng.Acquire(ctx, "k", core.WithPermits(n))
-		wantOnly(t, err, core.ErrInvalidOption)
+		wantOnly(t, errOf(eng.Acquire(ctx, "k", core.WithPermits(n))), core.ErrInvalidOption)
 	}
 	for name, o := range map[string]core.CallOption{
 		"WithShared": core.WithShared(), "WithPermits": core.WithPermits(2), "WithHierarchy": core.WithHierarchy(),
 	} {
-		_, err := eng.Acquire(ctx, "k/l", o)
-		wantOnly(t, err, errors.ErrUnsupported)
+		wantOnly(t, errOf(eng.Acquire(ctx, "k/l", o)), errors.ErrUnsupported)
 		once := newEngine(t, spy)
-		_, err = once.Once(ctx, "k", func(context.Context) ([]byte, error) { t.Error("ran"); return nil, nil }, o)
+		_, err := once.Once(ctx, "k", func(context.Context) ([]byte, error) { t.Error("ran"); return nil, nil }, o)
 		wantOnly(t, err, core.ErrInvalidOption)
 		if !strings.Contains(err.Error(), name) {
 			t.Errorf("%v does not name %s", err, name)

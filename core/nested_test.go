@@ -3,6 +3,7 @@ package core_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -21,8 +22,7 @@ func within(t *testing.T, eng *core.Engine, outer *core.Lease, opts ...core.Call
 }
 
 func TestNestedLeaseCounts(t *testing.T) {
-	spy := newSpy()
-	eng := newEngine(t, spy)
+	spy, eng := newSpied(t)
 	outer := mustAcquire(t, eng, "k")
 	innermost := outer
 	for depth := 2; depth <= 4; depth++ {
@@ -47,8 +47,7 @@ func TestNestedLeaseCounts(t *testing.T) {
 	if outer.Err() != nil || outer.Context().Err() != nil || len(spy.released) != 0 || spy.requests() != 1 {
 		t.Errorf("the outer one: %v, asked %d times, released %d times", outer.Err(), spy.requests(), len(spy.released))
 	}
-	_, err := eng.TryAcquire(bg, "k")
-	wantOnly(t, err, core.ErrHeld)
+	wantOnly(t, errOf(eng.TryAcquire(bg, "k")), core.ErrHeld)
 	mustRelease(t, outer)
 	isFree(t, eng, "k")
 }
@@ -56,8 +55,7 @@ func TestNestedLeaseCounts(t *testing.T) {
 // Released in the wrong order, and from a goroutine that the holder forgot. A lease that has ended covers nothing,
 // whatever its context says, and another engine's lease is a stranger's.
 func TestOuterReleaseEndsTheNested(t *testing.T) {
-	spy := newSpy()
-	eng := newEngine(t, spy)
+	spy, eng := newSpied(t)
 	outer := mustAcquire(t, eng, "k")
 	first, inner := within(t, eng, outer), within(t, eng, outer)
 	kept := context.WithoutCancel(first.Context())
@@ -67,12 +65,10 @@ func TestOuterReleaseEndsTheNested(t *testing.T) {
 		t.Errorf("depth %d, asked %d, %v", core.Observed(again).Depth(), spy.requests(), err)
 	}
 	mustRelease(t, again)
-	_, err = newEngine(t, spy.Peer()).TryAcquire(outer.Context(), "k")
-	wantOnly(t, err, core.ErrHeld)
+	wantOnly(t, errOf(newEngine(t, spy.Peer()).TryAcquire(outer.Context(), "k")), core.ErrHeld)
 	ended, cancel := context.WithCancel(outer.Context())
 	cancel()
-	_, err = eng.Acquire(ended, "k")
-	wantOnly(t, err, context.Canceled)
+	wantOnly(t, errOf(eng.Acquire(ended, "k")), context.Canceled)
 
 	mustRelease(t, outer)
 	wantOnly(t, context.Cause(inner.Context()), core.ErrReleased)
@@ -93,8 +89,7 @@ func TestOuterReleaseEndsTheNested(t *testing.T) {
 
 func TestOuterLossEndsTheNested(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		spy := newSpy()
-		eng := newEngine(t, spy)
+		spy, eng := newSpied(t)
 		outer := mustAcquire(t, eng, "k")
 		var ran bool
 		err := eng.Do(outer.Context(), "k", func(ctx context.Context) error {
@@ -107,8 +102,7 @@ func TestOuterLossEndsTheNested(t *testing.T) {
 			<-ctx.Done()
 			wantOnly(t, context.Cause(ctx), core.ErrLeaseLost)
 			// A lost lease covers nothing: this caller counts as a stranger by now.
-			_, err := eng.TryAcquire(context.WithoutCancel(ctx), "k")
-			wantOnly(t, err, core.ErrHeld)
+			wantOnly(t, errOf(eng.TryAcquire(context.WithoutCancel(ctx), "k")), core.ErrHeld)
 			return nil
 		})
 		if lost := (*core.LeaseLostError)(nil); !ran || !errors.As(err, &lost) || lost.Reason != driver.LossTaken || lost.Token != outer.Token() {
@@ -126,10 +120,12 @@ func TestWhatALeaseCovers(t *testing.T) {
 		shared:    {exclusive: false, shared: true, permit: false},
 		permit:    {exclusive: false, shared: false, permit: true, other: true},
 	} {
-		spy := newSpy()
-		eng := newEngine(t, spy)
+		spy, eng := newSpied(t)
 		outer := acquireAll(t, eng, held)
 		for wanted, covered := range covers {
+			if err := core.AssertHeld(outer.Context(), wanted); (err == nil) != covered || err != nil && !strings.Contains(err.Error(), "held "+held.Mode.String()) {
+				t.Errorf("%v in %v: %v", wanted.Mode, held.Mode, err)
+			}
 			for _, opt := range []core.CallOption{core.WithMaxWait(time.Hour), core.WithFailFast(), core.WithRunUnlocked()} {
 				ran := false
 				err := eng.DoAll(outer.Context(), []core.Claim{wanted}, func(context.Context) error { ran = true; return nil }, opt)
@@ -169,11 +165,9 @@ func TestCloseAndNested(t *testing.T) {
 		if err != nil || inner.Err() != nil {
 			t.Fatal(err)
 		}
-		_, err = eng.Acquire(outer.Context(), "other")
-		wantOnly(t, err, core.ErrClosed)
+		wantOnly(t, errOf(eng.Acquire(outer.Context(), "other")), core.ErrClosed)
 		mustRelease(t, outer)
 		all.Wait()
-		_, err = eng.Acquire(context.WithoutCancel(outer.Context()), "k")
-		wantOnly(t, err, core.ErrClosed)
+		wantOnly(t, errOf(eng.Acquire(context.WithoutCancel(outer.Context()), "k")), core.ErrClosed)
 	})
 }

@@ -88,8 +88,7 @@ func TestHooksAreToldOfRules(t *testing.T) {
 	declare(newEngine(t, memstore.New()), grouped, coverage.Rule{Key: "k"}, "k") // it has no hooks
 	_, err = author.Declare(eng, author.Rule{Policy: grouped, About: coverage.Rule{Once: true}, Like: []string{"g/a"}})
 	wantOnly(t, err, core.ErrInvalidOption)
-	_, err = author.Declare(eng, author.Rule{Policy: grouped, About: coverage.Rule{}, Like: []string{"g//a"}})
-	wantOnly(t, err, core.ErrInvalidClaim)
+	wantOnly(t, errOf(author.Declare(eng, author.Rule{Policy: grouped, About: coverage.Rule{}, Like: []string{"g//a"}})), core.ErrInvalidClaim)
 	want := []string{
 		"1Declared group, serialize hierarchy g/{id} on memory: [{g shared 0 } {g/a exclusive 0 }]",
 		"2Declared group, serialize hierarchy g/{id} on memory: [{g shared 0 } {g/a exclusive 0 }]",
@@ -124,11 +123,9 @@ func TestDeclaredRulesHaveTheEnginesDefaults(t *testing.T) {
 func TestDeclareNeedsAStoreThatCan(t *testing.T) {
 	eng := newEngine(t, plain{memstore.New()})
 	for _, r := range []coverage.Rule{{Once: true}, {Skips: coverage.SkipSuperseded}} {
-		_, err := author.Declare(eng, author.Rule{Policy: core.Policy{}, About: r, Like: []string{"k"}})
-		wantOnly(t, err, errors.ErrUnsupported)
+		wantOnly(t, errOf(author.Declare(eng, author.Rule{Policy: core.Policy{}, About: r, Like: []string{"k"}})), errors.ErrUnsupported)
 	}
-	_, err := author.Declare(eng, author.Rule{Policy: core.Policy{}, About: coverage.Rule{}, Like: []string{"k"}})
-	wantOnly(t, err)
+	wantOnly(t, errOf(author.Declare(eng, author.Rule{Policy: core.Policy{}, About: coverage.Rule{}, Like: []string{"k"}})))
 }
 
 // TestKeyFilter: no log line, hook or error has a key of the program, whatever happens; and they

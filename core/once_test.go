@@ -89,8 +89,7 @@ func TestOnceCopiesTheFingerprint(t *testing.T) {
 // A record that can't be written is tried again while the lease is good.
 func TestOnceCompletesAcrossABlip(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		spy := newSpy()
-		eng := newEngine(t, spy)
+		spy, eng := newSpied(t)
 		start := time.Now()
 		spy.onRecord = func(context.Context, driver.Grant) error {
 			if time.Since(start) < time.Second {
@@ -113,8 +112,7 @@ func TestOnceCompletesAcrossABlip(t *testing.T) {
 func TestOnceWithoutARecord(t *testing.T) {
 	for ttl, bound := range map[time.Duration]time.Duration{defaultTTL: defaultReleaseTimeout, time.Second: time.Second - watchdog.Margin(time.Second)} {
 		synctest.Test(t, func(t *testing.T) {
-			spy := newSpy()
-			eng := newEngine(t, spy)
+			spy, eng := newSpied(t)
 			spy.onRecord = func(context.Context, driver.Grant) error { return errDown }
 			runs, began := 0, time.Now()
 			out, err := eng.Once(bg, "k", counted("r", &runs), core.WithTTL(ttl))
@@ -132,10 +130,8 @@ func TestOnceWithoutARecord(t *testing.T) {
 func TestOnceNeedsALedger(t *testing.T) {
 	spy := newSpy()
 	eng := newEngine(t, plain{spy})
-	_, err := eng.Once(bg, "k", nil)
-	wantOnly(t, err, errors.ErrUnsupported)
-	_, err = eng.Once(bg, "k", nil, core.WithTTL(0))
-	wantOnly(t, err, core.ErrInvalidOption)
+	wantOnly(t, errOf(eng.Once(bg, "k", nil)), errors.ErrUnsupported)
+	wantOnly(t, errOf(eng.Once(bg, "k", nil, core.WithTTL(0))), core.ErrInvalidOption)
 }
 
 // plain is a store without a ledger.
@@ -154,8 +150,7 @@ func TestOnceWhoseFunctionReleases(t *testing.T) {
 		"unanswered, and not released": {false, false, nil}, // so it could be recorded
 	} {
 		t.Run(name, func(t *testing.T) {
-			spy := newSpy()
-			eng := newEngine(t, spy)
+			spy, eng := newSpied(t)
 			defer spy.mend()
 			spy.onRelease = func(ctx context.Context, g driver.Grant) error {
 				if tc.answered {

@@ -90,8 +90,7 @@ func TestSetsAreBounded(t *testing.T) {
 		}
 		return claims
 	}
-	spy := newSpy()
-	eng := newEngine(t, spy)
+	spy, eng := newSpied(t)
 	err := eng.DoAll(bg, many(driver.MaxClaims+1), func(context.Context) error {
 		t.Error("it ran without its locks")
 		return nil

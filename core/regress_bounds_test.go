@@ -145,8 +145,7 @@ func TestSetCountsAsOneWaiter(t *testing.T) {
 			})
 			synctest.Wait()
 		}
-		_, err = eng.AcquireAll(bg, exclusive("a", "b", "c"))
-		wantOnly(t, err, core.ErrTooManyWaiters)
+		wantOnly(t, errOf(eng.AcquireAll(bg, exclusive("a", "b", "c"))), core.ErrTooManyWaiters)
 		mustRelease(t, holder)
 		waiting.Wait()
 		wantNothingLeft(t, eng)

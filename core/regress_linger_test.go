@@ -94,8 +94,7 @@ func TestLingeringIsBounded(t *testing.T) {
 		wantOnly(t, l.Release(bg), core.ErrOutcomeUnknown, core.ErrUnavailable)
 		s.mend()
 	})
-	_, err := core.New(newTelling(), core.WithMaxLingering(0))
-	wantOnly(t, err, core.ErrInvalidOption)
+	wantOnly(t, errOf(core.New(newTelling(), core.WithMaxLingering(0))), core.ErrInvalidOption)
 }
 
 // When a part of the store did not answer a release, all that was owed to the other parts was looked

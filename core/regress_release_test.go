@@ -91,35 +91,21 @@ func TestCloseDoesNotHangWithTheStore(t *testing.T) {
 // work was done in time: a task was run again, a call was answered with ABORTED.
 func TestReleaseAnsweredAfterTheLeaseRanOutIsNoLoss(t *testing.T) {
 	const ttl = 3 * time.Second
-	for name, tt := range map[string]struct {
-		hang time.Duration
-		loss bool
+	for name, tc := range map[string]struct {
+		hang           time.Duration
+		done, released error
 	}{
-		"after the lease's end": {hang: ttl + time.Second},
-		"before it":             {hang: ttl / 10, loss: true},
+		"after the lease's end": {ttl + time.Second, nil, core.ErrOutcomeUnknown},
+		"before it":             {ttl / 10, core.ErrLeaseLost, core.ErrLeaseLost},
 	} {
 		inBubble(t, name, func(t *testing.T) {
-			spy := newSpy()
-			spy.onRelease = func(context.Context, driver.Grant) error {
-				time.Sleep(tt.hang)
-				return core.ErrLeaseLost
-			}
-			eng := newEngine(t, spy, core.WithTTL(ttl))
-			work := func(context.Context) error { time.Sleep(ttl / 6); return nil }
-
-			done := eng.Do(bg, "k", work)
+			spy, eng := newSpied(t, core.WithTTL(ttl))
+			spy.onRelease = func(context.Context, driver.Grant) error { time.Sleep(tc.hang); return core.ErrLeaseLost }
+			wantIs(t, "Do", eng.Do(bg, "k", func(context.Context) error { time.Sleep(ttl / 6); return nil }), tc.done)
 			l := mustAcquire(t, eng, "other")
-			released := l.Release(bg)
-			if tt.loss {
-				wantOnly(t, done, core.ErrLeaseLost)
-				wantOnly(t, released, core.ErrLeaseLost)
-				return
+			for range 2 {
+				wantOnly(t, l.Release(bg), tc.released)
 			}
-			if done != nil {
-				t.Errorf("Do: %v", done)
-			}
-			wantOnly(t, released, core.ErrOutcomeUnknown)
-			wantOnly(t, l.Release(bg), core.ErrOutcomeUnknown)
 		})
 	}
 }

@@ -24,8 +24,7 @@ func since(start time.Time, at []time.Time) (out []time.Duration) {
 // One lease's failed renewal is that lease's alone. (redisson#3194, #2515)
 func TestRenewalFailuresAreIsolated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		spy := newSpy()
-		eng := newEngine(t, spy, core.WithTTL(30*time.Second))
+		spy, eng := newSpied(t, core.WithTTL(30*time.Second))
 		spy.onRenew = func(_ context.Context, g driver.Grant) error {
 			switch g.Claims[0].Key {
 			case "taken":
@@ -60,8 +59,7 @@ func TestRenewalFailuresAreIsolated(t *testing.T) {
 // or declared lost in time.
 func TestHangingRenewalHoldsUpNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		spy := newSpy()
-		eng := newEngine(t, spy, core.WithMaxHold(core.Forever))
+		spy, eng := newSpied(t, core.WithMaxHold(core.Forever))
 		spy.onRenew = func(ctx context.Context, g driver.Grant) error {
 			if g.Claims[0].Key == "hangs" {
 				<-ctx.Done()

@@ -16,8 +16,7 @@ import (
 // another one of several who asked.
 func TestSilenceTowardsOneOfSeveral(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		spy := newSpy()
-		eng := newEngine(t, spy, core.WithCircuit(core.Forever))
+		spy, eng := newSpied(t, core.WithCircuit(core.Forever))
 		var asked, unanswered atomic.Int32
 		spy.onAcquire = func(ctx context.Context, _ driver.Request) error {
 			if asked.Add(1) == 3 {
@@ -41,8 +40,7 @@ func TestSilenceTowardsOneOfSeveral(t *testing.T) {
 			synctest.Wait()
 		}
 		time.Sleep(time.Second)
-		_, err := eng.Acquire(bg, "k", core.WithMaxWait(time.Second))
-		wantOnly(t, err, core.ErrUnavailable)
+		wantOnly(t, errOf(eng.Acquire(bg, "k", core.WithMaxWait(time.Second))), core.ErrUnavailable)
 		all.Wait()
 		wantEqual(t, "callers without an answer", unanswered.Load(), 1)
 	})
@@ -64,8 +62,7 @@ func TestStoreThatWasJustAskedIsNotSilent(t *testing.T) {
 		"behind one in two lines": {"b", [][]core.Claim{exclusive("b"), set}, nil, exclusive("a"), []error{core.ErrHeld, core.ErrWaitTimeout}},
 	} {
 		inBubble(t, name, func(t *testing.T) {
-			spy := newSpy()
-			eng := newEngine(t, spy, nothingUnlocked(t))
+			spy, eng := newSpied(t, nothingUnlocked(t))
 			holder := mustAcquire(t, eng, tc.held)
 			var all sync.WaitGroup
 			wait := func(claims []core.Claim) {

@@ -73,8 +73,7 @@ func TestSuspendedBetweenRequestAndAnswer(t *testing.T) {
 		wall := &core.Wall{}
 		store := &late{newSpy(), func() { time.Sleep(time.Millisecond); wall.Jump(time.Minute) }}
 		eng := newEngine(t, store, wall, core.WithTTL(30*time.Second))
-		_, err := eng.Acquire(bg, "k")
-		wantOnly(t, err, core.ErrUnavailable)
+		wantOnly(t, errOf(eng.Acquire(bg, "k")), core.ErrUnavailable)
 		store.then = func() {}
 		store.onRenew = func(context.Context, driver.Grant) error {
 			time.Sleep(time.Millisecond)

@@ -64,8 +64,7 @@ func TestStoreThatCanKeepNoTTL(t *testing.T) {
 	} {
 		none := described{newSpy(), func(d *driver.Description) { d.TTLs = ttls }}
 		for _, opts := range [][]core.EngineOption{nil, {core.WithTTL(1300 * time.Millisecond)}, {core.WithAdaptiveTTL(time.Second, 10*time.Second)}} {
-			_, err := core.New(none, opts...)
-			wantOnly(t, err, core.ErrInvalidOption)
+			wantOnly(t, errOf(core.New(none, opts...)), core.ErrInvalidOption)
 		}
 	}
 }
@@ -197,8 +196,7 @@ func TestAdaptiveTTLOfRules(t *testing.T) {
 // longer.
 func TestAdaptiveTTLGrowsWithLosses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		spy := newSpy()
-		eng := newEngine(t, spy, core.WithAdaptiveTTL(adaptiveFloor, adaptiveCeiling))
+		spy, eng := newSpied(t, core.WithAdaptiveTTL(adaptiveFloor, adaptiveCeiling))
 		holdMany(t, eng, 100, time.Millisecond)
 		spy.onRenew = func(context.Context, driver.Grant) error { return errDown }
 		for range 5 {

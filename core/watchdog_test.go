@@ -29,8 +29,7 @@ func TestLostBeforeTheServerLetsTheNextOneIn(t *testing.T) {
 	for name, hang := range map[string]bool{"renewals fail": false, "renewals hang": true} {
 		inBubble(t, name, func(t *testing.T) {
 			const ttl, margin = 10 * time.Second, 102 * time.Millisecond // for clocks of different speeds
-			spy := newSpy()
-			eng := newEngine(t, spy, core.WithTTL(ttl))
+			spy, eng := newSpied(t, core.WithTTL(ttl))
 			spy.onRenew = func(ctx context.Context, _ driver.Grant) error {
 				if hang {
 					<-ctx.Done()
@@ -60,8 +59,7 @@ func (mute) Renew(context.Context, []driver.Grant) []error { return nil }
 
 func TestMaxHold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		spy := newSpy()
-		eng := newEngine(t, spy, core.WithTTL(3*time.Second), core.WithMaxHold(10*time.Second+300*time.Millisecond))
+		eng := newEngine(t, newSpy(), core.WithTTL(3*time.Second), core.WithMaxHold(10*time.Second+300*time.Millisecond))
 		start := time.Now()
 		l := mustAcquire(t, eng, "k")
 		<-l.Context().Done()
@@ -148,8 +146,7 @@ func TestEndedLeasesAreFreed(t *testing.T) {
 // A lease that is due before the watchdog's next look is not left for that.
 func TestShortLeaseAfterALongOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		spy := newSpy()
-		eng := newEngine(t, spy)
+		spy, eng := newSpied(t)
 		long := mustAcquire(t, eng, "long")
 		time.Sleep(time.Millisecond) // the watchdog has looked
 		short := mustAcquire(t, eng, "short", core.WithTTL(30*time.Millisecond))
