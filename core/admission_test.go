@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -103,78 +104,30 @@ func TestSiblingsDoNotWaitForEachOther(t *testing.T) {
 		var mu sync.Mutex
 		var got []string
 		var all sync.WaitGroup
-		take := func(name string, path ...string) {
+		for _, path := range []string{"g/a", "g/a at the store", "g/a in line", "g/b", "g/c", "h/a", "g", "g/d behind it"} {
 			all.Go(func() {
-				err := eng.DoAll(bg, core.Under(path...), func(context.Context) error {
+				key, _, _ := strings.Cut(path, " ")
+				wantNil(t, eng.DoAll(bg, core.Under(key), func(context.Context) error {
 					mu.Lock()
-					got = append(got, name)
+					got = append(got, path)
 					mu.Unlock()
 					time.Sleep(time.Second)
 					return nil
-				})
-				wantNil(t, err)
+				}))
 			})
 			synctest.Wait()
 		}
-		want := func(when string, names ...string) {
-			t.Helper()
-			synctest.Wait()
+		for i, want := range [][]string{{"g/a", "g/b", "g/c", "h/a"}, {"g/a at the store"}, {"g/a in line"}, {"g"}, {"g/d behind it"}} {
 			mu.Lock()
-			defer mu.Unlock()
-			if !slices.Equal(got, names) {
-				t.Errorf("%s: %v, want %v", when, got, names)
+			if !slices.Equal(got, want) {
+				t.Errorf("after %d s: %v, want %v", i, got, want)
 			}
 			got = nil
+			mu.Unlock()
+			time.Sleep(time.Second)
+			synctest.Wait()
 		}
-		take("a1", "g", "a")
-		take("a2", "g", "a") // waits at the store
-		take("a3", "g", "a") // waits in line
-		take("b1", "g", "b")
-		take("c1", "g", "c")
-		take("other", "h", "a")
-		want("at once", "a1", "b1", "c1", "other")
-		take("whole", "g")
-		take("d1", "g", "d") // behind it
-		time.Sleep(time.Second)
-		want("after a second", "a2")
-		time.Sleep(time.Second)
-		want("after two", "a3")
-		time.Sleep(time.Second)
-		want("after three", "whole")
-		time.Sleep(time.Second)
-		want("after four", "d1")
 		all.Wait()
 		wantNothingLeft(t, eng)
-	})
-}
-
-// Once one reader has to wait for a writer of another process, those who come
-// later wait in this process, not at the store.
-func TestReadersStopWhenOneHasToWait(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const roundTrip = 10 * time.Millisecond
-		spy := newSpy()
-		spy.onAcquire = taking(roundTrip)
-		readers, writers := newEngine(t, spy), newEngine(t, spy.Peer())
-		first := mustAcquire(t, writers, "k")
-		granted := make(chan *core.Lease, 20)
-		read := func() { granted <- mustAcquire(t, readers, "k", core.WithShared()) }
-		go read()
-		go read()
-		time.Sleep(time.Second)
-		mustRelease(t, first) // one reader is in, and the other one asks
-		second := make(chan *core.Lease, 1)
-		go func() { second <- mustAcquire(t, writers, "k") }()
-		time.Sleep(2 * roundTrip)
-		for range 18 {
-			go read()
-		}
-		time.Sleep(2 * roundTrip)
-		wantEqual(t, "readers at the store", spy.atStore("k"), 1)
-		mustRelease(t, <-granted)
-		mustRelease(t, <-second)
-		for range 19 {
-			mustRelease(t, <-granted)
-		}
 	})
 }

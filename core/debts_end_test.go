@@ -33,11 +33,11 @@ func TestDebtsAreBounded(t *testing.T) {
 		for _, l := range leases {
 			wantOnly(t, l.Release(bg), core.ErrOutcomeUnknown, core.ErrUnavailable)
 		}
-		f.books.wants(t, map[observe.DebtState]int{observe.DebtOwed: most, observe.DebtDropped: beyond})
+		f.books.wantDebts(t, map[observe.DebtState]int{observe.DebtOwed: most, observe.DebtDropped: beyond})
 		f.store.Heal()
 		f.store.Delay(5 * time.Millisecond)
 		time.Sleep(longestRest + 2*time.Second) // 50 s, one after the other
-		f.books.wants(t, map[observe.DebtState]int{observe.DebtOwed: most, observe.DebtDropped: beyond, observe.DebtPaid: most})
+		f.books.wantDebts(t, map[observe.DebtState]int{observe.DebtOwed: most, observe.DebtDropped: beyond, observe.DebtPaid: most})
 		still := 0
 		for i := range leases {
 			if f.held(t, fmt.Sprint("k", i)) {
@@ -69,7 +69,7 @@ func TestDebtsRunOut(t *testing.T) {
 			}
 		}
 		time.Sleep(12 * time.Second)
-		f.books.wants(t, map[observe.DebtState]int{observe.DebtOwed: 2, observe.DebtPaid: 1, observe.DebtExpired: 1})
+		f.books.wantDebts(t, map[observe.DebtState]int{observe.DebtOwed: 2, observe.DebtPaid: 1, observe.DebtExpired: 1})
 		if got := f.log.written(); len(got) != 4 {
 			t.Errorf("logged %q", got)
 		}
@@ -88,7 +88,7 @@ func TestDebtLeavesTheSuccessorAlone(t *testing.T) {
 		next := mustAcquire(t, other, "k")
 		f.store.Heal()
 		time.Sleep(longestRest)
-		f.books.wants(t, map[observe.DebtState]int{observe.DebtOwed: 1, observe.DebtPaid: 1})
+		f.books.wantDebts(t, map[observe.DebtState]int{observe.DebtOwed: 1, observe.DebtPaid: 1})
 		wantNil(t, next.Extend(bg, time.Minute))
 		mustRelease(t, next)
 	})
@@ -105,9 +105,9 @@ func TestCloseSettles(t *testing.T) {
 		"it does not":          {0, observe.DebtClosed},
 	} {
 		inBubble(t, name, func(t *testing.T) {
-			mem, books, lines := memstore.New(), newBooks(), newLines()
+			mem, books, lines := memstore.New(), &recorder{}, newLines()
 			store := locktest.NewStore(mem)
-			eng, err := core.New(store, core.WithHooks(books.hooks()), core.WithLogger(slog.New(lines)))
+			eng, err := core.New(store, core.WithHooks(books.hooks(t, "")), core.WithLogger(slog.New(lines)))
 			must(t, err)
 			l, held := mustAcquire(t, eng, "k"), mustAcquire(t, eng, "held")
 			store.Refuse()
@@ -128,7 +128,7 @@ func TestCloseSettles(t *testing.T) {
 			if unknown := errors.Is(err, core.ErrOutcomeUnknown); unknown != (tc.want == observe.DebtClosed) {
 				t.Errorf("Close: %v", err)
 			}
-			books.wants(t, map[observe.DebtState]int{observe.DebtOwed: 2, tc.want: 2})
+			books.wantDebts(t, map[observe.DebtState]int{observe.DebtOwed: 2, tc.want: 2})
 			said := strings.Join(lines.written(), "\n")
 			if left := strings.Contains(said, "answered=0 expired=0 dropped=0 closed=2"); left != (tc.want == observe.DebtClosed) {
 				t.Errorf("the log says:\n%s", said)

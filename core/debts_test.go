@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -18,46 +17,20 @@ import (
 	"github.com/keyturn/keyturn/store/memstore"
 )
 
-// books is an observer that counts what is owed, by state.
-type books struct {
-	mu   sync.Mutex
-	seen map[observe.DebtState]int
-}
-
-func newBooks() *books { return &books{seen: make(map[observe.DebtState]int)} }
-
-func (b *books) hooks() observe.Hooks {
-	return observe.Hooks{Owed: func(_ context.Context, d observe.Debt) {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		b.seen[d.State]++
-	}}
-}
-
-// wants fails unless exactly these were seen.
-func (b *books) wants(t *testing.T, want map[observe.DebtState]int) {
-	t.Helper()
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if fmt.Sprint(b.seen) != fmt.Sprint(want) {
-		t.Errorf("observed %v, want %v", b.seen, want)
-	}
-}
-
 // failing is an engine over a store that fails on command, and another process's
 // over the same memory.
 type failing struct {
 	*core.Engine
 	store *locktest.Store
 	mem   *memstore.Store
-	books *books
+	books *recorder
 	log   *lines
 }
 
 func newFailing(t *testing.T, opts ...core.EngineOption) *failing {
-	f := &failing{mem: memstore.New(), books: newBooks(), log: newLines()}
+	f := &failing{mem: memstore.New(), books: &recorder{}, log: newLines()}
 	f.store = locktest.NewStore(f.mem)
-	f.Engine = newEngine(t, f.store, append(opts, core.WithHooks(f.books.hooks()), core.WithLogger(slog.New(f.log)))...)
+	f.Engine = newEngine(t, f.store, append(opts, core.WithHooks(f.books.hooks(t, "")), core.WithLogger(slog.New(f.log)))...)
 	return f
 }
 
@@ -256,7 +229,7 @@ func TestUnansweredReleasesAreLogged(t *testing.T) {
 			want = append(want, fmt.Sprintf(".*release unanswered, .* key=k%d rule=deliver .*", i))
 		}
 		f.log.wantLines(t, append(want, `.*settled" answered=21 expired=0 dropped=0 closed=0 after=2\.\d+s asker=<nil>`)...)
-		f.books.wants(t, map[observe.DebtState]int{observe.DebtOwed: 21, observe.DebtPaid: 21})
+		f.books.wantDebts(t, map[observe.DebtState]int{observe.DebtOwed: 21, observe.DebtPaid: 21})
 		mustRelease(t, set) // the first one arrived
 	})
 }

@@ -156,26 +156,22 @@ func TestUnansweredDowngrade(t *testing.T) {
 
 // A downgrade brings back nothing that is gone, and leaves nothing behind.
 func TestDowngradeDoesNotBringBack(t *testing.T) {
-	for name, stolen := range map[string]bool{"gone at the store": false, "somebody else's": true} {
-		inBubble(t, name, func(t *testing.T) {
-			spy := newSpy()
-			eng, other := newEngine(t, spy), newEngine(t, spy.Peer())
-			l := mustAcquire(t, eng, "k")
+	synctest.Test(t, func(t *testing.T) {
+		spy, eng := newSpied(t)
+		for _, stolen := range []bool{false, true} {
+			l, other := mustAcquire(t, eng, "k"), newEngine(t, spy.Peer())
 			breakLock(t, spy, l)
 			if stolen {
-				theirs := mustAcquire(t, other, "k")
-				defer mustRelease(t, theirs)
+				defer mustRelease(t, mustAcquire(t, other, "k"))
 			}
 			wantOnly(t, l.Downgrade(bg), core.ErrLeaseLost)
-			if reason(l) != driver.LossTaken {
-				t.Errorf("lost: %v", l.Err())
-			}
+			wantEqual(t, "lost", reason(l), driver.LossTaken)
 			if !stolen {
 				isFree(t, other, "k")
 			}
 			wantOnly(t, l.Release(bg), core.ErrLeaseLost)
-		})
-	}
+		}
+	})
 }
 
 // A release does not wait for a downgrade that hangs, and one that comes through during or after the
@@ -211,28 +207,4 @@ func TestDowngradeBesideARelease(t *testing.T) {
 			isFree(t, other, "k")
 		})
 	}
-}
-
-// The leases that are due at the same time are renewed for themselves.
-func TestUnansweredDowngradeAmongOthers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := &downgrades{spy: newSpy()}
-		eng := newEngine(t, d)
-		l := mustAcquire(t, eng, "k")
-		others := []*core.Lease{mustAcquire(t, eng, "a"), mustAcquire(t, eng, "z")}
-		d.change(func() { d.before = func(context.Context, driver.Grant) error { return errDown } })
-		time.Sleep(3500 * time.Millisecond)
-		_ = l.Downgrade(bg) // to be repeated after 3s, when all are due
-		d.mend()
-		time.Sleep(2500 * time.Millisecond)
-		d.mu.Lock()
-		renewed := slices.Concat(d.batches...)
-		d.mu.Unlock()
-		if len(renewed) != len(others) || len(d.asked) != 2 {
-			t.Errorf("renewed %d of %d, downgraded in %d tries", len(renewed), len(others), len(d.asked))
-		}
-		for _, l := range append(others, l) {
-			mustRelease(t, l)
-		}
-	})
 }

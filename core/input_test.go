@@ -115,6 +115,10 @@ func TestOptionsOutOfRange(t *testing.T) {
 		"limit negative":     core.WithResultLimit(-1),
 		"linger negative":    core.WithLinger(-1),
 		"linger over a day":  core.WithLinger(25 * time.Hour),
+		"adaptive floor":     core.WithAdaptiveTTL(driver.MinTTL-1, time.Second),
+		"adaptive ceiling":   core.WithAdaptiveTTL(time.Second, driver.MaxTTL+1),
+		"upside down":        core.WithAdaptiveTTL(2*time.Second, time.Second),
+		"adaptive zero":      core.WithAdaptiveTTL(0, 0),
 	} {
 		t.Run(name, func(t *testing.T) {
 			wantOnly(t, errOf(core.New(memstore.New(), o)), core.ErrInvalidOption)

@@ -160,3 +160,11 @@ func outcome(err error) string {
 	}
 	return "error"
 }
+
+// wantDebts fails unless exactly these were seen, by state.
+func (r *recorder) wantDebts(t *testing.T, want map[observe.DebtState]int) {
+	t.Helper()
+	for _, state := range []observe.DebtState{observe.DebtOwed, observe.DebtPaid, observe.DebtExpired, observe.DebtDropped, observe.DebtClosed} {
+		wantEqual(t, string(state), r.count("Owed "+string(state)), want[state])
+	}
+}

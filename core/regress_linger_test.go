@@ -17,18 +17,18 @@ import (
 // 10 000 were tried once and forgotten: their keys stayed locked for the TTL, by nobody.
 func TestLeasesThatEndTogetherGoBackInTurn(t *testing.T) {
 	const many, atOnce = 2_000, 64
-	for name, end := range map[string]func(*owners){
-		"their time is over":   func(*owners) { time.Sleep(12 * time.Second) },
-		"messages were missed": func(s *owners) { s.tell("", "") },
-		"others want them": func(s *owners) {
+	for name, end := range map[string]func(*telling){
+		"their time is over":   func(*telling) { time.Sleep(12 * time.Second) },
+		"messages were missed": func(s *telling) { s.tell("", "") },
+		"others want them": func(s *telling) {
 			for i := range many {
-				s.tell(fmt.Sprint(i), s.owners[i])
+				s.tell(fmt.Sprint(i), s.asked[i].Owner)
 			}
 		},
 	} {
 		inBubble(t, name, func(t *testing.T) {
-			s, books := &owners{telling: newTelling()}, newBooks()
-			eng := newEngine(t, s, core.WithLinger(10*time.Second), core.WithMaxLingering(many), core.WithHooks(books.hooks()))
+			s, books := newTelling(), &recorder{}
+			eng := newEngine(t, s, core.WithLinger(10*time.Second), core.WithMaxLingering(many), core.WithHooks(books.hooks(t, "")))
 			for i := range many {
 				time.Sleep(100 * time.Microsecond) // tokens must not outrun the clock
 				mustRelease(t, mustAcquire(t, eng, fmt.Sprint(i)))
@@ -56,20 +56,9 @@ func TestLeasesThatEndTogetherGoBackInTurn(t *testing.T) {
 				t.Errorf("%d releases were under way at a time, want %d at most", n, atOnce)
 			}
 			wantEqual(t, "leases that went back", s.releases(), many)
-			books.wants(t, map[observe.DebtState]int{})
+			books.wantDebts(t, map[observe.DebtState]int{})
 		})
 	}
-}
-
-// owners is a store that knows who was granted what, in order.
-type owners struct {
-	*telling
-	owners []string
-}
-
-func (s *owners) Acquire(ctx context.Context, req driver.Request) (driver.Grant, error) {
-	s.owners = append(s.owners, req.Owner)
-	return s.telling.Acquire(ctx, req)
 }
 
 // What lingers is bounded, and what is owed counts.
@@ -102,8 +91,11 @@ func TestLingeringIsBounded(t *testing.T) {
 func TestASilentPartDoesNotHaveTheOthersLookedThrough(t *testing.T) {
 	const many = 2_000
 	synctest.Test(t, func(t *testing.T) {
-		s := &divided{telling: newTelling()}
-		eng := newEngine(t, s, core.WithLinger(10*time.Second), core.WithMaxLingering(2*many))
+		s := newTelling()
+		var located atomic.Int64
+		eng := newEngine(t, described{s, func(d *driver.Description) {
+			d.Partition = func(key string) string { located.Add(1); return key[:1] }
+		}}, core.WithLinger(10*time.Second), core.WithMaxLingering(2*many))
 		for _, part := range []string{"a", "b"} {
 			for i := range many {
 				time.Sleep(100 * time.Microsecond) // tokens must not outrun the clock
@@ -119,25 +111,13 @@ func TestASilentPartDoesNotHaveTheOthersLookedThrough(t *testing.T) {
 				return nil
 			}
 		})
-		s.located.Store(0)
+		located.Store(0)
 		s.tell("", "") // messages were missed, so all of them go back
 		time.Sleep(100 * time.Millisecond)
 		// Some questions for each lease: when it is owed, sent, answered or left to the goroutine.
-		if n := s.located.Load(); n > 5*2*many {
+		if n := located.Load(); n > 5*2*many {
 			t.Errorf("%d leases end, and the store was asked %d times in which part one is", 2*many, n)
 		}
 		s.change(func() { s.onRelease = nil })
 	})
-}
-
-// divided is a store of two parts, each with the keys that begin with its name.
-type divided struct {
-	*telling
-	located atomic.Int64
-}
-
-func (s *divided) Describe() driver.Description {
-	d := s.telling.Describe()
-	d.Partition = func(key string) string { s.located.Add(1); return key[:1] }
-	return d
 }

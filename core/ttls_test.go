@@ -209,18 +209,3 @@ func TestAdaptiveTTLGrowsWithLosses(t *testing.T) {
 		}
 	})
 }
-
-func TestAdaptiveTTLOutOfRange(t *testing.T) {
-	for name, o := range map[string]core.Option{
-		"floor":       core.WithAdaptiveTTL(driver.MinTTL-1, time.Second),
-		"ceiling":     core.WithAdaptiveTTL(time.Second, driver.MaxTTL+1),
-		"upside down": core.WithAdaptiveTTL(2*time.Second, time.Second),
-		"zero":        core.WithAdaptiveTTL(0, 0),
-	} {
-		_, err := core.New(memstore.New(), o)
-		_, again := core.NewPolicy(o)
-		if !errors.Is(err, core.ErrInvalidOption) || !errors.Is(again, core.ErrInvalidOption) {
-			t.Errorf("%s: %v, %v", name, err, again)
-		}
-	}
-}
