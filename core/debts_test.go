@@ -228,7 +228,7 @@ func TestUnansweredReleasesAreLogged(t *testing.T) {
 		for i := range 9 {
 			want = append(want, fmt.Sprintf(".*release unanswered, .* key=k%d rule=deliver .*", i))
 		}
-		f.log.wantLines(t, append(want, `.*settled" answered=21 expired=0 dropped=0 closed=0 after=2\.\d+s asker=<nil>`)...)
+		f.log.wantLines(t, append(want, `level=INFO .*settled" answered=21 expired=0 dropped=0 closed=0 after=2\.\d+s asker=<nil>`)...)
 		f.books.wantDebts(t, map[observe.DebtState]int{observe.DebtOwed: 21, observe.DebtPaid: 21})
 		mustRelease(t, set) // the first one arrived
 	})

@@ -139,6 +139,16 @@ func TestKeyFilter(t *testing.T) {
 			defer mu.Unlock()
 			fmt.Fprintf(&said, "%s: %+v\n", what, of)
 		}
+		fails := func(what string, err error) {
+			if err == nil {
+				t.Errorf("%s: no error", what)
+			}
+			var held *core.HeldError
+			var lost *core.LeaseLostError
+			errors.As(err, &held)
+			errors.As(err, &lost)
+			say(what, err, held, lost)
+		}
 		var all observe.Hooks
 		for _, name := range hookNames() {
 			setHook(&all, name, func(args []any) any {
@@ -160,59 +170,41 @@ func TestKeyFilter(t *testing.T) {
 				return ctx
 			})
 		}
-		spy := newSpy()
-		eng := newEngine(t, spy, core.WithMaxWaiters(1), core.WithHooks(all),
+		opts := []core.EngineOption{
+			core.WithHooks(all),
 			core.WithKeyFilter(func(key string) string { return strings.ReplaceAll(key, "ann", "***") }),
-			core.WithLogger(slog.New(slog.NewTextHandler(writer(func(line []byte) { say("log", string(line)) }), nil))))
-		fails := func(what string, err error) {
-			if err == nil {
-				t.Errorf("%s: no error", what)
-			}
-			var held *core.HeldError
-			var lost *core.LeaseLostError
-			errors.As(err, &held)
-			errors.As(err, &lost)
-			say(what, err, held, lost)
+			core.WithLogger(slog.New(slog.NewTextHandler(writer(func(line []byte) { say("log", string(line)) }), nil))),
 		}
-		nothing := noWork
-		l := mustAcquire(t, eng, "user:ann", core.WithTTL(time.Second))
-		if l.Key() != "user:ann" || l.Claims()[0].Key != "user:ann" {
-			t.Errorf("the program itself sees %q", l.Key())
+		_, _, errs := wholeLife(t, opts...)
+		for _, err := range slices.DeleteFunc(errs, func(err error) bool { return err == nil }) {
+			fails("error", err)
 		}
-		fails("held", eng.Do(bg, "user:ann", nothing, core.WithFailFast()))
-		go func() { fails("wait", eng.Do(bg, "user:ann", nothing, core.WithMaxWait(time.Second))) }()
+		eng := newEngine(t, newSpy(), append(opts, core.WithMaxWaiters(1))...)
+		l := mustAcquire(t, eng, "user:ann")
+		wantEqual(t, "what the program itself sees", l.Key(), "user:ann")
+		go func() { fails("wait", eng.Do(bg, "user:ann", noWork, core.WithMaxWait(time.Second))) }()
 		synctest.Wait()
-		fails("too many", eng.Do(bg, "user:ann", nothing))
+		fails("too many", eng.Do(bg, "user:ann", noWork))
 		time.Sleep(2 * time.Second)
-		_, once := eng.Once(l.Context(), "user:ann", func(context.Context) ([]byte, error) { return nil, nil })
-		fails("circle of once", once)
-		fails("bad key", eng.Do(bg, "user:ann\x00", nothing))
-		fails("bad set", eng.DoAll(bg, []core.Claim{core.Exclusive("ann"), core.Exclusive("ann"), core.Exclusive("ann{")}, nothing))
+		fails("circle of once", errOf(eng.Once(l.Context(), "user:ann", nothing)))
+		fails("bad key", eng.Do(bg, "user:ann\x00", noWork))
+		fails("bad set", eng.DoAll(bg, exclusive("ann", "ann", "ann{"), noWork))
 		gone, cancel := context.WithCancel(bg)
 		cancel()
-		fails("gone", eng.Do(gone, "user:ann", nothing))
-		fails("gone nested", eng.Do(contextOf(gone, l), "user:ann", nothing))
-		if _, err := eng.ForceRelease(bg, "user:ann", "a test"); err != nil {
-			t.Error(err)
+		fails("gone", eng.Do(gone, "user:ann", noWork))
+		under, release := l.Attach(gone)
+		defer release()
+		fails("gone nested", eng.Do(under, "user:ann", noWork))
+		mustRelease(t, l)
+		once := func(content string) error {
+			return errOf(eng.Once(bg, "msg:ann", counted("r", new(int)), core.WithFingerprint([]byte(content)), core.WithResultLimit(0)))
 		}
-		time.Sleep(time.Second)
-		fails("lost", l.Err())
-		fails("released", l.Release(bg))
-		mismatch := func(content string) error {
-			_, err := eng.Once(bg, "msg:ann", func(context.Context) ([]byte, error) { return []byte("r"), nil }, core.WithFingerprint([]byte(content)), core.WithResultLimit(0))
-			return err
-		}
-		wantNil(t, mismatch("a"))
-		fails("other content", mismatch("b"))
-		fails("no result", mismatch("a"))
+		wantNil(t, once("a"))
+		fails("other content", once("b"))
+		fails("no result", once("a"))
 		if had, err := eng.Forget(bg, "msg:ann", "a test"); err != nil || !had {
 			t.Error(had, err)
 		}
-		l = mustAcquire(t, eng, "user:ann", core.WithTTL(time.Second))
-		spy.change(func() { spy.onRelease = func(context.Context, driver.Grant) error { return errDown } })
-		fails("unanswered", l.Release(bg))
-		spy.mend()
-		time.Sleep(10 * time.Second)
 
 		mu.Lock()
 		defer mu.Unlock()
@@ -221,14 +213,12 @@ func TestKeyFilter(t *testing.T) {
 				t.Errorf("said %q", line)
 			}
 		}
-		for _, want := range []string{"Blocked: [<nil> {Claims:[{Key:user:***", "lost: ", "Owed: ", "Forced: [<nil> {Key:user:***", "Forced: [<nil> {Key:msg:***", "bad set: ", "key=user:***"} {
+		for _, want := range []string{"Blocked: [<nil> {Claims:[{Key:user:***", "Owed: ", "Forced: [<nil> {Key:***:k", "Forced: [<nil> {Key:msg:***", "bad set: ", "key=***:k"} {
 			if !strings.Contains(said.String(), want) {
 				t.Errorf("nothing said %q", want)
 			}
 		}
-		if eng.ShowKey("ann") != "***" {
-			t.Error(eng.ShowKey("ann"))
-		}
+		wantEqual(t, "shown", eng.ShowKey("ann"), "***")
 	})
 }
 
@@ -238,12 +228,6 @@ type writer func([]byte)
 func (w writer) Write(p []byte) (int, error) {
 	w(p)
 	return len(p), nil
-}
-
-// contextOf is under l, and ends with ctx.
-func contextOf(ctx context.Context, l *core.Lease) context.Context {
-	under, _ := l.Attach(ctx)
-	return under
 }
 
 // described is a store that describes itself otherwise.

@@ -22,13 +22,15 @@ import (
 // wholeLife has an engine do all that there are hooks for, and says what came of each
 // step, and what hooks besides those in opts were told: in order of their names, because several
 // goroutines call them.
-func wholeLife(t *testing.T, opts ...core.EngineOption) (outcomes, called []string) {
+func wholeLife(t *testing.T, opts ...core.EngineOption) (outcomes, called []string, errs []error) {
 	ctx := bg
 	spy := newSpy()
 	store := hooked{spy, &ailing{Store: spy.Store}}
 	seen := &recorder{}
 	eng := newEngine(t, store, append(opts, core.WithHooks(seen.hooks(t, "")))...)
-	note := func(step string, err error) { outcomes = append(outcomes, fmt.Sprint(step, ": ", outcome(err))) }
+	note := func(step string, err error) {
+		outcomes, errs = append(outcomes, fmt.Sprint(step, ": ", outcome(err))), append(errs, err)
+	}
 
 	store.ailing.tell(errors.New("a limp"))
 	policy, err := core.NewPolicy(core.WithRule("rule"))
@@ -37,19 +39,19 @@ func wholeLife(t *testing.T, opts ...core.EngineOption) (outcomes, called []stri
 	note("declare", err)
 	author.Skipped(ctx, eng, policy, coverage.SkipHeld)
 
-	first := mustAcquire(t, eng, "k", core.WithTTL(3*time.Second))
+	first := mustAcquire(t, eng, "ann:k", core.WithTTL(3*time.Second))
 	note("extend", first.Extend(ctx, 0))
-	_, err = eng.TryAcquire(ctx, "k")
+	_, err = eng.TryAcquire(ctx, "ann:k")
 	note("refused", err)
 	var heir sync.WaitGroup
-	heir.Go(func() { mustRelease(t, mustAcquire(t, eng, "k")) })
+	heir.Go(func() { mustRelease(t, mustAcquire(t, eng, "ann:k")) })
 	time.Sleep(1500 * time.Millisecond) // a renewal
 	note("release", first.Release(ctx))
 	heir.Wait()
 
-	far := mustAcquire(t, newEngine(t, spy.Peer()), "far")
+	far := mustAcquire(t, newEngine(t, spy.Peer()), "ann:far")
 	heir.Go(func() {
-		l, err := eng.AcquireAll(ctx, []core.Claim{core.Exclusive("far"), core.Exclusive("near")})
+		l, err := eng.AcquireAll(ctx, []core.Claim{core.Exclusive("ann:far"), core.Exclusive("ann:near")})
 		if err == nil {
 			err = l.Release(ctx)
 		}
@@ -59,40 +61,40 @@ func wholeLife(t *testing.T, opts ...core.EngineOption) (outcomes, called []stri
 	mustRelease(t, far)
 	heir.Wait()
 
-	lost := mustAcquire(t, eng, "k", core.WithTTL(3*time.Second))
+	lost := mustAcquire(t, eng, "ann:k", core.WithTTL(3*time.Second))
 	breakLock(t, spy, lost)
 	<-lost.Context().Done()
 	synctest.Wait() // the watchdog has called its hooks
 	note("lost", lost.Release(ctx))
-	forced := mustAcquire(t, eng, "k")
-	_, err = eng.ForceRelease(ctx, "k", "a test")
+	forced := mustAcquire(t, eng, "ann:k")
+	_, err = eng.ForceRelease(ctx, "ann:k", "a test")
 	note("force", err)
 	note("forced", forced.Release(ctx))
 	for range 2 {
-		_, err = eng.Once(ctx, "once", func(context.Context) ([]byte, error) { return nil, nil })
+		_, err = eng.Once(ctx, "ann:once", func(context.Context) ([]byte, error) { return nil, nil })
 		note("once", err)
 	}
 
-	owed := mustAcquire(t, eng, "k")
+	owed := mustAcquire(t, eng, "ann:k")
 	spy.change(func() { spy.onRelease = func(context.Context, driver.Grant) error { return errDown } })
 	note("owed", owed.Release(ctx))
 	spy.mend()
 	time.Sleep(time.Second) // it is sent again
 	spy.change(func() { spy.onAcquire = func(context.Context, driver.Request) error { return errDown } })
-	note("unlocked", eng.Do(ctx, "k", noWork, core.WithRunUnlocked()))
+	note("unlocked", eng.Do(ctx, "ann:k", noWork, core.WithRunUnlocked()))
 	spy.change(func() { spy.onAcquire = nil })
 	synctest.Wait()
 
-	mustRelease(t, mustAcquire(t, eng, "sticky", core.WithLinger(time.Second)))
+	mustRelease(t, mustAcquire(t, eng, "ann:sticky", core.WithLinger(time.Second)))
 	time.Sleep(2 * time.Second)
 	synctest.Wait() // it has been given back
 
-	for _, key := range []string{"k", "far", "near", "once", "sticky"} {
+	for _, key := range []string{"ann:k", "ann:far", "ann:near", "ann:once", "ann:sticky"} {
 		isFree(t, newEngine(t, spy.Peer()), key)
 	}
 	wantNothingLeft(t, eng)
 	slices.Sort(seen.events)
-	return outcomes, seen.events
+	return outcomes, seen.events, errs
 }
 
 // hooked is a spy that may be impaired.
@@ -108,7 +110,7 @@ func (h hooked) Describe() driver.Description { return h.ailing.Describe() }
 func TestHookThatPanicsChangesNothing(t *testing.T) {
 	var wantOutcomes, wantCalled []string
 	synctest.Test(t, func(t *testing.T) {
-		wantOutcomes, wantCalled = wholeLife(t)
+		wantOutcomes, wantCalled, _ = wholeLife(t)
 	})
 	for _, name := range hookNames() {
 		if !strings.Contains(strings.Join(wantCalled, "\n"), name) {
@@ -118,7 +120,7 @@ func TestHookThatPanicsChangesNothing(t *testing.T) {
 			log := newLines()
 			var rude observe.Hooks
 			setHook(&rude, name, func([]any) any { panic("the hook " + name) })
-			outcomes, called := wholeLife(t, core.WithHooks(rude), core.WithLogger(slog.New(log)))
+			outcomes, called, _ := wholeLife(t, core.WithHooks(rude), core.WithLogger(slog.New(log)))
 			if !slices.Equal(outcomes, wantOutcomes) {
 				t.Errorf("outcomes\n%q, want\n%q", outcomes, wantOutcomes)
 			}
