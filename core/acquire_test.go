@@ -77,15 +77,7 @@ func TestHeldKeyIsRefusedByKind(t *testing.T) {
 		inBubble(t, name, func(t *testing.T) {
 			eng := newEngine(t, memstore.New(), core.WithMaxWait(3*time.Second), core.WithMaxHold(core.Forever))
 			holder := mustAcquire(t, eng, "k")
-			ctx, cancel := context.WithCancel(bg)
-			defer cancel()
-			if tc.cancelAfter > 0 {
-				time.AfterFunc(tc.cancelAfter, cancel)
-			}
-			if tc.deadline > 0 {
-				ctx, cancel = context.WithTimeout(ctx, tc.deadline)
-				defer cancel()
-			}
+			ctx := callerFor(t, tc.deadline, tc.cancelAfter)
 			// In line behind another waiter it must be no different.
 			var both sync.WaitGroup
 			for range 2 {

@@ -51,45 +51,29 @@ func TestLeaseContext(t *testing.T) {
 // looked at it before that, or not until long after.
 func TestLeaseContextEndsOnce(t *testing.T) {
 	errOwn := errors.New("the caller's reason")
-	type end = func(*core.Lease, context.CancelCauseFunc)
-	release := func(l *core.Lease, _ context.CancelCauseFunc) { _ = l.Release(bg) }
-	cancel := func(_ *core.Lease, cancel context.CancelCauseFunc) { cancel(errOwn) }
-	for _, tt := range []struct {
-		name string
-		ends []end
-		want error
-	}{
-		{"released, then cancelled", []end{release, cancel}, core.ErrReleased},
-		{"cancelled, then released", []end{cancel, release}, errOwn},
-	} {
-		for when, look := range map[string]func(context.Context){
-			"looked at before": func(ctx context.Context) { ctx.Done() },
-			"looked at after":  func(context.Context) {},
-		} {
-			t.Run(tt.name+", "+when, func(t *testing.T) {
-				eng := newEngine(t, memstore.New())
-				parent, end := context.WithCancelCause(bg)
-				defer end(nil)
-				l, err := eng.Acquire(parent, "k")
-				must(t, err)
-				ctx := l.Context()
-				look(ctx)
-				if ctx.Err() != nil {
-					t.Error("over before its end:", ctx.Err())
+	for want, cancelled := range map[error]bool{core.ErrReleased: false, errOwn: true} {
+		for _, looked := range []bool{true, false} {
+			eng := newEngine(t, memstore.New())
+			parent, cancel := context.WithCancelCause(bg)
+			l, err := eng.Acquire(parent, "k")
+			must(t, err)
+			ctx := l.Context()
+			if looked && ctx.Done() == nil || ctx.Err() != nil {
+				t.Error("over before its end:", ctx.Err())
+			}
+			if cancelled {
+				cancel(errOwn)
+			}
+			mustRelease(t, l)
+			cancel(errOwn)
+			below, stop := context.WithCancel(ctx)
+			for _, c := range []context.Context{ctx, below} {
+				<-c.Done()
+				if !errors.Is(c.Err(), context.Canceled) || !errors.Is(context.Cause(c), want) {
+					t.Errorf("looked at before: %v: err %v, cause %v; want %v", looked, c.Err(), context.Cause(c), want)
 				}
-				for _, step := range tt.ends {
-					step(l, end)
-				}
-				below, stop := context.WithCancel(ctx)
-				defer stop()
-				for _, c := range []context.Context{ctx, below} {
-					<-c.Done()
-					if !errors.Is(c.Err(), context.Canceled) || !errors.Is(context.Cause(c), tt.want) {
-						t.Errorf("err %v, cause %v; want %v", c.Err(), context.Cause(c), tt.want)
-					}
-				}
-				mustRelease(t, l)
-			})
+			}
+			stop()
 		}
 	}
 }

@@ -155,13 +155,8 @@ func TestRunUnlocked(t *testing.T) {
 				defer mustRelease(t, mustAcquire(t, eng, "k"))
 			}
 			spy.onAcquire = tc.store
-			ctx, cancel := context.WithTimeout(bg, time.Hour)
-			if tc.deadline != 0 {
-				ctx, cancel = context.WithTimeout(bg, tc.deadline)
-			}
-			defer cancel()
 			ran := false
-			err := eng.Do(ctx, "k", func(context.Context) error { ran = true; return nil }, tc.opts...)
+			err := eng.Do(callerFor(t, tc.deadline, 0), "k", func(context.Context) error { ran = true; return nil }, tc.opts...)
 			if ran != tc.runs || (err == nil) != tc.runs {
 				t.Errorf("Do: ran %v, error %v", ran, err)
 			}

@@ -3,6 +3,7 @@ package core_test
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -23,54 +24,42 @@ func isDone(l *core.Lease) bool {
 }
 
 func TestDone(t *testing.T) {
+	released := func(t *testing.T, _ *spy, l *core.Lease) { mustRelease(t, l) }
+	lost := func(t *testing.T, spy *spy, l *core.Lease) { breakLock(t, spy, l); time.Sleep(defaultTTL) }
+	passes := func(*testing.T, *spy, *core.Lease) { time.Sleep(time.Minute) }
 	for name, tc := range map[string]struct {
 		opts []core.CallOption
 		end  func(t *testing.T, spy *spy, l *core.Lease)
 		open bool
 	}{
-		"released": {end: func(t *testing.T, _ *spy, l *core.Lease) { mustRelease(t, l) }},
-		"lost":     {end: func(t *testing.T, spy *spy, l *core.Lease) { breakLock(t, spy, l); time.Sleep(defaultTTL) }},
-		"lost, while its context goes on": {
-			opts: []core.CallOption{core.WithoutCancelOnLoss()},
-			end: func(t *testing.T, spy *spy, l *core.Lease) {
-				breakLock(t, spy, l)
-				time.Sleep(defaultTTL)
-				if l.Context().Err() != nil {
-					t.Error("the context has ended")
-				}
-			},
-		},
-		"max hold": {opts: []core.CallOption{core.WithMaxHold(time.Minute)}, end: func(*testing.T, *spy, *core.Lease) { time.Sleep(time.Minute) }},
-		"in force": {end: func(*testing.T, *spy, *core.Lease) { time.Sleep(time.Minute) }, open: true},
-		"a release unanswered": {end: func(t *testing.T, spy *spy, l *core.Lease) {
+		"released":                        {end: released},
+		"lost":                            {end: lost},
+		"lost, while its context goes on": {opts: []core.CallOption{core.WithoutCancelOnLoss()}, end: lost},
+		"max hold":                        {opts: []core.CallOption{core.WithMaxHold(time.Minute)}, end: passes},
+		"in force":                        {end: passes, open: true},
+		"a release unanswered": {end: func(_ *testing.T, spy *spy, l *core.Lease) {
 			spy.change(func() { spy.onRelease = func(context.Context, driver.Grant) error { return errDown } })
 			_ = l.Release(bg)
-			spy.change(func() { spy.onRelease = nil })
+			spy.mend()
 		}},
 	} {
 		for _, early := range []bool{true, false} {
 			inBubble(t, name, func(t *testing.T) {
-				spy := newSpy()
-				l := mustAcquire(t, newEngine(t, spy), "k", tc.opts...)
-				ended := make(chan struct{})
+				spy, eng := newSpied(t)
+				l := mustAcquire(t, eng, "k", tc.opts...)
+				var waiting sync.WaitGroup
 				if early {
 					if isDone(l) {
 						t.Error("closed from the start")
 					}
-					go func() { <-l.Done(); close(ended) }()
+					waiting.Go(func() { <-l.Done() })
 				}
 				tc.end(t, spy, l)
 				synctest.Wait()
-				if isDone(l) == tc.open {
-					t.Errorf("closed: %v", !tc.open)
-				}
+				wantEqual(t, "closed", isDone(l), !tc.open)
 				_ = l.Release(bg)
-				if !isDone(l) {
-					t.Error("not closed by its release")
-				}
-				if early {
-					<-ended
-				}
+				wantEqual(t, "closed after its release", isDone(l), true)
+				waiting.Wait()
 			})
 		}
 	}

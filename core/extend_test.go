@@ -100,54 +100,41 @@ func TestExtendDoesNotBringBack(t *testing.T) {
 func TestUnansweredExtension(t *testing.T) {
 	hang := func(ctx context.Context, _ driver.Grant) error { <-ctx.Done(); return ctx.Err() }
 	out := func(ctx context.Context, _ driver.Grant) error { <-ctx.Done(); return errDown }
-	bounded := func(d time.Duration) func() (context.Context, context.CancelFunc) {
-		return func() (context.Context, context.CancelFunc) { return context.WithTimeout(bg, d) }
-	}
-	hangUp := func() (context.Context, context.CancelFunc) {
-		ctx, cancel := context.WithCancel(bg)
-		time.AfterFunc(time.Second, cancel)
-		return ctx, cancel
-	}
+	refuse := func(context.Context, driver.Grant) error { return errDown }
+	unknown := func(why ...error) []error { return append(why, core.ErrOutcomeUnknown) }
 	for name, tc := range map[string]struct {
-		ctx   func() (context.Context, context.CancelFunc)
-		store func(context.Context, driver.Grant) error
-		ttl   time.Duration
-		want  []error
-		took  time.Duration
-		left  time.Duration // when it comes back
+		deadline, hangsUp time.Duration
+		store             func(context.Context, driver.Grant) error
+		ttl               time.Duration // an hour, if not said
+		want              []error
+		took              time.Duration
 	}{
-		"longer":                    {store: hang, ttl: time.Hour, want: []error{core.ErrOutcomeUnknown, core.ErrUnavailable}, took: 5 * time.Second, left: term(defaultTTL) - 5*time.Second},
-		"shorter":                   {store: hang, ttl: 3 * time.Second, want: []error{core.ErrOutcomeUnknown, core.ErrUnavailable}, took: time.Second, left: term(3*time.Second) - time.Second},
-		"refused":                   {store: func(context.Context, driver.Grant) error { return errDown }, ttl: time.Hour, want: []error{core.ErrOutcomeUnknown, core.ErrUnavailable}, left: term(defaultTTL)},
-		"another error":             {store: func(context.Context, driver.Grant) error { return errors.New("?") }, ttl: time.Hour, want: []error{core.ErrOutcomeUnknown}, left: term(defaultTTL)},
-		"hangs up":                  {ctx: hangUp, store: hang, ttl: time.Hour, want: []error{core.ErrOutcomeUnknown, context.Canceled}, took: time.Second, left: term(defaultTTL) - time.Second},
-		"own deadline":              {ctx: bounded(2 * time.Second), store: hang, ttl: time.Hour, want: []error{core.ErrOutcomeUnknown, context.DeadlineExceeded}, took: 2 * time.Second, left: term(defaultTTL) - 2*time.Second},
-		"own deadline in an outage": {ctx: bounded(2 * time.Second), store: out, ttl: time.Hour, want: []error{core.ErrOutcomeUnknown, core.ErrUnavailable}, took: 2 * time.Second, left: term(defaultTTL) - 2*time.Second},
+		"longer":                    {store: hang, want: unknown(core.ErrUnavailable), took: 5 * time.Second},
+		"shorter":                   {store: hang, ttl: 3 * time.Second, want: unknown(core.ErrUnavailable), took: time.Second},
+		"refused":                   {store: refuse, want: unknown(core.ErrUnavailable)},
+		"another error":             {store: func(context.Context, driver.Grant) error { return errors.New("?") }, want: unknown()},
+		"hangs up":                  {hangsUp: time.Second, store: hang, want: unknown(context.Canceled), took: time.Second},
+		"own deadline":              {deadline: 2 * time.Second, store: hang, want: unknown(context.DeadlineExceeded), took: 2 * time.Second},
+		"own deadline in an outage": {deadline: 2 * time.Second, store: out, want: unknown(core.ErrUnavailable), took: 2 * time.Second},
 		// Too little time to say anything about the store.
-		"own short deadline": {ctx: bounded(20 * time.Millisecond), store: out, ttl: time.Hour, want: []error{core.ErrOutcomeUnknown, context.DeadlineExceeded}, took: 20 * time.Millisecond, left: term(defaultTTL) - 20*time.Millisecond},
-		"gone before it":     {ctx: bounded(-1), ttl: time.Hour, want: []error{context.DeadlineExceeded}, left: term(defaultTTL)},
+		"own short deadline": {deadline: 20 * time.Millisecond, store: out, want: unknown(context.DeadlineExceeded), took: 20 * time.Millisecond},
+		"gone before it":     {deadline: -1, want: []error{context.DeadlineExceeded}},
 	} {
 		inBubble(t, name, func(t *testing.T) {
 			spy, eng := newSpied(t)
 			l := mustAcquire(t, eng, "k")
 			spy.change(func() { spy.onRenew = tc.store })
-			ctx := bg
-			if tc.ctx != nil {
-				var cancel context.CancelFunc
-				ctx, cancel = tc.ctx()
-				defer cancel()
+			if tc.ttl == 0 {
+				tc.ttl = time.Hour
 			}
 			began := time.Now()
-			wantOnly(t, l.Extend(ctx, tc.ttl), tc.want...)
+			wantOnly(t, l.Extend(callerFor(t, tc.deadline, tc.hangsUp), tc.ttl), tc.want...)
 			wantTook(t, began, tc.took)
-			if left(l) != tc.left || l.TTL() != defaultTTL {
-				t.Errorf("%v left, want %v; TTL %v", left(l), tc.left, l.TTL())
-			}
+			wantEqual(t, "left", left(l), term(min(tc.ttl, defaultTTL))-tc.took)
+			wantEqual(t, "TTL", l.TTL(), defaultTTL)
 			spy.change(func() { spy.onRenew = nil })
 			time.Sleep(time.Minute)
-			if l.Err() != nil {
-				t.Errorf("not renewed any more: %v", l.Err())
-			}
+			wantNil(t, l.Err())
 			mustRelease(t, l)
 		})
 	}
@@ -170,28 +157,19 @@ func TestExtendNested(t *testing.T) {
 // A caller that waits for a renewal that hangs, and gives up, has sent nothing. So nothing is
 // unknown. That wait is bounded, too.
 func TestExtendBehindARenewalThatHangs(t *testing.T) {
-	for name, tc := range map[string]struct {
-		own  time.Duration // the caller's; 0: none
-		want error
-		took time.Duration
-	}{
-		"own deadline": {own: time.Second, want: context.DeadlineExceeded, took: time.Second},
-		"no deadline":  {want: core.ErrUnavailable, took: defaultReleaseTimeout},
-	} {
-		inBubble(t, name, func(t *testing.T) {
-			spy := newSpy()
-			l := mustAcquire(t, newEngine(t, spy, core.WithTTL(30*time.Second)), "k")
+	for deadline, want := range map[time.Duration]error{time.Second: context.DeadlineExceeded, defaultReleaseTimeout: core.ErrUnavailable} {
+		inBubble(t, want.Error(), func(t *testing.T) {
+			spy, eng := newSpied(t, core.WithTTL(30*time.Second))
+			l := mustAcquire(t, eng, "k")
 			spy.change(func() { spy.onRenew = func(ctx context.Context, _ driver.Grant) error { <-ctx.Done(); return errDown } })
 			time.Sleep(11 * time.Second)
 			ctx := bg
-			if tc.own > 0 {
-				var cancel context.CancelFunc
-				ctx, cancel = context.WithTimeout(bg, tc.own)
-				defer cancel()
+			if want == context.DeadlineExceeded {
+				ctx = callerFor(t, deadline, 0)
 			}
 			began := time.Now()
-			wantOnly(t, l.Extend(ctx, time.Hour), tc.want)
-			wantTook(t, began, tc.took)
+			wantOnly(t, l.Extend(ctx, time.Hour), want)
+			wantTook(t, began, deadline)
 			wantEqual(t, "renewals", spy.renewals(), 1)
 			mustRelease(t, l)
 		})

@@ -13,27 +13,6 @@ import (
 	"github.com/keyturn/keyturn/store/memstore"
 )
 
-// A store that has told the head to wait need not answer again soon. A caller that comes later
-// and leaves sooner waited for the holder, and must not run unlocked beside it.
-func TestWhoJoinsLaterWaitsForTheHolderToo(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		eng := newEngine(t, memstore.New())
-		holder := mustAcquire(t, eng, "k")
-		var head sync.WaitGroup
-		head.Go(func() {
-			wantOnly(t, errOf(eng.Acquire(bg, "k", core.WithMaxWait(10*time.Second))), core.ErrHeld, core.ErrWaitTimeout)
-		})
-		time.Sleep(time.Second)
-		err := eng.Do(bg, "k", func(context.Context) error {
-			t.Error("ran beside the holder")
-			return nil
-		}, core.WithMaxWait(time.Second), core.WithRunUnlocked())
-		wantOnly(t, err, core.ErrHeld, core.ErrWaitTimeout)
-		head.Wait()
-		mustRelease(t, holder)
-	})
-}
-
 // A store that nobody asked is not out, however short the caller's time was.
 func TestTimeOverBeforeTheStoreWasAsked(t *testing.T) {
 	past, cancel := context.WithTimeout(bg, -time.Second)

@@ -202,6 +202,22 @@ func newSpied(t testing.TB, opts ...core.EngineOption) (*spy, *core.Engine) {
 // errOf is the error of a call that returns more.
 func errOf[T any](_ T, err error) error { return err }
 
+// callerFor is the context of a caller who has a deadline, or hangs up after a while; 0: never, -1: before.
+func callerFor(t testing.TB, deadline, hangsUp time.Duration) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithCancel(bg)
+	switch {
+	case deadline != 0:
+		ctx, cancel = context.WithTimeout(bg, deadline)
+	case hangsUp > 0:
+		time.AfterFunc(hangsUp, cancel)
+	case hangsUp < 0:
+		cancel()
+	}
+	t.Cleanup(cancel)
+	return ctx
+}
+
 // shut closes an engine whose leases the test has all released.
 func shut(t testing.TB, eng *core.Engine) {
 	t.Helper()

@@ -29,9 +29,7 @@ func TestSuspendCountsAsTime(t *testing.T) {
 		lost  bool
 	}{
 		"slept past the lease":           {[]time.Duration{time.Minute}, true},
-		"slept for a moment":             {[]time.Duration{2 * time.Second}, false},
 		"wall clock set back":            {[]time.Duration{back}, false},
-		"wall clock set right, ms":       {[]time.Duration{50 * time.Millisecond}, false},
 		"set back, which hides no sleep": {[]time.Duration{back, back, back + time.Minute}, true},
 	} {
 		inBubble(t, name, func(t *testing.T) {
