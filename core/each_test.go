@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -98,41 +100,34 @@ func TestOnceEach(t *testing.T) {
 // Batches that overlap, in other orders, never wait for each other. What is refused comes again, and
 // each key has one effect.
 func TestOnceEachOfOverlappingBatches(t *testing.T) {
-	eng, ctx := newEngine(t, memstore.New()), t.Context()
 	const keys = 40
-	var mu sync.Mutex
-	effects := make(map[string]int)
+	eng, ctx := newEngine(t, memstore.New()), t.Context()
+	var effects [keys]atomic.Int32
 	var all sync.WaitGroup
 	for worker := range 6 {
 		all.Go(func() {
 			left := make([]core.Item, keys)
 			for i := range left {
-				left[i].Key = fmt.Sprint("k", (i*7+worker*11)%keys)
+				left[i].Key = strconv.Itoa((i*7 + worker*11) % keys)
 			}
 			for len(left) > 0 {
-				err := eng.OnceEach(ctx, left, func(ctx context.Context, fresh []int) error {
-					mu.Lock()
-					defer mu.Unlock()
+				wantNil(t, eng.OnceEach(ctx, left, func(ctx context.Context, fresh []int) error {
 					for _, i := range fresh {
-						effects[left[i].Key]++
+						key, _ := strconv.Atoi(left[i].Key)
+						effects[key].Add(1)
 					}
 					return ctx.Err()
-				})
-				wantNil(t, err)
+				}))
 				left = slices.DeleteFunc(left, func(i core.Item) bool { return i.Err == nil })
 				for _, i := range left {
-					if !errors.Is(i.Err, core.ErrHeld) {
-						t.Error(i.Err)
-					}
+					wantOnly(t, i.Err, core.ErrHeld)
 				}
 			}
 		})
 	}
 	all.Wait()
-	for i := range keys {
-		if n := effects[fmt.Sprint("k", i)]; n != 1 {
-			t.Errorf("k%d has %d effects", i, n)
-		}
+	for i := range effects {
+		wantEqual(t, fmt.Sprint("effects of key ", i), effects[i].Load(), 1)
 	}
 }
 

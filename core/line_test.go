@@ -133,35 +133,31 @@ func TestTooManyWaiters(t *testing.T) {
 	}
 }
 
+// A caller's own end during an outage says outage, unless it hung up, or left too little time to say anything about the
+// store: of the caller that asks and of those in line behind it. A store that hands the engine's own bound back says
+// nothing of a holder.
 func TestDeadlineDuringAnOutageSaysOutage(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		spy := newSpy()
-		spy.onAcquire = func(ctx context.Context, _ driver.Request) error {
-			<-ctx.Done()
-			return &core.UnavailableError{Op: "acquire", Err: ctx.Err()}
-		}
-		eng := newEngine(t, spy)
-		ctx, cancel := context.WithTimeout(bg, time.Second)
-		defer cancel()
-		wantOnly(t, errOf(eng.Acquire(ctx, "k")), core.ErrUnavailable)
-		ctx, cancel = context.WithCancel(bg)
-		time.AfterFunc(time.Second, cancel)
-		wantOnly(t, errOf(eng.Acquire(ctx, "k")), context.Canceled)
-		// Too little time to say anything about the store, of the caller that asks and of those in line behind it.
-		results := make(chan error, 3)
-		for range cap(results) {
-			go func() {
-				ctx, cancel := context.WithTimeout(bg, 20*time.Millisecond)
-				defer cancel()
-				_, err := eng.Acquire(ctx, "k")
-				results <- err
-			}()
-		}
-		for range cap(results) {
-			wantOnly(t, <-results, context.DeadlineExceeded)
-		}
-		// A store that hands the engine's own bound back says nothing of a holder.
-		spy.onAcquire = func(ctx context.Context, _ driver.Request) error { <-ctx.Done(); return ctx.Err() }
-		wantOnly(t, errOf(eng.Acquire(bg, "k", core.WithMaxWait(time.Second))), core.ErrUnavailable)
-	})
+	out := func(ctx context.Context) error { return &core.UnavailableError{Op: "acquire", Err: ctx.Err()} }
+	for name, tc := range map[string]struct {
+		deadline, hangsUp time.Duration
+		store             func(context.Context) error
+		want              error
+	}{
+		"deadline":         {deadline: time.Second, store: out, want: core.ErrUnavailable},
+		"hangs up":         {hangsUp: time.Second, store: out, want: context.Canceled},
+		"too short":        {deadline: 20 * time.Millisecond, store: out, want: context.DeadlineExceeded},
+		"the engine's own": {store: context.Context.Err, want: core.ErrUnavailable},
+	} {
+		inBubble(t, name, func(t *testing.T) {
+			spy, eng := newSpied(t)
+			spy.onAcquire = func(ctx context.Context, _ driver.Request) error { <-ctx.Done(); return tc.store(ctx) }
+			var all sync.WaitGroup
+			for i := range 3 {
+				wait := core.WithMaxWait(1500*time.Millisecond + time.Duration(i))
+				all.Go(func() { wantOnly(t, errOf(eng.Acquire(callerFor(t, tc.deadline, tc.hangsUp), "k", wait)), tc.want) })
+				synctest.Wait()
+			}
+			all.Wait()
+		})
+	}
 }

@@ -19,11 +19,11 @@ import (
 // The effect is on record whatever becomes of its result: a function whose result
 // is over the limit used to run again with every delivery.
 func TestOnceRecordsTheEffectOfAResultOverTheLimit(t *testing.T) {
-	ctx := bg
 	for name, tc := range map[string]struct {
 		size   int
 		result error // what the function returns along with it
 		opts   []core.CallOption
+		full   bool // the store has no room for it
 		kept   bool
 	}{
 		"at the limit":    {size: defaultResultLimit, kept: true},
@@ -32,13 +32,18 @@ func TestOnceRecordsTheEffectOfAResultOverTheLimit(t *testing.T) {
 		"no result":       {size: 0, opts: []core.CallOption{core.WithResultLimit(0)}, kept: true},
 		"not to be kept":  {size: 10, result: core.ErrSkipResult},
 		"nothing to keep": {size: 0, result: core.ErrSkipResult},
+		"no room":         {size: 10, full: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			shared := memstore.New()
 			runs := 0
 			for delivery := range 3 {
-				eng := newEngine(t, shared.Peer()) // as if by another process
-				out, err := eng.Once(ctx, "k", func(context.Context) ([]byte, error) {
+				var store driver.Store = shared.Peer() // as if by another process
+				if tc.full {
+					store = full{shared.Peer()}
+				}
+				eng := newEngine(t, store)
+				out, err := eng.Once(bg, "k", func(context.Context) ([]byte, error) {
 					runs++
 					return make([]byte, tc.size), tc.result
 				}, tc.opts...)
@@ -58,6 +63,7 @@ func TestOnceRecordsTheEffectOfAResultOverTheLimit(t *testing.T) {
 				}
 			}
 			wantEqual(t, "effects of three deliveries", runs, 1)
+			isFree(t, newEngine(t, shared), "k")
 		})
 	}
 }
@@ -84,22 +90,6 @@ func (f full) Complete(ctx context.Context, g driver.Grant, rec driver.Record, r
 		return err
 	}
 	return fmt.Errorf("no room: %w", core.ErrResultNotKept)
-}
-
-func TestOnceAtAStoreWithoutRoomForTheResult(t *testing.T) {
-	eng := newEngine(t, full{memstore.New()})
-	runs := 0
-	for delivery := range 3 {
-		out, err := eng.Once(bg, "k", counted("result", &runs))
-		if first := delivery == 0; first != (err == nil) || first != (string(out.Result) == "result") || !out.ResultNotKept || out.Duplicate == first {
-			t.Errorf("delivery %d: %+v, %v", delivery, out, err)
-		}
-		if err != nil {
-			wantOnly(t, err, core.ErrResultNotKept)
-		}
-	}
-	wantEqual(t, "effects of three deliveries", runs, 1)
-	isFree(t, eng, "k")
 }
 
 const ledgerTrip = 10 * time.Millisecond
