@@ -85,8 +85,7 @@ func TestRaiseKeepsTheGreatestForItsRetention(t *testing.T) {
 
 func TestRaiseRefuses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ctx := bg
-		gone, cancel := context.WithCancel(ctx)
+		gone, cancel := context.WithCancel(bg)
 		cancel()
 		store := locktest.NewStore(memstore.New())
 		eng := newEngine(t, store, core.WithLogger(discard), core.WithCircuit(core.Forever))
@@ -96,22 +95,22 @@ func TestRaiseRefuses(t *testing.T) {
 			wantOnly(t, errOf(eng.AdvanceVersion(ctx, key, 1, opts...)), want...)
 			wantTook(t, began, took)
 		}
-		try(ctx, "a{b", 0, nil, core.ErrInvalidKey)
-		try(ctx, "k", 0, []core.CallOption{core.WithRetention(0)}, core.ErrInvalidOption)
+		try(bg, "a{b", 0, nil, core.ErrInvalidKey)
+		try(bg, "k", 0, []core.CallOption{core.WithRetention(0)}, core.ErrInvalidOption)
 		try(gone, "k", 0, nil, context.Canceled)
 		store.Refuse()
-		try(ctx, "k", 0, nil, core.ErrUnavailable)
+		try(bg, "k", 0, nil, core.ErrUnavailable)
 		store.Heal()
 		store.Hang()
-		try(ctx, "k", 5*time.Second, nil, core.ErrUnavailable)
-		try(ctx, "k", time.Second, []core.CallOption{core.WithMaxWait(time.Second)}, core.ErrUnavailable)
-		hangsUp, cancel := context.WithCancel(ctx)
+		try(bg, "k", 5*time.Second, nil, core.ErrUnavailable)
+		try(bg, "k", time.Second, []core.CallOption{core.WithMaxWait(time.Second)}, core.ErrUnavailable)
+		hangsUp, cancel := context.WithCancel(bg)
 		time.AfterFunc(time.Second, cancel)
 		try(hangsUp, "k", time.Second, nil, context.Canceled)
 		time.AfterFunc(time.Second, func() { go shut(t, eng) })
-		try(ctx, "k", time.Second, nil, core.ErrClosed)
-		try(ctx, "k", 0, nil, core.ErrClosed)
-		wantOnly(t, errOf(newEngine(t, plain{newSpy()}).AdvanceVersion(ctx, "k", 1)), errors.ErrUnsupported)
+		try(bg, "k", time.Second, nil, core.ErrClosed)
+		try(bg, "k", 0, nil, core.ErrClosed)
+		wantOnly(t, errOf(newEngine(t, plain{newSpy()}).AdvanceVersion(bg, "k", 1)), errors.ErrUnsupported)
 	})
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -151,40 +150,6 @@ func TestAnOldProbeIsNotTakenForALaterOne(t *testing.T) {
 			t.Error("two probes at a time")
 		}
 		all.Wait()
-	})
-}
-
-// A store that falls silent is out for those in line also where it answered
-// another one of several who asked.
-func TestSilenceTowardsOneOfSeveral(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		spy, eng := newSpied(t, core.WithCircuit(core.Forever))
-		var asked, unanswered atomic.Int32
-		spy.onAcquire = func(ctx context.Context, _ driver.Request) error {
-			if asked.Add(1) == 3 {
-				<-ctx.Done()
-				return &core.UnavailableError{Op: "acquire", Err: ctx.Err()}
-			}
-			time.Sleep(10 * time.Millisecond)
-			return nil
-		}
-		var all sync.WaitGroup
-		for range 3 { // the first one's grant lets two more ask
-			all.Go(func() {
-				l, err := eng.Acquire(bg, "k", core.WithShared(), core.WithMaxWait(5*time.Second))
-				if err == nil {
-					mustRelease(t, l)
-					return
-				}
-				unanswered.Add(1)
-				wantOnly(t, err, core.ErrUnavailable)
-			})
-			synctest.Wait()
-		}
-		time.Sleep(time.Second)
-		wantOnly(t, errOf(eng.Acquire(bg, "k", core.WithMaxWait(time.Second))), core.ErrUnavailable)
-		all.Wait()
-		wantEqual(t, "callers without an answer", unanswered.Load(), 1)
 	})
 }
 

@@ -160,7 +160,6 @@ func TestWaiterTakesLessThanFourKiB(t *testing.T) {
 	}
 	const waiters, most = 5000, 4096
 	eng := newEngine(t, memstore.New(), core.WithMaxWait(core.Forever), core.WithMaxWaiters(2*waiters))
-	ctx := bg
 	nothing := noWork
 	policy := policy(t, core.WithRule("rule"))
 
@@ -172,10 +171,10 @@ func TestWaiterTakesLessThanFourKiB(t *testing.T) {
 	end()
 
 	for name, wait := range map[string]func() error{
-		"Do, options":   func() error { return eng.Do(ctx, "k", nothing, policy, core.WithTTL(time.Minute)) },
-		"DoAll, shared": func() error { return eng.DoAll(ctx, []core.Claim{core.Shared("k")}, nothing) },
+		"Do, options":   func() error { return eng.Do(bg, "k", nothing, policy, core.WithTTL(time.Minute)) },
+		"DoAll, shared": func() error { return eng.DoAll(bg, []core.Claim{core.Shared("k")}, nothing) },
 		"Once": func() error {
-			_, err := eng.Once(ctx, "k", func(context.Context) ([]byte, error) { return nil, nil })
+			_, err := eng.Once(bg, "k", func(context.Context) ([]byte, error) { return nil, nil })
 			return err
 		},
 	} {

@@ -48,18 +48,17 @@ const longestRest = 300 * time.Millisecond
 // Whatever ended without an answer of the store is sent again when that is back:
 // no key stays locked that nobody holds.
 func TestUnansweredReleasesAreSentAgain(t *testing.T) {
-	ctx := bg
 	for name, end := range map[string]func(*testing.T, *failing){
 		"Release": func(t *testing.T, f *failing) {
 			l := mustAcquire(t, f.Engine, "k")
 			f.store.Refuse()
-			wantOnly(t, l.Release(ctx), core.ErrOutcomeUnknown, core.ErrUnavailable)
+			wantOnly(t, l.Release(bg), core.ErrOutcomeUnknown, core.ErrUnavailable)
 		},
 		"Release of a set": func(t *testing.T, f *failing) {
-			l, err := f.AcquireAll(ctx, []core.Claim{core.Permit("j", 2), core.Exclusive("k")})
+			l, err := f.AcquireAll(bg, []core.Claim{core.Permit("j", 2), core.Exclusive("k")})
 			must(t, err)
 			f.store.Refuse()
-			wantOnly(t, l.Release(ctx), core.ErrOutcomeUnknown, core.ErrUnavailable)
+			wantOnly(t, l.Release(bg), core.ErrOutcomeUnknown, core.ErrUnavailable)
 		},
 		"Release of the last one to whom it was handed on": func(t *testing.T, f *failing) {
 			l := mustAcquire(t, f.Engine, "k")
@@ -72,23 +71,23 @@ func TestUnansweredReleasesAreSentAgain(t *testing.T) {
 			if !core.Observed(heir).HandedOff() {
 				t.Error("not handed on: this tests nothing")
 			}
-			wantOnly(t, heir.Release(ctx), core.ErrOutcomeUnknown, core.ErrUnavailable)
+			wantOnly(t, heir.Release(bg), core.ErrOutcomeUnknown, core.ErrUnavailable)
 		},
 		"Do": func(t *testing.T, f *failing) {
-			err := f.Do(ctx, "k", func(context.Context) error { f.store.Refuse(); return errHandler })
+			err := f.Do(bg, "k", func(context.Context) error { f.store.Refuse(); return errHandler })
 			if !errors.Is(err, errHandler) || errors.Is(err, core.ErrOutcomeUnknown) {
 				t.Errorf("Do: %v", err)
 			}
 		},
 		"Once without a record": func(t *testing.T, f *failing) {
-			_, err := f.Once(ctx, "k", func(context.Context) ([]byte, error) { f.store.Refuse(); return []byte("r"), nil })
+			_, err := f.Once(bg, "k", func(context.Context) ([]byte, error) { f.store.Refuse(); return []byte("r"), nil })
 			wantOnly(t, err, core.ErrOutcomeUnknown, core.ErrUnavailable)
 		},
 		"max hold": func(t *testing.T, f *failing) {
 			l := mustAcquire(t, f.Engine, "k", core.WithMaxHold(time.Second))
 			<-l.Context().Done()
 			f.store.Refuse()
-			wantOnly(t, l.Release(ctx), core.ErrLeaseLost)
+			wantOnly(t, l.Release(bg), core.ErrLeaseLost)
 		},
 	} {
 		inBubble(t, name, func(t *testing.T) {

@@ -93,28 +93,6 @@ func TestALossIsReportedWhateverTheFunctionSays(t *testing.T) {
 	}
 }
 
-// One bounded attempt to release is all that a caller waits for.
-func TestUnansweredReleaseIsWaitedForOnce(t *testing.T) {
-	fails := func(context.Context) ([]byte, error) { return nil, errHandler }
-	for name, call := range map[string]func(*core.Engine) error{
-		"Do":            func(eng *core.Engine) error { return eng.Do(bg, "k", noWork) },
-		"Once":          func(eng *core.Engine) error { _, err := eng.Once(bg, "k", nothing); return err },
-		"Once, failing": func(eng *core.Engine) error { _, err := eng.Once(bg, "k", fails); return err },
-	} {
-		inBubble(t, name, func(t *testing.T) {
-			spy := newSpy()
-			spy.onRelease = func(ctx context.Context, _ driver.Grant) error { <-ctx.Done(); return errDown }
-			spy.onRecord = spy.onRelease
-			eng := newEngine(t, spy, core.WithReleaseTimeout(2*time.Second))
-			began := time.Now()
-			_ = call(eng)
-			wantTook(t, began, 2*time.Second)
-			spy.mend()
-			time.Sleep(time.Minute) // the release is sent again before the engine closes: Close waits as long as one try, which may hang
-		})
-	}
-}
-
 // Nothing runs unlocked except in an outage, and only where that was asked for. A deadline that leaves a
 // store less than a tenth of a second makes no outage of one that is slow, however the store words it; a
 // refusal does, at any time.

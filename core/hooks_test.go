@@ -150,29 +150,6 @@ func TestHooksSeeTheEndOfWhatPanics(t *testing.T) {
 	}
 }
 
-// A hook may look at the lease that it is told of, at the start, at the end and at the loss.
-func TestHookLooksAtTheLease(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var atEnd error
-		eng := newEngine(t, memstore.New(), core.WithHooks(observe.Hooks{
-			HoldStart: func(ctx context.Context, l observe.Lease) context.Context {
-				if left := time.Until(l.Deadline()); left != term(defaultTTL) || l.Err() != nil || l.Context().Err() != nil {
-					t.Errorf("at the start: %v left, Err %v, context %v", left, l.Err(), l.Context().Err())
-				}
-				return ctx
-			},
-			HoldEnd: func(_ context.Context, l observe.Lease, _ error) { atEnd = l.Err() },
-		}))
-		mustRelease(t, mustAcquire(t, eng, "k"))
-		wantOnly(t, atEnd, core.ErrReleased)
-		lost := mustAcquire(t, eng, "k", core.WithMaxHold(time.Second))
-		time.Sleep(time.Minute)
-		synctest.Wait()
-		wantOnly(t, atEnd, core.ErrLeaseLost)
-		_ = lost.Release(bg)
-	})
-}
-
 // How a release ends is told by the release, though others look at the lease
 // while it is under way.
 func TestHoldEndIsTheReleasesOutcome(t *testing.T) {

@@ -31,17 +31,16 @@ func newLate(t *testing.T, opts ...core.EngineOption) *core.Engine {
 // TestLateRefusesUntilItHasAStore, however long that takes, and works as any engine afterwards.
 func TestLateRefusesUntilItHasAStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ctx := bg
 		eng, p := newLate(t), policy(t, core.WithRule("r"))
 		nobody := func(context.Context) error { t.Error("ran"); return nil }
 		for range 10 { // the circuit would be open after two seconds
-			_, acquired := eng.Acquire(ctx, "k")
-			_, tried := eng.TryAcquire(ctx, "k", core.WithRunUnlocked())
-			_, once := eng.Once(ctx, "k", func(context.Context) ([]byte, error) { return nil, nobody(ctx) })
-			_, raised := eng.AdvanceVersion(ctx, "k", 1)
-			_, inspected := eng.Inspect(ctx, "k")
-			set := eng.DoAll(ctx, []core.Claim{core.Shared("a"), core.Permit("b", 2)}, nobody, core.WithLinger(0))
-			for _, err := range []error{acquired, tried, once, raised, inspected, set, eng.Do(ctx, "k", nobody, p), eng.Ping(ctx)} {
+			_, acquired := eng.Acquire(bg, "k")
+			_, tried := eng.TryAcquire(bg, "k", core.WithRunUnlocked())
+			_, once := eng.Once(bg, "k", func(context.Context) ([]byte, error) { return nil, nobody(bg) })
+			_, raised := eng.AdvanceVersion(bg, "k", 1)
+			_, inspected := eng.Inspect(bg, "k")
+			set := eng.DoAll(bg, []core.Claim{core.Shared("a"), core.Permit("b", 2)}, nobody, core.WithLinger(0))
+			for _, err := range []error{acquired, tried, once, raised, inspected, set, eng.Do(bg, "k", nobody, p), eng.Ping(bg)} {
 				if !errors.Is(err, core.ErrNoStore) || !errors.Is(err, core.ErrUnavailable) || errors.Is(err, core.ErrCircuitOpen) {
 					t.Errorf("%v", err)
 				}
@@ -49,12 +48,12 @@ func TestLateRefusesUntilItHasAStore(t *testing.T) {
 			time.Sleep(time.Second)
 		}
 		ran := false
-		if err := eng.Do(ctx, "k", func(context.Context) error { ran = true; return nil }, core.WithRunUnlocked()); err != nil || !ran {
+		if err := eng.Do(bg, "k", func(context.Context) error { ran = true; return nil }, core.WithRunUnlocked()); err != nil || !ran {
 			t.Errorf("told to run unlocked: %v", err)
 		}
 		must(t, eng.Bind(memstore.New()))
-		wantNil(t, eng.OnceEach(ctx, []core.Item{{Key: "o"}}, func(context.Context, []int) error { return nil }))
-		wantNil(t, eng.Do(ctx, "k", noWork, p))
+		wantNil(t, eng.OnceEach(bg, []core.Item{{Key: "o"}}, func(context.Context, []int) error { return nil }))
+		wantNil(t, eng.Do(bg, "k", noWork, p))
 		wantOnly(t, eng.Bind(memstore.New()), core.ErrInvalidOption)
 	})
 }

@@ -141,21 +141,20 @@ func TestDeadlineDuringAnOutageSaysOutage(t *testing.T) {
 	for name, tc := range map[string]struct {
 		deadline, hangsUp time.Duration
 		store             func(context.Context) error
+		callers           int // 1, if not said
 		want              error
 	}{
 		"deadline":         {deadline: time.Second, store: out, want: core.ErrUnavailable},
 		"hangs up":         {hangsUp: time.Second, store: out, want: context.Canceled},
-		"too short":        {deadline: 20 * time.Millisecond, store: out, want: context.DeadlineExceeded},
+		"too short":        {deadline: 20 * time.Millisecond, store: out, callers: 3, want: context.DeadlineExceeded},
 		"the engine's own": {store: context.Context.Err, want: core.ErrUnavailable},
 	} {
 		inBubble(t, name, func(t *testing.T) {
-			spy, eng := newSpied(t)
+			spy, eng := newSpied(t, core.WithMaxWait(1500*time.Millisecond))
 			spy.onAcquire = func(ctx context.Context, _ driver.Request) error { <-ctx.Done(); return tc.store(ctx) }
 			var all sync.WaitGroup
-			for i := range 3 {
-				wait := core.WithMaxWait(1500*time.Millisecond + time.Duration(i))
-				all.Go(func() { wantOnly(t, errOf(eng.Acquire(callerFor(t, tc.deadline, tc.hangsUp), "k", wait)), tc.want) })
-				synctest.Wait()
+			for range max(tc.callers, 1) {
+				all.Go(func() { wantOnly(t, errOf(eng.Acquire(callerFor(t, tc.deadline, tc.hangsUp), "k")), tc.want) })
 			}
 			all.Wait()
 		})

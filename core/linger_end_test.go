@@ -16,7 +16,6 @@ import (
 
 // A lease that lingers is renewed, and ends like any other if it is lost.
 func TestLingerAndLoss(t *testing.T) {
-	ctx := bg
 	for name, tc := range map[string]struct {
 		lose func(t *testing.T, s *telling, l *core.Lease)
 		wait time.Duration // until the engine must know
@@ -24,7 +23,7 @@ func TestLingerAndLoss(t *testing.T) {
 	}{
 		"nothing happens": {func(*testing.T, *telling, *core.Lease) {}, time.Minute, ""},
 		"forced by another process": {func(t *testing.T, s *telling, _ *core.Lease) {
-			if _, err := newEngine(t, s.Peer()).ForceRelease(ctx, "k", "a test"); err != nil {
+			if _, err := newEngine(t, s.Peer()).ForceRelease(bg, "k", "a test"); err != nil {
 				t.Fatal(err)
 			}
 		}, 0, observe.LingerWanted},
@@ -133,18 +132,17 @@ func TestLingerAndCircuit(t *testing.T) {
 
 // A lease that lingers goes to whoever wants it, in whatever way, without a wait.
 func TestLingerGivesWay(t *testing.T) {
-	ctx := bg
 	for name, take := range map[string]func(*core.Engine) (*core.Lease, error){
-		"exclusive": func(e *core.Engine) (*core.Lease, error) { return e.Acquire(ctx, "k") },
-		"shared":    func(e *core.Engine) (*core.Lease, error) { return e.Acquire(ctx, "k", core.WithShared()) },
-		"a permit":  func(e *core.Engine) (*core.Lease, error) { return e.Acquire(ctx, "k", core.WithPermits(2)) },
-		"a set":     func(e *core.Engine) (*core.Lease, error) { return e.AcquireAll(ctx, exclusive("a", "k")) },
+		"exclusive": func(e *core.Engine) (*core.Lease, error) { return e.Acquire(bg, "k") },
+		"shared":    func(e *core.Engine) (*core.Lease, error) { return e.Acquire(bg, "k", core.WithShared()) },
+		"a permit":  func(e *core.Engine) (*core.Lease, error) { return e.Acquire(bg, "k", core.WithPermits(2)) },
+		"a set":     func(e *core.Engine) (*core.Lease, error) { return e.AcquireAll(bg, exclusive("a", "k")) },
 		"a second try": func(e *core.Engine) (*core.Lease, error) {
-			if l, err := e.TryAcquire(ctx, "k"); !errors.Is(err, core.ErrHeld) {
+			if l, err := e.TryAcquire(bg, "k"); !errors.Is(err, core.ErrHeld) {
 				return l, err
 			}
 			synctest.Wait()
-			return e.TryAcquire(ctx, "k")
+			return e.TryAcquire(bg, "k")
 		},
 	} {
 		inBubble(t, name, func(t *testing.T) {

@@ -85,25 +85,24 @@ func TestLinger(t *testing.T) {
 
 // What another process may work under, or was changed, or has been waited for, does not linger.
 func TestLingersNot(t *testing.T) {
-	ctx := bg
 	for name, use := range map[string]func(*testing.T, *core.Engine){
 		"shared":  func(t *testing.T, e *core.Engine) { sticky(t, e, "k", core.WithShared()) },
 		"permit":  func(t *testing.T, e *core.Engine) { sticky(t, e, "k", core.WithPermits(3)) },
 		"minimum": func(t *testing.T, e *core.Engine) { sticky(t, e, "k", core.WithMinHold(time.Millisecond)) },
 		"set":     func(t *testing.T, e *core.Engine) { mustRelease(t, acquireAll(t, e, exclusive("j", "k")...)) },
 		"once": func(t *testing.T, e *core.Engine) {
-			if _, err := e.Once(ctx, "k", func(context.Context) ([]byte, error) { return nil, errDown }); !errors.Is(err, errDown) {
+			if _, err := e.Once(bg, "k", func(context.Context) ([]byte, error) { return nil, errDown }); !errors.Is(err, errDown) {
 				t.Error(err)
 			}
 		},
 		"extended": func(t *testing.T, e *core.Engine) {
 			l := mustAcquire(t, e, "k")
-			wantNil(t, l.Extend(ctx, time.Minute))
+			wantNil(t, l.Extend(bg, time.Minute))
 			mustRelease(t, l)
 		},
 		"downgraded": func(t *testing.T, e *core.Engine) {
 			l := mustAcquire(t, e, "k")
-			wantNil(t, l.Downgrade(ctx))
+			wantNil(t, l.Downgrade(bg))
 			mustRelease(t, l)
 		},
 	} {

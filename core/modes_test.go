@@ -68,7 +68,6 @@ func TestLevelsThatCannotBe(t *testing.T) {
 
 // Options say the mode of plain keys; claims that say one themselves keep it.
 func TestModesByOption(t *testing.T) {
-	ctx := bg
 	shared, permits, hierarchy := core.WithShared(), core.WithPermits(5), core.WithHierarchy()
 	a, b := "g:1/m:1", "g:1/m:2"
 	for name, tc := range map[string]struct {
@@ -105,14 +104,14 @@ func TestModesByOption(t *testing.T) {
 				mustRelease(t, l)
 			}
 			if given := slices.Clone(tc.claims); given != nil {
-				note(eng.AcquireAll(ctx, tc.claims, tc.opts...))
+				note(eng.AcquireAll(bg, tc.claims, tc.opts...))
 				if !slices.Equal(given, tc.claims) {
 					t.Errorf("the caller's slice is %v now", tc.claims)
 				}
 			} else {
-				note(eng.Acquire(ctx, a, tc.opts...))
-				note(eng.TryAcquire(ctx, a, tc.opts...))
-				note(eng.Acquire(ctx, a, policy(t, tc.opts...)))
+				note(eng.Acquire(bg, a, tc.opts...))
+				note(eng.TryAcquire(bg, a, tc.opts...))
+				note(eng.Acquire(bg, a, policy(t, tc.opts...)))
 			}
 			for i, l := range leases {
 				if !slices.Equal(spy.asked[i].Claims, tc.want) || !slices.Equal(l.Claims(), tc.want) {
@@ -124,18 +123,17 @@ func TestModesByOption(t *testing.T) {
 }
 
 func TestModesOutOfPlace(t *testing.T) {
-	ctx := bg
 	spy := newSpy()
 	eng := newEngine(t, plain{spy})
 	for _, n := range []int{0, -1} {
-		wantOnly(t, errOf(eng.Acquire(ctx, "k", core.WithPermits(n))), core.ErrInvalidOption)
+		wantOnly(t, errOf(eng.Acquire(bg, "k", core.WithPermits(n))), core.ErrInvalidOption)
 	}
 	for name, o := range map[string]core.CallOption{
 		"WithShared": core.WithShared(), "WithPermits": core.WithPermits(2), "WithHierarchy": core.WithHierarchy(),
 	} {
-		wantOnly(t, errOf(eng.Acquire(ctx, "k/l", o)), errors.ErrUnsupported)
+		wantOnly(t, errOf(eng.Acquire(bg, "k/l", o)), errors.ErrUnsupported)
 		once := newEngine(t, spy)
-		_, err := once.Once(ctx, "k", func(context.Context) ([]byte, error) { t.Error("ran"); return nil, nil }, o)
+		_, err := once.Once(bg, "k", func(context.Context) ([]byte, error) { t.Error("ran"); return nil, nil }, o)
 		wantOnly(t, err, core.ErrInvalidOption)
 		if !strings.Contains(err.Error(), name) {
 			t.Errorf("%v does not name %s", err, name)

@@ -24,21 +24,20 @@ import (
 // How often the store was asked goes by its answers, and 0 says that there was no
 // need to, or no way.
 func TestAttempts(t *testing.T) {
-	ctx := bg
 	for name, tc := range map[string]struct {
 		do   func(t *testing.T, eng, other *core.Engine, s *spy) error
 		want int
 		err  error
 	}{
-		"free": {do: func(_ *testing.T, eng, _ *core.Engine, _ *spy) error { return eng.Do(ctx, "k", noWork) }, want: 1},
+		"free": {do: func(_ *testing.T, eng, _ *core.Engine, _ *spy) error { return eng.Do(bg, "k", noWork) }, want: 1},
 		"told to wait, and granted": {do: func(t *testing.T, eng, other *core.Engine, _ *spy) error {
 			l := mustAcquire(t, other, "k")
 			time.AfterFunc(time.Second, func() { mustRelease(t, l) })
-			return eng.Do(ctx, "k", noWork)
+			return eng.Do(bg, "k", noWork)
 		}, want: 2},
 		"a wait that ends in line": {do: func(t *testing.T, eng, _ *core.Engine, _ *spy) error {
 			defer mustRelease(t, mustAcquire(t, eng, "k"))
-			err := eng.Do(ctx, "k", noWork, core.WithMaxWait(time.Millisecond))
+			err := eng.Do(bg, "k", noWork, core.WithMaxWait(time.Millisecond))
 			if held := (*core.HeldError)(nil); !errors.As(err, &held) || !held.Local {
 				t.Errorf("%#v is not said to be of the line", err)
 			}
@@ -51,12 +50,12 @@ func TestAttempts(t *testing.T) {
 		}},
 		"out, and run unlocked": {do: func(_ *testing.T, eng, _ *core.Engine, s *spy) error {
 			s.onAcquire = func(context.Context, driver.Request) error { return errDown }
-			return eng.Do(ctx, "k", noWork, core.WithRunUnlocked())
+			return eng.Do(bg, "k", noWork, core.WithRunUnlocked())
 		}, want: 1},
 		"handed off": {do: func(t *testing.T, eng, _ *core.Engine, _ *spy) error {
 			l := mustAcquire(t, eng, "k")
 			time.AfterFunc(time.Millisecond, func() { mustRelease(t, l) })
-			return eng.Do(ctx, "k", noWork)
+			return eng.Do(bg, "k", noWork)
 		}},
 	} {
 		inBubble(t, name, func(t *testing.T) {

@@ -67,6 +67,10 @@ func (r *recorder) hooks(t testing.TB, name string) (h observe.Hooks) {
 				r.mu.Unlock()
 			}
 			ctx, _ := args[0].(context.Context)
+			if strings.HasPrefix(hook, "Hold") { // a hook may look at the lease that it is told of
+				l := args[1].(observe.Lease)
+				wantEqual(t, hook+": in force", l.Err() == nil && !l.Deadline().IsZero() && l.Context() != nil, hook == "HoldStart")
+			}
 			before, isEnd := strings.CutSuffix(hook, "End")
 			if isEnd && passedBy(ctx, before+"Start") != r.chain || hook == "HoldStart" && passedBy(ctx, "AcquireStart") != "" {
 				t.Errorf("%s%s in the wrong context", name, hook)

@@ -23,7 +23,6 @@ import (
 // step, and what hooks besides those in opts were told: in order of their names, because several
 // goroutines call them.
 func wholeLife(t *testing.T, opts ...core.EngineOption) (outcomes, called []string, errs []error) {
-	ctx := bg
 	spy := newSpy()
 	store := hooked{spy, &ailing{Store: spy.Store}}
 	seen := &recorder{}
@@ -37,23 +36,23 @@ func wholeLife(t *testing.T, opts ...core.EngineOption) (outcomes, called []stri
 	note("policy", err)
 	_, err = author.Declare(eng, author.Rule{Policy: policy, About: coverage.Rule{Key: "k"}, Like: []string{"k"}})
 	note("declare", err)
-	author.Skipped(ctx, eng, policy, coverage.SkipHeld)
+	author.Skipped(bg, eng, policy, coverage.SkipHeld)
 
 	first := mustAcquire(t, eng, "ann:k", core.WithTTL(3*time.Second))
-	note("extend", first.Extend(ctx, 0))
-	_, err = eng.TryAcquire(ctx, "ann:k")
+	note("extend", first.Extend(bg, 0))
+	_, err = eng.TryAcquire(bg, "ann:k")
 	note("refused", err)
 	var heir sync.WaitGroup
 	heir.Go(func() { mustRelease(t, mustAcquire(t, eng, "ann:k")) })
 	time.Sleep(1500 * time.Millisecond) // a renewal
-	note("release", first.Release(ctx))
+	note("release", first.Release(bg))
 	heir.Wait()
 
 	far := mustAcquire(t, newEngine(t, spy.Peer()), "ann:far")
 	heir.Go(func() {
-		l, err := eng.AcquireAll(ctx, []core.Claim{core.Exclusive("ann:far"), core.Exclusive("ann:near")})
+		l, err := eng.AcquireAll(bg, []core.Claim{core.Exclusive("ann:far"), core.Exclusive("ann:near")})
 		if err == nil {
-			err = l.Release(ctx)
+			err = l.Release(bg)
 		}
 		note("a set", err)
 	})
@@ -65,23 +64,23 @@ func wholeLife(t *testing.T, opts ...core.EngineOption) (outcomes, called []stri
 	breakLock(t, spy, lost)
 	<-lost.Context().Done()
 	synctest.Wait() // the watchdog has called its hooks
-	note("lost", lost.Release(ctx))
+	note("lost", lost.Release(bg))
 	forced := mustAcquire(t, eng, "ann:k")
-	_, err = eng.ForceRelease(ctx, "ann:k", "a test")
+	_, err = eng.ForceRelease(bg, "ann:k", "a test")
 	note("force", err)
-	note("forced", forced.Release(ctx))
+	note("forced", forced.Release(bg))
 	for range 2 {
-		_, err = eng.Once(ctx, "ann:once", func(context.Context) ([]byte, error) { return nil, nil })
+		_, err = eng.Once(bg, "ann:once", func(context.Context) ([]byte, error) { return nil, nil })
 		note("once", err)
 	}
 
 	owed := mustAcquire(t, eng, "ann:k")
 	spy.change(func() { spy.onRelease = func(context.Context, driver.Grant) error { return errDown } })
-	note("owed", owed.Release(ctx))
+	note("owed", owed.Release(bg))
 	spy.mend()
 	time.Sleep(time.Second) // it is sent again
 	spy.change(func() { spy.onAcquire = func(context.Context, driver.Request) error { return errDown } })
-	note("unlocked", eng.Do(ctx, "ann:k", noWork, core.WithRunUnlocked()))
+	note("unlocked", eng.Do(bg, "ann:k", noWork, core.WithRunUnlocked()))
 	spy.change(func() { spy.onAcquire = nil })
 	synctest.Wait()
 

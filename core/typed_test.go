@@ -19,69 +19,65 @@ type order struct {
 
 func TestDoWithAResult(t *testing.T) {
 	eng := newEngine(t, memstore.New())
-	ctx := bg
-	n, err := core.Do(ctx, eng, "k", func(context.Context) (int, error) { return 7, nil })
+	n, err := core.Do(bg, eng, "k", func(context.Context) (int, error) { return 7, nil })
 	if n != 7 || err != nil {
 		t.Errorf("%d, %v", n, err)
 	}
-	n, err = core.Do(ctx, eng, "k", func(context.Context) (int, error) { return 8, errHandler })
+	n, err = core.Do(bg, eng, "k", func(context.Context) (int, error) { return 8, errHandler })
 	if n != 8 || err != errHandler {
 		t.Errorf("fn's own error: %d, %v", n, err)
 	}
-	if n, err := core.Do(ctx, eng, "", func(context.Context) (int, error) { return 9, nil }); n != 0 || !errors.Is(err, core.ErrInvalidKey) {
+	if n, err := core.Do(bg, eng, "", func(context.Context) (int, error) { return 9, nil }); n != 0 || !errors.Is(err, core.ErrInvalidKey) {
 		t.Errorf("fn did not run: %d, %v", n, err)
 	}
-	wantOnly(t, errOf(core.Do[int](ctx, eng, "k", nil)), core.ErrInvalidOption)
+	wantOnly(t, errOf(core.Do[int](bg, eng, "k", nil)), core.ErrInvalidOption)
 }
 
 func TestOnceWithAResult(t *testing.T) {
 	eng := newEngine(t, memstore.New())
-	ctx := bg
 	for i := range 2 { // the first one runs, the second one reads the record
-		got, err := core.Once(ctx, eng, "order", func(context.Context) (*order, error) { return &order{i, []string{"a"}}, nil })
+		got, err := core.Once(bg, eng, "order", func(context.Context) (*order, error) { return &order{i, []string{"a"}}, nil })
 		if err != nil || got == nil || got.ID != 0 || len(got.Lines) != 1 {
 			t.Errorf("call %d: %+v, %v", i, got, err)
 		}
-		raw, err := core.Once(ctx, eng, "raw", func(context.Context) ([]byte, error) { return []byte{'<', byte('0' + i)}, nil })
+		raw, err := core.Once(bg, eng, "raw", func(context.Context) ([]byte, error) { return []byte{'<', byte('0' + i)}, nil })
 		if err != nil || string(raw) != "<0" {
 			t.Errorf("call %d: bytes are recorded as they are: %q, %v", i, raw, err)
 		}
 	}
-	wantOnly(t, errOf(core.Once(ctx, eng, "order", func(context.Context) (int, error) { return 1, nil })), core.ErrEncoding)
-	if v, err := core.Once(ctx, eng, "order", func(context.Context) ([]byte, error) { return nil, nil }); err != nil || string(v) != `{"ID":0,"Lines":["a"]}` {
+	wantOnly(t, errOf(core.Once(bg, eng, "order", func(context.Context) (int, error) { return 1, nil })), core.ErrEncoding)
+	if v, err := core.Once(bg, eng, "order", func(context.Context) ([]byte, error) { return nil, nil }); err != nil || string(v) != `{"ID":0,"Lines":["a"]}` {
 		t.Errorf("a record is JSON: %q, %v", v, err)
 	}
-	wantOnly(t, errOf(core.Once[int](ctx, eng, "nil", nil)), core.ErrInvalidOption)
+	wantOnly(t, errOf(core.Once[int](bg, eng, "nil", nil)), core.ErrInvalidOption)
 }
 
 func TestOnceOfWhatIsNotRecorded(t *testing.T) {
 	eng := newEngine(t, memstore.New())
-	ctx := bg
 	runs := 0
 	for range 2 {
-		c, err := core.Once(ctx, eng, "chan", func(context.Context) (chan int, error) {
+		c, err := core.Once(bg, eng, "chan", func(context.Context) (chan int, error) {
 			runs++
 			return make(chan int), nil
 		})
 		if c == nil || !errors.Is(err, core.ErrEncoding) {
 			t.Errorf("a result that is no JSON: %v, %v", c, err)
 		}
-		if _, err := core.Once(ctx, eng, "fails", func(context.Context) (int, error) { runs++; return 0, errHandler }); err != errHandler {
+		if _, err := core.Once(bg, eng, "fails", func(context.Context) (int, error) { runs++; return 0, errHandler }); err != errHandler {
 			t.Errorf("fn's own error: %v", err)
 		}
 	}
 	wantEqual(t, "runs", runs, 4)
-	if n, err := core.Once(ctx, eng, "skip", func(context.Context) (int, error) { return 3, core.ErrSkipResult }); n != 3 || err != nil {
+	if n, err := core.Once(bg, eng, "skip", func(context.Context) (int, error) { return 3, core.ErrSkipResult }); n != 3 || err != nil {
 		t.Errorf("a result that is not kept: %d, %v", n, err)
 	}
-	if n, err := core.Once(ctx, eng, "skip", func(context.Context) (int, error) { return 4, nil }); n != 0 || !errors.Is(err, core.ErrResultNotKept) {
+	if n, err := core.Once(bg, eng, "skip", func(context.Context) (int, error) { return 4, nil }); n != 0 || !errors.Is(err, core.ErrResultNotKept) {
 		t.Errorf("its repeat: %d, %v", n, err)
 	}
 }
 
 func TestMutexRefuses(t *testing.T) {
 	eng := newEngine(t, memstore.New())
-	ctx := bg
 	m, other := eng.Mutex("k"), eng.Mutex("k")
 	wants := func(what string, err, want error) {
 		t.Helper()
@@ -89,44 +85,43 @@ func TestMutexRefuses(t *testing.T) {
 			t.Errorf("%s: %v, want %v", what, err, want)
 		}
 	}
-	wants("Unlock of a new mutex", m.Unlock(ctx), core.ErrNotLocked)
+	wants("Unlock of a new mutex", m.Unlock(bg), core.ErrNotLocked)
 	if m.Lease() != nil {
 		t.Error("a mutex that is not locked has a lease")
 	}
-	must(t, m.Lock(ctx))
+	must(t, m.Lock(bg))
 	if l := m.Lease(); l == nil || l.Token() == 0 {
 		t.Errorf("a locked mutex has the lease %v", l)
 	}
-	wants("Lock again", m.Lock(ctx), core.ErrWouldDeadlock)
-	wants("TryLock of another one", other.TryLock(ctx), core.ErrHeld)
+	wants("Lock again", m.Lock(bg), core.ErrWouldDeadlock)
+	wants("TryLock of another one", other.TryLock(bg), core.ErrHeld)
 	wants("Lock under its context", other.Lock(m.Lease().Context()), core.ErrWouldDeadlock)
-	wants("Unlock of the one that was refused", other.Unlock(ctx), core.ErrNotLocked)
-	wants("Unlock", m.Unlock(ctx), nil)
-	wants("Unlock again", m.Unlock(ctx), core.ErrNotLocked)
-	wants("TryLock", other.TryLock(ctx), nil)
-	wants("Unlock", other.Unlock(ctx), nil)
-	wants("shared", eng.Mutex("k", core.WithShared()).Lock(ctx), core.ErrInvalidOption)
-	wants("no key", eng.Mutex("").Lock(ctx), core.ErrInvalidKey)
-	wants("locked after a refusal", m.Lock(ctx), nil)
-	wants("Unlock", m.Unlock(ctx), nil)
+	wants("Unlock of the one that was refused", other.Unlock(bg), core.ErrNotLocked)
+	wants("Unlock", m.Unlock(bg), nil)
+	wants("Unlock again", m.Unlock(bg), core.ErrNotLocked)
+	wants("TryLock", other.TryLock(bg), nil)
+	wants("Unlock", other.Unlock(bg), nil)
+	wants("shared", eng.Mutex("k", core.WithShared()).Lock(bg), core.ErrInvalidOption)
+	wants("no key", eng.Mutex("").Lock(bg), core.ErrInvalidKey)
+	wants("locked after a refusal", m.Lock(bg), nil)
+	wants("Unlock", m.Unlock(bg), nil)
 }
 
 // TestMutexAfterALoss: an Unlock after a loss must not release what somebody has locked since.
 func TestMutexAfterALoss(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		kit := locktest.New(t)
-		ctx := bg
 		m := kit.Engine.Mutex("k", core.WithTTL(time.Second))
-		must(t, m.Lock(ctx))
-		if _, err := kit.Engine.ForceRelease(ctx, "k", "a test"); err != nil {
+		must(t, m.Lock(bg))
+		if _, err := kit.Engine.ForceRelease(bg, "k", "a test"); err != nil {
 			t.Fatal(err)
 		}
 		<-m.Lease().Done()
 		next := kit.Engine.Mutex("k")
-		must(t, next.Lock(ctx))
-		wantOnly(t, m.TryLock(ctx), core.ErrWouldDeadlock)
-		wantOnly(t, m.Unlock(ctx), core.ErrLeaseLost)
-		wantOnly(t, m.TryLock(ctx), core.ErrHeld)
-		wantNil(t, next.Unlock(ctx))
+		must(t, next.Lock(bg))
+		wantOnly(t, m.TryLock(bg), core.ErrWouldDeadlock)
+		wantOnly(t, m.Unlock(bg), core.ErrLeaseLost)
+		wantOnly(t, m.TryLock(bg), core.ErrHeld)
+		wantNil(t, next.Unlock(bg))
 	})
 }
