@@ -33,9 +33,7 @@ func TestOneAtATimePerKey(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if most != 1 || ran != 200 {
-		t.Errorf("at most %d at once, %d ran", most, ran)
-	}
+	check(t, most == 1 && ran == 200, "at most %d at once, %d ran", most, ran)
 }
 
 func TestCallerMayUseItsClaimsAgain(t *testing.T) {
@@ -137,9 +135,7 @@ func TestStoreErrorsComeThrough(t *testing.T) {
 	spy := newSpy()
 	spy.onAcquire = func(context.Context, driver.Request) error { return odd }
 	_, err := newEngine(t, spy).Acquire(bg, "k")
-	if !errors.Is(err, odd) {
-		t.Errorf("error %v", err)
-	}
+	check(t, errors.Is(err, odd), "error %v", err)
 	wantOnly(t, err)
 }
 

@@ -90,9 +90,7 @@ func TestOrderOfOneProcess(t *testing.T) {
 		mustRelease(t, holder)
 		all.Wait()
 		want := []string{"w1", "w2", "r3", "r3", "w4", "r5", "r5", "r5", "p6", "p6", "p7", "w8"}
-		if !slices.Equal(got, want) {
-			t.Errorf("turns at %v, want %v", got, want)
-		}
+		check(t, slices.Equal(got, want), "turns at %v, want %v", got, want)
 	})
 }
 
@@ -119,9 +117,7 @@ func TestSiblingsDoNotWaitForEachOther(t *testing.T) {
 		}
 		for i, want := range [][]string{{"g/a", "g/b", "g/c", "h/a"}, {"g/a at the store"}, {"g/a in line"}, {"g"}, {"g/d behind it"}} {
 			mu.Lock()
-			if !slices.Equal(got, want) {
-				t.Errorf("after %d s: %v, want %v", i, got, want)
-			}
+			check(t, slices.Equal(got, want), "after %d s: %v, want %v", i, got, want)
 			got = nil
 			mu.Unlock()
 			time.Sleep(time.Second)

@@ -108,9 +108,7 @@ func TestVerifyingInAnOutage(t *testing.T) {
 		}
 		ran := false
 		err := two.callee.Do(two.ctx, "k", func(context.Context) error { ran = true; return nil }, core.WithRunUnlocked())
-		if err != nil || !ran {
-			t.Errorf("ran %v, %v", ran, err)
-		}
+		check(t, err == nil && ran, "ran %v, %v", ran, err)
 		two.spy.onRenew = nil
 		mustRelease(t, two.outer)
 	})
@@ -157,9 +155,7 @@ func TestBorrowedAndAPanic(t *testing.T) {
 	two.spy.onAcquire = func(context.Context, driver.Request) error { panic("store") }
 	func() {
 		defer func() {
-			if recover() == nil {
-				t.Error("no panic")
-			}
+			check(t, recover() != nil, "no panic")
 		}()
 		_, _ = two.callee.AcquireAll(two.ctx, exclusive("a", "b"))
 	}()

@@ -64,9 +64,7 @@ func (a *ailing) Describe() driver.Description {
 func wantVersion(t *testing.T, eng *core.Engine, version, want uint64, opts ...core.CallOption) {
 	t.Helper()
 	newest, err := eng.AdvanceVersion(bg, "k", version, opts...)
-	if err != nil || newest != want {
-		t.Errorf("AdvanceVersion(%d) = %d, %v; want %d", version, newest, err, want)
-	}
+	check(t, err == nil && newest == want, "AdvanceVersion(%d) = %d, %v; want %d", version, newest, err, want)
 }
 
 // The contract proves the rest at every store.

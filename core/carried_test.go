@@ -58,9 +58,7 @@ func TestBorrowedLease(t *testing.T) {
 	if len(two.spy.released) != 0 || two.callee.Left() != "" || !errors.Is(l.Err(), core.ErrReleased) {
 		t.Errorf("released %v; left: %s; %v", two.spy.released, two.callee.Left(), l.Err())
 	}
-	if two.outer.Err() != nil {
-		t.Errorf("the caller's: %v", two.outer.Err())
-	}
+	check(t, two.outer.Err() == nil, "the caller's: %v", two.outer.Err())
 	wantOnly(t, errOf(two.callee.TryAcquire(bg, "user:1")), core.ErrHeld) // a caller that carries nothing
 }
 
@@ -121,9 +119,7 @@ func TestForgedStaleAndReplayed(t *testing.T) {
 			ctx := carry.Accept(bg, tt.text(t, two, carry.Leases(two.outer.Context())))
 			wantOnly(t, errOf(two.callee.TryAcquire(ctx, "k")), core.ErrHeld)
 			wantOnly(t, errOf(two.callee.Once(ctx, "k", neverRuns, core.WithFailFast())), core.ErrHeld)
-			if two.outer.Err() != nil {
-				t.Errorf("the true holder: %v", two.outer.Err())
-			}
+			check(t, two.outer.Err() == nil, "the true holder: %v", two.outer.Err())
 			mustRelease(t, two.outer)
 			l, err := two.callee.Acquire(ctx, "k") // and in line as anybody
 			if err != nil || core.Observed(l).Depth() != 1 {
@@ -171,9 +167,7 @@ func TestCarriedOnwards(t *testing.T) {
 		defer cancel()
 		for _, ctx := range []context.Context{ctx, elsewhere} {
 			carried := carry.Leases(ctx)
-			if strings.Count(carried, ",") != 0 {
-				t.Errorf("the same lease twice: %s", carried)
-			}
+			check(t, strings.Count(carried, ",") == 0, "the same lease twice: %s", carried)
 			for _, key := range []string{"a", "b"} {
 				l, err := third.TryAcquire(carry.Accept(bg, carried), key)
 				if err != nil {

@@ -32,9 +32,7 @@ func TestSetThatIsHeldInPart(t *testing.T) {
 	mustRelease(t, all)
 	mustRelease(t, set)
 	mustRelease(t, set)
-	if outer.Err() != nil || store.releases() != 1 {
-		t.Errorf("outer: %v; %d releases", outer.Err(), store.releases())
-	}
+	check(t, outer.Err() == nil && store.releases() == 1, "outer: %v; %d releases", outer.Err(), store.releases())
 
 	err = eng.DoAll(outer.Context(), exclusive("a", "b"), func(ctx context.Context) error {
 		mustRelease(t, outer)
@@ -43,9 +41,7 @@ func TestSetThatIsHeldInPart(t *testing.T) {
 	if lost := (*core.LeaseLostError)(nil); !errors.As(err, &lost) || lost.Key != "b" || lost.Reason != driver.LossOuter {
 		t.Errorf("the part that it left to another was lost: %v", err)
 	}
-	if store.releases() != 3 || eng.Left() != "" {
-		t.Errorf("%d releases; left: %s", store.releases(), eng.Left())
-	}
+	check(t, store.releases() == 3 && eng.Left() == "", "%d releases; left: %s", store.releases(), eng.Left())
 }
 
 // The rest is lost or not certainly released: that is for the set's lease to say.
@@ -156,9 +152,7 @@ func TestAttachedContextEndsWithItsLease(t *testing.T) {
 			}
 			late, cancel := l.Attach(bg)
 			defer cancel()
-			if late.Err() == nil {
-				t.Error("attached to a lease that has ended")
-			}
+			check(t, late.Err() != nil, "attached to a lease that has ended")
 		})
 	}
 }

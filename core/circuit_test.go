@@ -65,13 +65,9 @@ func TestCircuitRefusesAtOnceAndRecoversByItself(t *testing.T) {
 		wantOnly(t, errOf(eng.TryAcquire(bg, "k")), core.ErrUnavailable, core.ErrCircuitOpen)
 		ran := false
 		err := eng.Do(bg, "k", func(context.Context) error { ran = true; return nil }, core.WithRunUnlocked())
-		if err != nil || !ran || o.requests() != asked {
-			t.Errorf("ran %v, error %v, %d requests", ran, err, o.requests()-asked)
-		}
+		check(t, err == nil && ran && o.requests() == asked, "ran %v, error %v, %d requests", ran, err, o.requests()-asked)
 		time.Sleep(50 * time.Second)
-		if o.renewals() < 8 || held.Err() != nil {
-			t.Errorf("%d renewals, %v", o.renewals(), held.Err())
-		}
+		check(t, o.renewals() >= 8 && held.Err() == nil, "%d renewals, %v", o.renewals(), held.Err())
 		if mustRelease(t, held); o.releases() != 1 {
 			t.Error("the store was not told of the release")
 		}
@@ -146,9 +142,7 @@ func TestAnOldProbeIsNotTakenForALaterOne(t *testing.T) {
 		time.Sleep(1500 * time.Millisecond)
 		before := o.requests()
 		wantOnly(t, errOf(attempt(eng, "k")), core.ErrUnavailable, core.ErrCircuitOpen)
-		if o.requests() != before {
-			t.Error("two probes at a time")
-		}
+		check(t, o.requests() == before, "two probes at a time")
 		all.Wait()
 	})
 }

@@ -171,17 +171,13 @@ func TestCircuitCountsFromTheFirstRequest(t *testing.T) {
 		var first sync.WaitGroup
 		first.Go(func() {
 			_, err := attempt(eng, "first", core.WithMaxWait(defaultCircuit))
-			if !errors.Is(err, cause) {
-				t.Errorf("error %v", err)
-			}
+			check(t, errors.Is(err, cause), "error %v", err)
 		})
 		time.Sleep(defaultCircuit / 2)
 		wantOnly(t, errOf(attempt(eng, "later", core.WithMaxWait(defaultCircuit/4))), core.ErrUnavailable)
 		first.Wait()
 		_, err := attempt(eng, "k")
 		wantOnly(t, err, core.ErrUnavailable, core.ErrCircuitOpen)
-		if errors.Is(err, cause) || !strings.Contains(err.Error(), cause.Error()) {
-			t.Errorf("error %v", err)
-		}
+		check(t, !errors.Is(err, cause) && strings.Contains(err.Error(), cause.Error()), "error %v", err)
 	})
 }

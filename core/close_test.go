@@ -40,12 +40,8 @@ func TestCloseTakesNoMoreAndSendsWaitersHome(t *testing.T) {
 		time.AfterFunc(5*time.Second, func() { mustRelease(t, holder) })
 		all.Go(func() { shut(t, eng) })
 		synctest.Wait()
-		if home.Load() != 3 {
-			t.Error("who waits is sent home when the holder is done, not at once")
-		}
-		if holder.Err() != nil {
-			t.Errorf("a holder was cut off though there was time: %v", holder.Err())
-		}
+		check(t, home.Load() == 3, "who waits is sent home when the holder is done, not at once")
+		check(t, holder.Err() == nil, "a holder was cut off though there was time: %v", holder.Err())
 		wantOnly(t, errOf(eng.Acquire(bg, "free")), core.ErrClosed)
 		soon, cancel := context.WithTimeout(bg, time.Second)
 		defer cancel()
@@ -84,9 +80,7 @@ func TestCloseWaitsForHoldersOfAllKeys(t *testing.T) {
 			mustRelease(t, l)
 		}
 		synctest.Wait()
-		if !closed.Load() {
-			t.Error("all are released, and it waits")
-		}
+		check(t, closed.Load(), "all are released, and it waits")
 		all.Wait()
 	})
 }
@@ -152,9 +146,7 @@ func TestCloseWaitsForRenewals(t *testing.T) {
 		time.Sleep(defaultTTL/3 + time.Second)
 		mustRelease(t, l)
 		shut(t, eng)
-		if renewing {
-			t.Error("still renewing")
-		}
+		check(t, !renewing, "still renewing")
 	})
 }
 
@@ -188,9 +180,7 @@ func TestGrantDuringClose(t *testing.T) {
 				cancel()
 			}
 			wantNil(t, eng.Close(ctx))
-			if len(late.released) != 1 || eng.Left() != "" {
-				t.Errorf("%d given back; %s", len(late.released), eng.Left())
-			}
+			check(t, len(late.released) == 1 && eng.Left() == "", "%d given back; %s", len(late.released), eng.Left())
 			asking.Wait()
 		})
 	}

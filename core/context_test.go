@@ -40,9 +40,7 @@ func TestLeaseContext(t *testing.T) {
 	context.AfterFunc(below, func() { close(ended) })
 	cancel()
 	<-ended
-	if l.Err() != nil || isDone(l) {
-		t.Errorf("the lease ended with its context: %v", l.Err())
-	}
+	check(t, l.Err() == nil && !isDone(l), "the lease ended with its context: %v", l.Err())
 	wantOnly(t, errOf(eng.TryAcquire(bg, "k")), core.ErrHeld)
 	mustRelease(t, l)
 }

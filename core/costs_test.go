@@ -72,9 +72,7 @@ func TestContextOfARequestIsItsOwn(t *testing.T) {
 	var kept []context.Context
 	store.onAcquire = func(ctx context.Context, _ driver.Request) error {
 		for i, earlier := range kept {
-			if earlier.Err() == nil {
-				t.Errorf("request %d has ended, its context goes on during request %d", i, len(kept))
-			}
+			check(t, earlier.Err() != nil, "request %d has ended, its context goes on during request %d", i, len(kept))
 		}
 		kept = append(kept, ctx)
 		return nil
@@ -87,9 +85,7 @@ func TestContextOfARequestIsItsOwn(t *testing.T) {
 // There may be a hundred thousand leases. The allocator has objects of 640 bytes, then of 704, and
 // needs 8 of them.
 func TestLeaseIsSmall(t *testing.T) {
-	if core.LeaseBytes > 632 {
-		t.Errorf("%d bytes", core.LeaseBytes)
-	}
+	check(t, core.LeaseBytes <= 632, "%d bytes", core.LeaseBytes)
 }
 
 // A lease that nobody else wants makes little work for the garbage collector, which would
@@ -112,9 +108,7 @@ func TestDoAllocatesLittle(t *testing.T) {
 		n := testing.AllocsPerRun(1000, func() {
 			must(t, eng.Do(ctx, "k", noWork, tc.opts...))
 		})
-		if n > tc.most {
-			t.Errorf("%s: %v allocations", name, n)
-		}
+		check(t, n <= tc.most, "%s: %v allocations", name, n)
 	}
 }
 

@@ -48,9 +48,7 @@ func TestDebtsAreBounded(t *testing.T) {
 		}
 		wantEqual(t, "locked keys", still, beyond)
 		time.Sleep(defaultTTL)
-		if f.held(t, fmt.Sprint("k", len(leases)-1)) {
-			t.Error("what was not kept did not run out")
-		}
+		check(t, !f.held(t, fmt.Sprint("k", len(leases)-1)), "what was not kept did not run out")
 	})
 }
 

@@ -68,16 +68,12 @@ func TestUnansweredReleasesAreSentAgain(t *testing.T) {
 			f.store.Refuse()
 			mustRelease(t, l)
 			heir := <-next
-			if !core.Observed(heir).HandedOff() {
-				t.Error("not handed on: this tests nothing")
-			}
+			check(t, core.Observed(heir).HandedOff(), "not handed on: this tests nothing")
 			wantOnly(t, heir.Release(bg), core.ErrOutcomeUnknown, core.ErrUnavailable)
 		},
 		"Do": func(t *testing.T, f *failing) {
 			err := f.Do(bg, "k", func(context.Context) error { f.store.Refuse(); return errHandler })
-			if !errors.Is(err, errHandler) || errors.Is(err, core.ErrOutcomeUnknown) {
-				t.Errorf("Do: %v", err)
-			}
+			check(t, errors.Is(err, errHandler) && !errors.Is(err, core.ErrOutcomeUnknown), "Do: %v", err)
 		},
 		"Once without a record": func(t *testing.T, f *failing) {
 			_, err := f.Once(bg, "k", func(context.Context) ([]byte, error) { f.store.Refuse(); return []byte("r"), nil })
@@ -98,9 +94,7 @@ func TestUnansweredReleasesAreSentAgain(t *testing.T) {
 			time.Sleep(longestRest)
 			synctest.Wait()
 			for _, key := range []string{"j", "k"} {
-				if f.held(t, key) {
-					t.Errorf("%s is still locked %v after the outage", key, longestRest)
-				}
+				check(t, !f.held(t, key), "%s is still locked %v after the outage", key, longestRest)
 			}
 		})
 	}

@@ -49,9 +49,7 @@ func TestDone(t *testing.T) {
 				l := mustAcquire(t, eng, "k", tc.opts...)
 				var waiting sync.WaitGroup
 				if early {
-					if isDone(l) {
-						t.Error("closed from the start")
-					}
+					check(t, !isDone(l), "closed from the start")
 					waiting.Go(func() { <-l.Done() })
 				}
 				tc.end(t, spy, l)
@@ -75,9 +73,7 @@ func TestDoneOfNestedLeases(t *testing.T) {
 			return l
 		}
 		first, second, unasked := nest(), nest(), nest()
-		if isDone(first) || isDone(second) {
-			t.Error("closed from the start")
-		}
+		check(t, !isDone(first) && !isDone(second), "closed from the start")
 		mustRelease(t, first)
 		if !isDone(first) || isDone(second) || isDone(outer) {
 			t.Errorf("after the release of the first: %v %v %v", isDone(first), isDone(second), isDone(outer))
@@ -114,9 +110,7 @@ func TestReleaseEarly(t *testing.T) {
 				t.Errorf("context %v, token %d, lease %v", ctx.Err(), lease.Token(), lease.Err())
 			}
 			other, err := kit.Peer(t).Engine.TryAcquire(bg, "k")
-			if err != nil || other.Token() <= token {
-				t.Errorf("another process: %v", err)
-			}
+			check(t, err == nil && other.Token() > token, "another process: %v", err)
 			time.Sleep(5 * time.Minute) // longer than the lease
 			wantNil(t, ctx.Err())
 			wantNil(t, other.Release(bg))

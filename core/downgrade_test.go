@@ -44,16 +44,12 @@ func TestDowngradeLetsReadersInAndKeepsWritersOut(t *testing.T) {
 		wantNil(t, tryAll(other, core.Shared("a"), core.Shared("c")))
 		wantOnly(t, tryAll(other, core.Exclusive("a")), core.ErrHeld)
 		time.Sleep(2 * time.Minute)
-		if l.Err() != nil || spy.renewals() < 10 {
-			t.Errorf("%d renewals, %v", spy.renewals(), l.Err())
-		}
+		check(t, l.Err() == nil && spy.renewals() >= 10, "%d renewals, %v", spy.renewals(), l.Err())
 		wantOnly(t, tryAll(other, core.Exclusive("c")), core.ErrHeld)
 		wantNil(t, l.Downgrade(bg))
 		mustRelease(t, l)
 		wantNil(t, tryAll(other, core.Exclusive("a"), core.Exclusive("b"), core.Exclusive("c")))
-		if seen.count("Extended ok") != 2 {
-			t.Errorf("seen %q", seen.events)
-		}
+		check(t, seen.count("Extended ok") == 2, "seen %q", seen.events)
 		wantOnly(t, l.Downgrade(bg), core.ErrReleased)
 	})
 }
@@ -77,9 +73,7 @@ func TestDowngradeRefusesWhatCanNotBe(t *testing.T) {
 	t.Run("not supported", func(t *testing.T) {
 		l := mustAcquire(t, newEngine(t, plain{memstore.New()}), "k")
 		wantOnly(t, l.Downgrade(bg), errors.ErrUnsupported)
-		if l.Claims()[0].Mode != driver.ModeExclusive {
-			t.Error("shared all the same")
-		}
+		check(t, l.Claims()[0].Mode == driver.ModeExclusive, "shared all the same")
 		mustRelease(t, l)
 	})
 }
@@ -130,9 +124,7 @@ func TestUnansweredDowngrade(t *testing.T) {
 				l := mustAcquire(t, eng, "k")
 				d.change(func() { breaks(d) })
 				wantOnly(t, l.Downgrade(bg), core.ErrOutcomeUnknown, core.ErrUnavailable)
-				if l.Claims()[0].Mode != driver.ModeShared {
-					t.Error("the holder may believe that it has the key exclusively")
-				}
+				check(t, l.Claims()[0].Mode == driver.ModeShared, "the holder may believe that it has the key exclusively")
 				time.Sleep(5 * time.Second)
 				wantOnly(t, tryAll(other, core.Exclusive("k")), core.ErrHeld)
 				if l.Err() != nil || d.renewals() > 0 {

@@ -43,9 +43,7 @@ func TestOnceEach(t *testing.T) {
 	all[4].Err = errors.New("what was there before does not count")
 	batch := func(ctx context.Context, fresh []int) error {
 		runs++
-		if !slices.Equal(fresh, []int{0, 4, 7, 8}) {
-			t.Errorf("fresh: %v", fresh)
-		}
+		check(t, slices.Equal(fresh, []int{0, 4, 7, 8}), "fresh: %v", fresh)
 		for _, i := range fresh {
 			if all[i].Err != nil {
 				t.Error(all[i].Err)
@@ -86,9 +84,7 @@ func TestOnceEach(t *testing.T) {
 	wantEqual(t, "runs", runs, 4)
 	again := items("new", "large", "fails")
 	err = eng.OnceEach(ctx, again, func(_ context.Context, fresh []int) error {
-		if !slices.Equal(fresh, []int{2}) {
-			t.Errorf("fresh the second time: %v", fresh)
-		}
+		check(t, slices.Equal(fresh, []int{2}), "fresh the second time: %v", fresh)
 		return own // of all that are fresh
 	})
 	if err != nil || !again[0].Duplicate || !errors.Is(again[1].Err, core.ErrResultNotKept) || !errors.Is(again[2].Err, own) {
@@ -138,26 +134,20 @@ func TestOnceEachThatFails(t *testing.T) {
 	eng, ctx := newEngine(t, store), t.Context()
 	func() {
 		defer func() {
-			if recover() == nil {
-				t.Error("the panic did not arrive")
-			}
+			check(t, recover() != nil, "the panic did not arrive")
 		}()
 		_ = eng.OnceEach(ctx, items("a", "b"), func(context.Context, []int) error { panic("in the middle") })
 	}()
 	lost := items("a", "b")
 	err := eng.OnceEach(ctx, lost, func(ctx context.Context, fresh []int) error {
-		if len(fresh) != 2 {
-			t.Errorf("after a panic: %v", fresh)
-		}
+		check(t, len(fresh) == 2, "after a panic: %v", fresh)
 		_, err := eng.ForceRelease(ctx, "a", "test")
 		wantNil(t, err)
 		<-ctx.Done()
 		wantOnly(t, context.Cause(ctx), core.ErrLeaseLost)
 		return nil // as if it had not noticed
 	}, core.WithTTL(300*time.Millisecond))
-	if err != nil || !errors.Is(lost[0].Err, core.ErrLeaseLost) || lost[1].Err != nil {
-		t.Errorf("%v, %+v", err, lost)
-	}
+	check(t, err == nil && errors.Is(lost[0].Err, core.ErrLeaseLost) && lost[1].Err == nil, "%v, %+v", err, lost)
 	ended, cancel := context.WithCancel(ctx)
 	cancel()
 	gone := items("c")
@@ -175,17 +165,13 @@ func TestOnceEachRefusesBadInput(t *testing.T) {
 		"wrong option": eng.OnceEach(ctx, items("a"), nothing, core.WithTTL(-1)),
 		"two executor": eng.OnceEach(ctx, items("a"), nothing, core.WithExecutor(noExecutor{})),
 	} {
-		if !errors.Is(err, core.ErrInvalidOption) {
-			t.Errorf("%s: %v", name, err)
-		}
+		check(t, errors.Is(err, core.ErrInvalidOption), "%s: %v", name, err)
 	}
 	wantNil(t, eng.OnceEach(ctx, nil, nothing))
 	wantOnly(t, newEngine(t, plain{memstore.New()}).OnceEach(ctx, items("a"), nothing), errors.ErrUnsupported)
 	long := items(strings.Repeat("x", 10_000), "good")
 	err := eng.OnceEach(ctx, long, func(context.Context, []int) error { return nil })
-	if err != nil || !errors.Is(long[0].Err, core.ErrInvalidKey) || long[1].Err != nil {
-		t.Errorf("%v, %+v", err, long)
-	}
+	check(t, err == nil && errors.Is(long[0].Err, core.ErrInvalidKey) && long[1].Err == nil, "%v, %+v", err, long)
 }
 
 type noExecutor struct{ core.Executor }

@@ -116,13 +116,9 @@ func TestExecutorKeepsNoLargeResult(t *testing.T) {
 	b := newBook()
 	limit := core.WithResultLimit(1)
 	out, err := b.once(newEngine(t, memstore.New()), nil, limit)
-	if err != nil || string(out.Result) != "result" || !out.ResultNotKept {
-		t.Errorf("%+v, %v", out, err)
-	}
+	check(t, err == nil && string(out.Result) == "result" && out.ResultNotKept, "%+v, %v", out, err)
 	out, err = b.once(newEngine(t, memstore.New()), nil, limit)
-	if !errors.Is(err, core.ErrResultNotKept) || !out.Duplicate {
-		t.Errorf("%+v, %v", out, err)
-	}
+	check(t, errors.Is(err, core.ErrResultNotKept) && out.Duplicate, "%+v, %v", out, err)
 }
 
 // The executor has the records, so the store need not be able to. Without a store, what runs unlocked still
@@ -232,9 +228,7 @@ func TestExecutorWhoseContextEnds(t *testing.T) {
 				return []byte("result"), nil
 			}, core.WithExecutor(endure{c.before, c.unknown, end}))
 			wantOnly(t, err, c.want...)
-			if out.Result != nil || ran == c.before {
-				t.Errorf("%+v: %+v, ran: %v", c, out, ran)
-			}
+			check(t, out.Result == nil && ran != c.before, "%+v: %+v, ran: %v", c, out, ran)
 			isFree(t, eng, "k")
 			if t.Failed() {
 				t.Logf("in %+v: %v", c, err)

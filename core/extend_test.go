@@ -36,9 +36,7 @@ func TestExtendRenewsNowAndFromNowOn(t *testing.T) {
 			l := mustAcquire(t, eng, "k", core.WithMaxHold(core.Forever))
 			time.Sleep(4 * time.Second)
 			must(t, l.Extend(bg, tc.ttl))
-			if l.TTL() != tc.want || left(l) != term(tc.want) {
-				t.Errorf("TTL %v, %v left", l.TTL(), left(l))
-			}
+			check(t, l.TTL() == tc.want && left(l) == term(tc.want), "TTL %v, %v left", l.TTL(), left(l))
 			extended := time.Now()
 			time.Sleep(2*tc.want + tc.want/10)
 			synctest.Wait()
@@ -63,9 +61,7 @@ func TestExtendRefusesWhatCanNotBe(t *testing.T) {
 	wantEqual(t, "TTL", l.TTL(), defaultTTL)
 	mustRelease(t, l)
 	wantOnly(t, l.Extend(bg, time.Hour), core.ErrReleased)
-	if spy.renewals() != 0 {
-		t.Error("the store was asked")
-	}
+	check(t, spy.renewals() == 0, "the store was asked")
 }
 
 // An extension brings no lease back that is over by the clock, and leaves the end of a max hold where it is.
@@ -78,9 +74,7 @@ func TestExtendDoesNotBringBack(t *testing.T) {
 		spy.change(func() { spy.onRenew = nil })
 		asked := spy.renewals()
 		wantOnly(t, l.Extend(bg, time.Hour), core.ErrLeaseLost)
-		if spy.renewals() != asked {
-			t.Error("the store was asked")
-		}
+		check(t, spy.renewals() == asked, "the store was asked")
 		wantOnly(t, l.Release(bg), core.ErrLeaseLost)
 	})
 	inBubble(t, "max hold", func(t *testing.T) {
@@ -88,9 +82,7 @@ func TestExtendDoesNotBringBack(t *testing.T) {
 		must(t, l.Extend(bg, time.Hour))
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		if reason(l) != driver.LossMaxHold {
-			t.Errorf("lost: %v", l.Err())
-		}
+		check(t, reason(l) == driver.LossMaxHold, "lost: %v", l.Err())
 		wantOnly(t, l.Release(bg), core.ErrLeaseLost)
 	})
 }

@@ -141,9 +141,7 @@ func TestExtendInTheFirstTerm(t *testing.T) {
 		store.change(func() { store.onRenew = func(context.Context, driver.Grant) error { return errDown } })
 		before := l.Deadline()
 		wantOnly(t, l.Extend(bg, 0), core.ErrOutcomeUnknown, core.ErrUnavailable)
-		if !l.Deadline().Equal(before) {
-			t.Errorf("the deadline is %v, was %v", l.Deadline(), before)
-		}
+		check(t, l.Deadline().Equal(before), "the deadline is %v, was %v", l.Deadline(), before)
 		store.change(func() { store.onRenew = nil })
 		must(t, l.Extend(bg, 0))
 		wantEqual(t, "left", leftOf(l, 30*time.Second), 30*time.Second)

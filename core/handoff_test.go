@@ -93,9 +93,7 @@ func TestHandOffLeavesTurnsToOthers(t *testing.T) {
 		c.join(here, "here 3", 0) // the grant is there: behind the other process
 		c.all.Wait()
 		want := []string{"here 0", "here 1", "here 2", "there 0", "there 1", "here 3"}
-		if !slices.Equal(c.order, want) {
-			t.Errorf("served in the order %v, want %v", c.order, want)
-		}
+		check(t, slices.Equal(c.order, want), "served in the order %v, want %v", c.order, want)
 	})
 }
 
@@ -122,9 +120,7 @@ func TestHandedOffLeaseIsRenewedInTime(t *testing.T) {
 			if !core.Observed(l).HandedOff() || spy.renewals() != asks {
 				t.Fatalf("handed off: %t; the store was asked %d times", core.Observed(l).HandedOff(), spy.renewals())
 			}
-			if !l.Deadline().Equal(deadline) {
-				t.Errorf("the deadline is %v, want %v", l.Deadline(), deadline)
-			}
+			check(t, l.Deadline().Equal(deadline), "the deadline is %v, want %v", l.Deadline(), deadline)
 			time.Sleep(time.Until(last.Add(time.Second + time.Millisecond)))
 			synctest.Wait()
 			if left := time.Until(l.Deadline()); left < 2900*time.Millisecond {

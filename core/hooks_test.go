@@ -26,9 +26,7 @@ func TestHooksSeeTheWholeLife(t *testing.T) {
 		log, spy := &recorder{}, newSpy()
 		eng := newEngine(t, spy, core.WithHooks(log.hooks(t, "1")), core.WithHooks(observe.Hooks{}), core.WithHooks(log.hooks(t, "2")))
 		l := mustAcquire(t, eng, "k", core.WithTTL(3*time.Second))
-		if passedBy(l.Context(), "HoldStart") != log.chain {
-			t.Error("the handler's spans would not lie under the hold")
-		}
+		check(t, passedBy(l.Context(), "HoldStart") == log.chain, "the handler's spans would not lie under the hold")
 		_, _ = eng.TryAcquire(bg, "k")
 		time.Sleep(1500 * time.Millisecond)
 		must(t, l.Extend(bg, 0))
@@ -73,9 +71,7 @@ func TestHooksSeeTheWholeLife(t *testing.T) {
 			"OnceStart o", "AcquireStart o", "StoreCalled memory acquire ok", "AcquireEnd o ok", "OnceEnd o duplicate ok",
 			"AcquireStart d", "StoreCalled memory acquire outage", "AcquireEnd d outage", "Unlocked d outage",
 		}
-		if !slices.Equal(once, want) {
-			t.Errorf("seen\n%q, want\n%q", once, want)
-		}
+		check(t, slices.Equal(once, want), "seen\n%q, want\n%q", once, want)
 	})
 }
 
@@ -143,9 +139,7 @@ func TestHooksSeeTheEndOfWhatPanics(t *testing.T) {
 			}()
 			<-gone
 			ends := slices.DeleteFunc(seen.events, func(e string) bool { return !strings.Contains(e, "End") && !strings.Contains(e, "Extended") })
-			if !slices.Equal(ends, tt.want) {
-				t.Errorf("seen\n%q, want\n%q", ends, tt.want)
-			}
+			check(t, slices.Equal(ends, tt.want), "seen\n%q, want\n%q", ends, tt.want)
 		})
 	}
 }
@@ -163,16 +157,12 @@ func TestHoldEndIsTheReleasesOutcome(t *testing.T) {
 			spy, eng := newSpied(t, core.WithHooks(observe.Hooks{HoldEnd: func(_ context.Context, _ observe.Lease, err error) { ends = append(ends, err) }}))
 			l := mustAcquire(t, eng, "k")
 			spy.onRelease = func(context.Context, driver.Grant) error {
-				if !errors.Is(l.Err(), core.ErrReleased) {
-					t.Errorf("Err during the release: %v", l.Err())
-				}
+				check(t, errors.Is(l.Err(), core.ErrReleased), "Err during the release: %v", l.Err())
 				return tc.said
 			}
 			defer spy.mend()
 			_ = l.Release(bg)
-			if len(ends) != 1 || !errors.Is(ends[0], tc.want) {
-				t.Errorf("HoldEnd was told %v, want %v", ends, tc.want)
-			}
+			check(t, len(ends) == 1 && errors.Is(ends[0], tc.want), "HoldEnd was told %v, want %v", ends, tc.want)
 		})
 	}
 }

@@ -38,9 +38,7 @@ func TestKeysThatCannotNameALock(t *testing.T) {
 			}
 		}
 	}
-	if spy.mostAtOne > 0 {
-		t.Error("a bad key reached the store")
-	}
+	check(t, spy.mostAtOne == 0, "a bad key reached the store")
 	for _, key := range []string{"a", strings.Repeat("k", 512), "user:status:42", "群:7", "a b", "%7B", "x/y/z"} {
 		if err := driver.ValidateKey(key); err != nil {
 			t.Errorf("ValidateKey(%q): %v", key, err)
@@ -85,9 +83,7 @@ func TestEveryFaultIsNamed(t *testing.T) {
 		claims: {"is empty", "less than one permit", "contains a brace"},
 	} {
 		for _, want := range wants {
-			if err == nil || !strings.Contains(err.Error(), want) {
-				t.Errorf("%v does not say %q", err, want)
-			}
+			check(t, err != nil && strings.Contains(err.Error(), want), "%v does not say %q", err, want)
 		}
 	}
 	var nilStore *memstore.Store
@@ -121,9 +117,7 @@ func TestOptionsOutOfRange(t *testing.T) {
 			spy := newSpy() // an option that is wrong is an error also if a later one overrides it
 			_, err := newEngine(t, spy).Acquire(bg, "k", o, core.WithTTL(time.Second), core.WithMaxWait(time.Second))
 			wantOnly(t, err, core.ErrInvalidOption)
-			if spy.mostAtOne > 0 {
-				t.Error("the store was asked all the same")
-			}
+			check(t, spy.mostAtOne == 0, "the store was asked all the same")
 		})
 	}
 	for name, o := range map[string]core.EngineOption{
@@ -147,9 +141,7 @@ func TestNoFunctionToRun(t *testing.T) {
 	spy, eng := newSpied(t)
 	wantOnly(t, eng.Do(bg, "k", nil), core.ErrInvalidOption)
 	wantOnly(t, errOf(eng.Once(bg, "k", nil)), core.ErrInvalidOption)
-	if spy.mostAtOne > 0 {
-		t.Error("the store was asked all the same")
-	}
+	check(t, spy.mostAtOne == 0, "the store was asked all the same")
 }
 
 func TestBoundsThemselvesAreFine(t *testing.T) {

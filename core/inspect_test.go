@@ -192,9 +192,7 @@ func TestListEnds(t *testing.T) {
 	eng := newEngine(t, p)
 	keys, err := listed(eng.List(bg, ""))
 	wantOnly(t, err, core.ErrUnavailable)
-	if len(keys) != 100 || pages != 2 {
-		t.Errorf("%d keys of %d pages", len(keys), pages)
-	}
+	check(t, len(keys) == 100 && pages == 2, "%d keys of %d pages", len(keys), pages)
 	pages = 0
 	for range eng.List(bg, "") {
 		break

@@ -25,15 +25,11 @@ func TestLeadOneAtATime(t *testing.T) {
 			eng := newEngine(t, spy, core.WithMaxWait(time.Second), core.WithMaxHold(time.Second), core.WithRunUnlocked(), core.WithoutCancelOnLoss(), core.WithLogger(discard))
 			go func() {
 				returned <- eng.Lead(ctx, "leader", func(ctx context.Context) error {
-					if leader >= 0 {
-						t.Errorf("%d leads beside %d", i, leader)
-					}
+					check(t, leader < 0, "%d leads beside %d", i, leader)
 					leader = i
 					terms++
 					l, ok := core.LeaseFrom(ctx)
-					if !ok || l.Token() <= last {
-						t.Errorf("token %d after %d", l.Token(), last)
-					}
+					check(t, ok && l.Token() > last, "token %d after %d", l.Token(), last)
 					last = l.Token()
 					<-ctx.Done()
 					leader = -1

@@ -16,15 +16,11 @@ func TestReleaseEndsTheContextFirst(t *testing.T) {
 	spy, eng := newSpied(t)
 	l := mustAcquire(t, eng, "k")
 	spy.onRelease = func(context.Context, driver.Grant) error {
-		if context.Cause(l.Context()) != core.ErrReleased {
-			t.Error("the next one is let in while this one's work may go on")
-		}
+		check(t, context.Cause(l.Context()) == core.ErrReleased, "the next one is let in while this one's work may go on")
 		return nil
 	}
 	mustRelease(t, l)
-	if !errors.Is(l.Err(), core.ErrReleased) {
-		t.Errorf("Err after release: %v", l.Err())
-	}
+	check(t, errors.Is(l.Err(), core.ErrReleased), "Err after release: %v", l.Err())
 }
 
 func TestReleaseIsIdempotent(t *testing.T) {
@@ -38,9 +34,7 @@ func TestReleaseIsIdempotent(t *testing.T) {
 	wantEqual(t, "releases", len(spy.released), 1)
 	next := mustAcquire(t, eng, "k")
 	mustRelease(t, l) // must not touch the next one's
-	if next.Err() != nil {
-		t.Errorf("next: %v", next.Err())
-	}
+	check(t, next.Err() == nil, "next: %v", next.Err())
 	mustRelease(t, next)
 }
 
@@ -167,19 +161,13 @@ func TestWithoutCancelOnLoss(t *testing.T) {
 			lose(t, spy, l)
 			time.Sleep(defaultTTL)
 			wantOnly(t, l.Err(), core.ErrLeaseLost)
-			if l.Context().Err() != nil {
-				t.Error("the context ended with the loss")
-			}
+			check(t, l.Context().Err() == nil, "the context ended with the loss")
 			spy.onRelease = func(context.Context, driver.Grant) error {
-				if l.Context().Err() == nil {
-					t.Error("the next one is let in while this one's context is alive")
-				}
+				check(t, l.Context().Err() != nil, "the next one is let in while this one's context is alive")
 				return nil
 			}
 			wantOnly(t, l.Release(bg), core.ErrLeaseLost)
-			if l.Context().Err() == nil {
-				t.Error("the context outlives the release")
-			}
+			check(t, l.Context().Err() != nil, "the context outlives the release")
 			if told := len(spy.released); told != 1 && name == "max hold" {
 				t.Errorf("the store was told %d times", told)
 			}

@@ -25,9 +25,7 @@ func TestTimeOverBeforeTheStoreWasAsked(t *testing.T) {
 		wantOnly(t, err, ctx.Err())
 		wantOnly(t, errOf(eng.TryAcquire(ctx, "k")), ctx.Err())
 	}
-	if spy.mostAtOne > 0 {
-		t.Error("the store was asked for a caller that had gone")
-	}
+	check(t, spy.mostAtOne == 0, "the store was asked for a caller that had gone")
 }
 
 // The error of a caller whose time ends in line depends on the store's answer to the callers

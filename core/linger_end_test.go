@@ -48,9 +48,7 @@ func TestLingerAndLoss(t *testing.T) {
 			if tc.end != "" {
 				want = append(want, string(tc.end))
 			}
-			if !slices.Equal(log.events, want) {
-				t.Errorf("seen %q, want %q", log.events, want)
-			}
+			check(t, slices.Equal(log.events, want), "seen %q, want %q", log.events, want)
 			s.change(func() { s.onRenew = nil })
 			l := sticky(t, eng, "k")
 			if taken := core.Observed(l).HandedOff(); taken != (tc.end == "") || l.Token() <= last.Token() || l.Err() == nil {
@@ -68,9 +66,7 @@ func TestLingerForcedHere(t *testing.T) {
 		eng := newEngine(t, s, core.WithLinger(time.Hour))
 		last := sticky(t, eng, "k")
 		info, err := eng.Inspect(bg, "k")
-		if err != nil || len(info.Holders) != 1 || !info.Holders[0].Lingers {
-			t.Errorf("shown as %+v, %v", info, err)
-		}
+		check(t, err == nil && len(info.Holders) == 1 && info.Holders[0].Lingers, "shown as %+v, %v", info, err)
 		if _, err := eng.ForceRelease(bg, "k", "a test", info.Holders...); err != nil {
 			t.Fatal(err)
 		}
@@ -100,9 +96,7 @@ func TestLingerAndClose(t *testing.T) {
 			if took := time.Since(began); took > time.Second+2*defaultReleaseTimeout+time.Second {
 				t.Errorf("Close took %v", took)
 			}
-			if silent != errors.Is(err, core.ErrOutcomeUnknown) {
-				t.Errorf("Close: %v", err)
-			}
+			check(t, silent == errors.Is(err, core.ErrOutcomeUnknown), "Close: %v", err)
 			if n := s.releases(); !silent && n != many+1 {
 				t.Errorf("%d of %d leases went back", n, many+1)
 			}

@@ -291,6 +291,14 @@ func inBubble(t *testing.T, name string, test func(*testing.T)) {
 	t.Run(name, func(t *testing.T) { synctest.Test(t, test) })
 }
 
+// check fails with a message unless ok.
+func check(t testing.TB, ok bool, format string, args ...any) {
+	t.Helper()
+	if !ok {
+		t.Errorf(format, args...)
+	}
+}
+
 func wantTook(t testing.TB, began time.Time, want time.Duration) {
 	t.Helper()
 	if took := time.Since(began); took != want {

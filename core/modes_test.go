@@ -61,9 +61,7 @@ func TestLevelsThatCannotBe(t *testing.T) {
 			}
 		})
 	}
-	if spy.mostAtOne > 0 {
-		t.Error("the store was asked all the same")
-	}
+	check(t, spy.mostAtOne == 0, "the store was asked all the same")
 }
 
 // Options say the mode of plain keys; claims that say one themselves keep it.
@@ -105,9 +103,7 @@ func TestModesByOption(t *testing.T) {
 			}
 			if given := slices.Clone(tc.claims); given != nil {
 				note(eng.AcquireAll(bg, tc.claims, tc.opts...))
-				if !slices.Equal(given, tc.claims) {
-					t.Errorf("the caller's slice is %v now", tc.claims)
-				}
+				check(t, slices.Equal(given, tc.claims), "the caller's slice is %v now", tc.claims)
 			} else {
 				note(eng.Acquire(bg, a, tc.opts...))
 				note(eng.TryAcquire(bg, a, tc.opts...))
@@ -135,17 +131,13 @@ func TestModesOutOfPlace(t *testing.T) {
 		once := newEngine(t, spy)
 		_, err := once.Once(bg, "k", func(context.Context) ([]byte, error) { t.Error("ran"); return nil, nil }, o)
 		wantOnly(t, err, core.ErrInvalidOption)
-		if !strings.Contains(err.Error(), name) {
-			t.Errorf("%v does not name %s", err, name)
-		}
+		check(t, strings.Contains(err.Error(), name), "%v does not name %s", err, name)
 		_, err = author.Declare(once, author.Rule{Policy: policy(t, o), About: coverage.Rule{Once: true}, Like: []string{"k/l"}})
 		wantOnly(t, err, core.ErrInvalidOption)
 		_, err = author.Declare(eng, author.Rule{Policy: policy(t, o), About: coverage.Rule{}, Like: []string{"k/l"}})
 		wantOnly(t, err, errors.ErrUnsupported)
 	}
-	if spy.mostAtOne > 0 {
-		t.Error("the store was asked all the same")
-	}
+	check(t, spy.mostAtOne == 0, "the store was asked all the same")
 }
 
 func TestAssertHeld(t *testing.T) {

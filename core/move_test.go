@@ -71,9 +71,7 @@ func TestMoveExcludesBothKinds(t *testing.T) {
 						if inside++; inside > 1 {
 							t.Error("two holders")
 						}
-						if l.Token() <= last {
-							t.Errorf("token %d after %d", l.Token(), last)
-						}
+						check(t, l.Token() > last, "token %d after %d", l.Token(), last)
 						last = l.Token()
 						turns++
 						time.Sleep(3 * time.Millisecond)
@@ -98,9 +96,7 @@ func TestMoveExcludesBothKinds(t *testing.T) {
 			work(plain(newMem, by.new), 2*time.Second, bg) // step 2
 			time.Sleep(10 * time.Second)
 			synctest.Wait()
-			if turns < 20 {
-				t.Errorf("%d turns", turns)
-			}
+			check(t, turns >= 20, "%d turns", turns)
 		})
 	}
 }
@@ -204,9 +200,7 @@ func TestMoveHandsNothingOn(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		synctest.Wait()
-		if granted < 6 {
-			t.Errorf("%d leases", granted)
-		}
+		check(t, granted >= 6, "%d leases", granted)
 	})
 }
 

@@ -93,9 +93,7 @@ func TestHooksAreToldOfRules(t *testing.T) {
 		"2Declared group, serialize hierarchy g/{id} on memory: [{g shared 0 } {g/a exclusive 0 }]",
 		"1Skipped group on memory: held", "2Skipped group on memory: held",
 	}
-	if !slices.Equal(log.events, want) {
-		t.Errorf("seen\n%q, want\n%q", log.events, want)
-	}
+	check(t, slices.Equal(log.events, want), "seen\n%q, want\n%q", log.events, want)
 }
 
 // What a rule does follows from its policy and from the engine's defaults.
@@ -139,9 +137,7 @@ func TestKeyFilter(t *testing.T) {
 			fmt.Fprintf(&said, "%s: %+v\n", what, of)
 		}
 		fails := func(what string, err error) {
-			if err == nil {
-				t.Errorf("%s: no error", what)
-			}
+			check(t, err != nil, "%s: no error", what)
 			var held *core.HeldError
 			var lost *core.LeaseLostError
 			errors.As(err, &held)
@@ -208,14 +204,10 @@ func TestKeyFilter(t *testing.T) {
 		mu.Lock()
 		defer mu.Unlock()
 		for line := range strings.Lines(said.String()) {
-			if strings.Contains(line, "ann") {
-				t.Errorf("said %q", line)
-			}
+			check(t, !strings.Contains(line, "ann"), "said %q", line)
 		}
 		for _, want := range []string{"Blocked: [<nil> {Claims:[{Key:user:***", "Owed: ", "Forced: [<nil> {Key:***:k", "Forced: [<nil> {Key:msg:***", "bad set: ", "key=***:k"} {
-			if !strings.Contains(said.String(), want) {
-				t.Errorf("nothing said %q", want)
-			}
+			check(t, strings.Contains(said.String(), want), "nothing said %q", want)
 		}
 		wantEqual(t, "shown", eng.ShowKey("ann"), "***")
 	})

@@ -75,9 +75,7 @@ func TestOnceTakesOnlySkipResultItselfForOne(t *testing.T) {
 	wrapped := fmt.Errorf("inner: %w", core.ErrSkipResult)
 	for range 2 {
 		out, err := eng.Once(bg, "k", func(context.Context) ([]byte, error) { return nil, wrapped })
-		if err != wrapped || out.Duplicate {
-			t.Errorf("%+v, %v", out, err)
-		}
+		check(t, err == wrapped && !out.Duplicate, "%+v, %v", out, err)
 	}
 }
 
@@ -120,9 +118,7 @@ func TestTwinsGetTheResultTogether(t *testing.T) {
 		var all sync.WaitGroup
 		all.Go(func() {
 			out, err := engines[0].Once(bg, "k", func(context.Context) ([]byte, error) { time.Sleep(runs); return []byte("result"), nil }, right)
-			if err != nil || out.Duplicate {
-				t.Errorf("the first: %+v, %v", out, err)
-			}
+			check(t, err == nil && !out.Duplicate, "the first: %+v, %v", out, err)
 			out.Result[0] = 'X' // it is the caller's
 		})
 		time.Sleep(time.Second)

@@ -33,9 +33,7 @@ func TestOnceForgetsAFailedRun(t *testing.T) {
 		_, _ = eng.Once(bg, "k", func(context.Context) ([]byte, error) { runs++; panic("boom") })
 	}()
 	out, err := eng.Once(bg, "k", counted("ok", &runs))
-	if err != nil || out.Duplicate || runs != 3 {
-		t.Errorf("%+v, %v after %d runs", out, err, runs)
-	}
+	check(t, err == nil && !out.Duplicate && runs == 3, "%+v, %v after %d runs", out, err, runs)
 }
 
 func TestOnceFingerprint(t *testing.T) {
@@ -62,11 +60,9 @@ func TestOnceFingerprint(t *testing.T) {
 			out, err := eng.Once(bg, "k", counted("r", &runs), tc.second...)
 			if tc.mismatch {
 				wantOnly(t, err, core.ErrFingerprintMismatch)
-				if out.Result != nil {
-					t.Error("the answer to something else was given away")
-				}
-			} else if err != nil || !out.Duplicate {
-				t.Errorf("%+v, %v", out, err)
+				check(t, out.Result == nil, "the answer to something else was given away")
+			} else {
+				check(t, err == nil && out.Duplicate, "%+v, %v", out, err)
 			}
 			wantEqual(t, "runs", runs, 1)
 		})
@@ -117,9 +113,7 @@ func TestOnceWithoutARecord(t *testing.T) {
 			runs, began := 0, time.Now()
 			out, err := eng.Once(bg, "k", counted("r", &runs), core.WithTTL(ttl))
 			wantOnly(t, err, core.ErrOutcomeUnknown, core.ErrUnavailable)
-			if string(out.Result) != "r" || out.Duplicate {
-				t.Errorf("the function succeeded, the outcome says %+v", out)
-			}
+			check(t, string(out.Result) == "r" && !out.Duplicate, "the function succeeded, the outcome says %+v", out)
 			wantTook(t, began, bound)
 			synctest.Wait()
 			isFree(t, eng, "k")
@@ -167,9 +161,7 @@ func TestOnceWhoseFunctionReleases(t *testing.T) {
 				return []byte("r"), nil
 			})
 			wantOnly(t, err, tc.want...)
-			if string(out.Result) != "r" {
-				t.Errorf("the function succeeded, the outcome says %+v", out)
-			}
+			check(t, string(out.Result) == "r", "the function succeeded, the outcome says %+v", out)
 			runs := 0
 			out, again := eng.Once(bg, "k", counted("again", &runs))
 			if again != nil && !errors.Is(again, core.ErrOutcomeUnknown) || out.Duplicate != (err == nil) {

@@ -77,9 +77,7 @@ func TestTheLastLoggerCounts(t *testing.T) {
 	var first, second bytes.Buffer
 	text := func(w io.Writer) core.EngineOption { return core.WithLogger(slog.New(slog.NewTextHandler(w, nil))) }
 	author.Logger(newEngine(t, memstore.New(), text(&first), text(&second))).Info("hello")
-	if first.Len() > 0 || second.Len() == 0 {
-		t.Errorf("first logger: %q, second: %q", first.String(), second.String())
-	}
+	check(t, first.Len() == 0 && second.Len() != 0, "first logger: %q, second: %q", first.String(), second.String())
 }
 
 func TestSetsAreBounded(t *testing.T) {
@@ -168,7 +166,5 @@ func TestNoMoreNamesThanAUserCanRead(t *testing.T) {
 		values(typ.Consts)
 		values(typ.Vars)
 	}
-	if names < 50 || names > mostNames {
-		t.Errorf("core exports %d names and methods, want %d at most", names, mostNames)
-	}
+	check(t, names >= 50 && names <= mostNames, "core exports %d names and methods, want %d at most", names, mostNames)
 }

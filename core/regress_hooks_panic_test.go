@@ -112,20 +112,14 @@ func TestHookThatPanicsChangesNothing(t *testing.T) {
 		wantOutcomes, wantCalled, _ = wholeLife(t)
 	})
 	for _, name := range hookNames() {
-		if !strings.Contains(strings.Join(wantCalled, "\n"), name) {
-			t.Errorf("%s was not called: this tests nothing", name)
-		}
+		check(t, strings.Contains(strings.Join(wantCalled, "\n"), name), "%s was not called: this tests nothing", name)
 		inBubble(t, name, func(t *testing.T) {
 			log := newLines()
 			var rude observe.Hooks
 			setHook(&rude, name, func([]any) any { panic("the hook " + name) })
 			outcomes, called, _ := wholeLife(t, core.WithHooks(rude), core.WithLogger(slog.New(log)))
-			if !slices.Equal(outcomes, wantOutcomes) {
-				t.Errorf("outcomes\n%q, want\n%q", outcomes, wantOutcomes)
-			}
-			if !slices.Equal(called, wantCalled) {
-				t.Errorf("called\n%q, want\n%q", called, wantCalled)
-			}
+			check(t, slices.Equal(outcomes, wantOutcomes), "outcomes\n%q, want\n%q", outcomes, wantOutcomes)
+			check(t, slices.Equal(called, wantCalled), "called\n%q, want\n%q", called, wantCalled)
 			want := `level=ERROR msg="keyturn: a hook panicked" hook=` + name + ` panic="the hook ` + name + `" stack="goroutine `
 			if !slices.ContainsFunc(log.written(), func(line string) bool {
 				return strings.HasPrefix(line, want) && strings.Contains(line, "setHook")
@@ -147,7 +141,5 @@ func TestHookThatReturnsNoContext(t *testing.T) {
 	out, err := eng.Once(ctx, "k", func(ctx context.Context) ([]byte, error) {
 		return []byte(ctx.Value(marked{}).(string)), nil
 	})
-	if err != nil || string(out.Result) != "mine" {
-		t.Errorf("%q, %v", out.Result, err)
-	}
+	check(t, err == nil && string(out.Result) == "mine", "%q, %v", out.Result, err)
 }

@@ -36,19 +36,11 @@ func TestRenewalFailuresAreIsolated(t *testing.T) {
 		}
 		taken, failing, good := mustAcquire(t, eng, "taken"), mustAcquire(t, eng, "failing"), mustAcquire(t, eng, "good")
 		time.Sleep(11 * time.Second)
-		if reason(taken) != driver.LossTaken {
-			t.Errorf("a definite no is a loss at once: %v", taken.Err())
-		}
-		if failing.Err() != nil {
-			t.Errorf("an error within the TTL is no loss yet: %v", failing.Err())
-		}
+		check(t, reason(taken) == driver.LossTaken, "a definite no is a loss at once: %v", taken.Err())
+		check(t, failing.Err() == nil, "an error within the TTL is no loss yet: %v", failing.Err())
 		time.Sleep(time.Minute)
-		if reason(failing) != driver.LossExpired {
-			t.Errorf("failing: %v", failing.Err())
-		}
-		if good.Err() != nil {
-			t.Errorf("good: %v", good.Err())
-		}
+		check(t, reason(failing) == driver.LossExpired, "failing: %v", failing.Err())
+		check(t, good.Err() == nil, "good: %v", good.Err())
 		mustRelease(t, good)
 		wantOnly(t, failing.Release(bg), core.ErrLeaseLost)
 		wantOnly(t, taken.Release(bg), core.ErrLeaseLost)
@@ -70,9 +62,7 @@ func TestHangingRenewalHoldsUpNobody(t *testing.T) {
 		hangs := mustAcquire(t, eng, "hangs", core.WithTTL(time.Hour))
 		short := mustAcquire(t, eng, "short", core.WithTTL(time.Second))
 		time.Sleep(30 * time.Minute)
-		if short.Err() != nil {
-			t.Errorf("short: %v", short.Err())
-		}
+		check(t, short.Err() == nil, "short: %v", short.Err())
 		mustRelease(t, short)
 		mustRelease(t, hangs)
 	})
@@ -85,13 +75,9 @@ func TestMissingAnswersAreNoAnswers(t *testing.T) {
 		eng := newEngine(t, mute{newSpy()}, core.WithTTL(10*time.Second))
 		l := mustAcquire(t, eng, "k")
 		time.Sleep(5 * time.Second)
-		if l.Err() != nil {
-			t.Errorf("lost too early: %v", l.Err())
-		}
+		check(t, l.Err() == nil, "lost too early: %v", l.Err())
 		time.Sleep(5 * time.Second)
-		if reason(l) != driver.LossExpired {
-			t.Errorf("cause %v", context.Cause(l.Context()))
-		}
+		check(t, reason(l) == driver.LossExpired, "cause %v", context.Cause(l.Context()))
 		_ = l.Release(bg)
 	})
 }
@@ -146,9 +132,7 @@ func TestRenewalUnderWayAtTheRelease(t *testing.T) {
 				if !errors.Is(l.Err(), core.ErrReleased) || context.Cause(l.Context()) != core.ErrReleased {
 					t.Errorf("Err %v, cause %v", l.Err(), context.Cause(l.Context()))
 				}
-				if len(ends) != 1 || ends[0] != nil {
-					t.Errorf("HoldEnd was told %v", ends)
-				}
+				check(t, len(ends) == 1 && ends[0] == nil, "HoldEnd was told %v", ends)
 			})
 		}
 	}

@@ -75,18 +75,12 @@ func TestShadowRehearses(t *testing.T) {
 					opts = append(opts, core.WithFailFast())
 				}
 				err := engines[i%2].Do(ctx, "k", func(ctx context.Context) error {
-					if time.Since(began) != time.Duration(i)*time.Second {
-						t.Errorf("%s ran after %v", rule, time.Since(began))
-					}
-					if core.AssertHeld(ctx, core.Exclusive("k")) == nil {
-						t.Errorf("%s has the key", rule)
-					}
+					check(t, time.Since(began) == time.Duration(i)*time.Second, "%s ran after %v", rule, time.Since(began))
+					check(t, core.AssertHeld(ctx, core.Exclusive("k")) != nil, "%s has the key", rule)
 					time.Sleep(10 * time.Second)
 					return nil
 				}, opts...)
-				if err != nil {
-					t.Errorf("%s: %v", rule, err)
-				}
+				check(t, err == nil, "%s: %v", rule, err)
 			}()
 			time.Sleep(time.Second)
 		}
@@ -192,9 +186,7 @@ func TestShadowsNest(t *testing.T) {
 		synctest.Wait()
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		if len(r.waits) != 4 || r.waits["more"] != 0 || r.waits["stranger"] == 0 {
-			t.Errorf("would have waited: %v", r.waits)
-		}
+		check(t, len(r.waits) == 4 && r.waits["more"] == 0 && r.waits["stranger"] != 0, "would have waited: %v", r.waits)
 	})
 }
 
@@ -227,9 +219,7 @@ func TestShadowIsRefusedWhereALeaseIsReturned(t *testing.T) {
 	_, once := eng.Once(bg, "k", func(context.Context) ([]byte, error) { return nil, nil }, core.WithShadow(), core.WithExecutor(nowhere{}))
 	lead := eng.Lead(bg, "k", noWork, core.WithShadow())
 	for i, err := range []error{acquire, try, set, once, lead} {
-		if !errors.Is(err, core.ErrInvalidOption) {
-			t.Errorf("%d: %v", i, err)
-		}
+		check(t, errors.Is(err, core.ErrInvalidOption), "%d: %v", i, err)
 	}
 }
 

@@ -14,9 +14,7 @@ import (
 // wantSuspended fails unless the lease was lost because the machine had slept.
 func wantSuspended(t *testing.T, l *core.Lease) {
 	t.Helper()
-	if reason(l) != driver.LossSuspended {
-		t.Errorf("cause %v", context.Cause(l.Context()))
-	}
+	check(t, reason(l) == driver.LossSuspended, "cause %v", context.Cause(l.Context()))
 	wantOnly(t, l.Release(bg), core.ErrLeaseLost)
 }
 

@@ -50,9 +50,7 @@ func TestTTLThatTheStoreCannotKeepIsRefusedAtTheStart(t *testing.T) {
 			_, err = author.Declare(eng, author.Rule{Policy: policy(t, opt), About: coverage.Rule{Once: once}, Like: []string{"k"}})
 			refused("a rule", err)
 		}
-		if spy.mostAtOne != 0 {
-			t.Errorf("%s: the store was asked", name)
-		}
+		check(t, spy.mostAtOne == 0, "%s: the store was asked", name)
 	}
 }
 
@@ -84,9 +82,7 @@ func TestTTLIsRoundedUpToTheStoresStep(t *testing.T) {
 	} {
 		l := mustAcquire(t, newEngine(t, keeping(spy), tc.opts...), "k")
 		asked := spy.asked[len(spy.asked)-1].TTL
-		if l.TTL() != tc.want || asked != tc.want {
-			t.Errorf("TTL %v, asked for %v, want %v", l.TTL(), asked, tc.want)
-		}
+		check(t, l.TTL() == tc.want && asked == tc.want, "TTL %v, asked for %v, want %v", l.TTL(), asked, tc.want)
 		mustRelease(t, l)
 	}
 }

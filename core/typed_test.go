@@ -20,13 +20,9 @@ type order struct {
 func TestDoWithAResult(t *testing.T) {
 	eng := newEngine(t, memstore.New())
 	n, err := core.Do(bg, eng, "k", func(context.Context) (int, error) { return 7, nil })
-	if n != 7 || err != nil {
-		t.Errorf("%d, %v", n, err)
-	}
+	check(t, n == 7 && err == nil, "%d, %v", n, err)
 	n, err = core.Do(bg, eng, "k", func(context.Context) (int, error) { return 8, errHandler })
-	if n != 8 || err != errHandler {
-		t.Errorf("fn's own error: %d, %v", n, err)
-	}
+	check(t, n == 8 && err == errHandler, "fn's own error: %d, %v", n, err)
 	if n, err := core.Do(bg, eng, "", func(context.Context) (int, error) { return 9, nil }); n != 0 || !errors.Is(err, core.ErrInvalidKey) {
 		t.Errorf("fn did not run: %d, %v", n, err)
 	}
@@ -41,9 +37,7 @@ func TestOnceWithAResult(t *testing.T) {
 			t.Errorf("call %d: %+v, %v", i, got, err)
 		}
 		raw, err := core.Once(bg, eng, "raw", func(context.Context) ([]byte, error) { return []byte{'<', byte('0' + i)}, nil })
-		if err != nil || string(raw) != "<0" {
-			t.Errorf("call %d: bytes are recorded as they are: %q, %v", i, raw, err)
-		}
+		check(t, err == nil && string(raw) == "<0", "call %d: bytes are recorded as they are: %q, %v", i, raw, err)
 	}
 	wantOnly(t, errOf(core.Once(bg, eng, "order", func(context.Context) (int, error) { return 1, nil })), core.ErrEncoding)
 	if v, err := core.Once(bg, eng, "order", func(context.Context) ([]byte, error) { return nil, nil }); err != nil || string(v) != `{"ID":0,"Lines":["a"]}` {
@@ -60,9 +54,7 @@ func TestOnceOfWhatIsNotRecorded(t *testing.T) {
 			runs++
 			return make(chan int), nil
 		})
-		if c == nil || !errors.Is(err, core.ErrEncoding) {
-			t.Errorf("a result that is no JSON: %v, %v", c, err)
-		}
+		check(t, c != nil && errors.Is(err, core.ErrEncoding), "a result that is no JSON: %v, %v", c, err)
 		if _, err := core.Once(bg, eng, "fails", func(context.Context) (int, error) { runs++; return 0, errHandler }); err != errHandler {
 			t.Errorf("fn's own error: %v", err)
 		}
@@ -81,14 +73,10 @@ func TestMutexRefuses(t *testing.T) {
 	m, other := eng.Mutex("k"), eng.Mutex("k")
 	wants := func(what string, err, want error) {
 		t.Helper()
-		if !errors.Is(err, want) {
-			t.Errorf("%s: %v, want %v", what, err, want)
-		}
+		check(t, errors.Is(err, want), "%s: %v, want %v", what, err, want)
 	}
 	wants("Unlock of a new mutex", m.Unlock(bg), core.ErrNotLocked)
-	if m.Lease() != nil {
-		t.Error("a mutex that is not locked has a lease")
-	}
+	check(t, m.Lease() == nil, "a mutex that is not locked has a lease")
 	must(t, m.Lock(bg))
 	if l := m.Lease(); l == nil || l.Token() == 0 {
 		t.Errorf("a locked mutex has the lease %v", l)

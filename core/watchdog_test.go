@@ -42,9 +42,7 @@ func TestLostBeforeTheServerLetsTheNextOneIn(t *testing.T) {
 			if got, want := time.Since(start), ttl-margin; got != want {
 				t.Errorf("context ended after %v, want %v", got, want)
 			}
-			if reason(l) != driver.LossExpired {
-				t.Errorf("cause %v", context.Cause(l.Context()))
-			}
+			check(t, reason(l) == driver.LossExpired, "cause %v", context.Cause(l.Context()))
 			next := mustAcquire(t, eng, "k") // the store's own clock frees it
 			if got := time.Since(start); got < ttl {
 				t.Errorf("next one let in after %v", got)
@@ -66,9 +64,7 @@ func TestMaxHold(t *testing.T) {
 		if got := time.Since(start); got != 10*time.Second+300*time.Millisecond { // between two looks
 			t.Errorf("ended after %v", got)
 		}
-		if reason(l) != driver.LossMaxHold {
-			t.Errorf("cause %v", context.Cause(l.Context()))
-		}
+		check(t, reason(l) == driver.LossMaxHold, "cause %v", context.Cause(l.Context()))
 		_, err := eng.TryAcquire(bg, "k")
 		wantOnly(t, err, core.ErrHeld) // the rest of the TTL is for stopping
 		wantOnly(t, l.Release(bg), core.ErrLeaseLost)
@@ -84,9 +80,7 @@ func TestMaxHold(t *testing.T) {
 
 		forever := mustAcquire(t, eng, "k", core.WithMaxHold(core.Forever))
 		time.Sleep(time.Hour)
-		if forever.Err() != nil {
-			t.Errorf("no max hold: %v", forever.Err())
-		}
+		check(t, forever.Err() == nil, "no max hold: %v", forever.Err())
 		mustRelease(t, forever)
 	})
 }
@@ -100,9 +94,7 @@ func TestLateSuccessDoesNotRevive(t *testing.T) {
 		deadline := l.Deadline()
 		time.Sleep(20 * time.Second)
 		wantOnly(t, l.Err(), core.ErrLeaseLost)
-		if l.Deadline() != deadline {
-			t.Errorf("the deadline moved by %v after the loss", l.Deadline().Sub(deadline))
-		}
+		check(t, l.Deadline() == deadline, "the deadline moved by %v after the loss", l.Deadline().Sub(deadline))
 		wantOnly(t, l.Release(bg), core.ErrLeaseLost)
 	})
 }
@@ -126,9 +118,7 @@ func TestEndedLeasesAreFreed(t *testing.T) {
 		r := new(request)
 		l, err := eng.Acquire(context.WithValue(ctx, marked{}, r), key)
 		must(t, err)
-		if isDone(l) {
-			t.Error("closed from the start")
-		}
+		check(t, !isDone(l), "closed from the start")
 		mustRelease(t, l)
 		return weak.Make(l), weak.Make(r)
 	}
@@ -152,9 +142,7 @@ func TestShortLeaseAfterALongOne(t *testing.T) {
 		short := mustAcquire(t, eng, "short", core.WithTTL(30*time.Millisecond))
 		time.Sleep(500 * time.Millisecond)
 		spy.change(func() {
-			if short.Err() != nil || len(spy.batches) == 0 {
-				t.Errorf("%v after %d renewals", short.Err(), len(spy.batches))
-			}
+			check(t, short.Err() == nil && len(spy.batches) != 0, "%v after %d renewals", short.Err(), len(spy.batches))
 		})
 		mustRelease(t, long)
 		mustRelease(t, short)
