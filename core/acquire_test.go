@@ -138,10 +138,3 @@ func TestStoreErrorsComeThrough(t *testing.T) {
 	check(t, errors.Is(err, odd), "error %v", err)
 	wantOnly(t, err)
 }
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}

@@ -21,12 +21,6 @@ func taking(d time.Duration) func(context.Context, driver.Request) error {
 	return func(context.Context, driver.Request) error { time.Sleep(d); return nil }
 }
 
-func (s *spy) atStore(key string) int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.waiting[key]
-}
-
 // A thousand readers wait in this process, one of them at the store; when the
 // key is theirs they ask together, within bounds, and all have it at once.
 func TestReadersAreAdmittedTogether(t *testing.T) {

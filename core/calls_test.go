@@ -131,3 +131,105 @@ func TestRaiseHeedsTheCircuit(t *testing.T) {
 		isFree(t, eng, "k") // the circuit is closed
 	})
 }
+
+type order struct {
+	ID    int
+	Lines []string
+}
+
+func TestDoWithAResult(t *testing.T) {
+	eng := newEngine(t, memstore.New())
+	n, err := core.Do(bg, eng, "k", func(context.Context) (int, error) { return 7, nil })
+	check(t, n == 7 && err == nil, "%d, %v", n, err)
+	n, err = core.Do(bg, eng, "k", func(context.Context) (int, error) { return 8, errHandler })
+	check(t, n == 8 && err == errHandler, "fn's own error: %d, %v", n, err)
+	if n, err := core.Do(bg, eng, "", func(context.Context) (int, error) { return 9, nil }); n != 0 || !errors.Is(err, core.ErrInvalidKey) {
+		t.Errorf("fn did not run: %d, %v", n, err)
+	}
+	wantOnly(t, errOf(core.Do[int](bg, eng, "k", nil)), core.ErrInvalidOption)
+}
+
+func TestOnceWithAResult(t *testing.T) {
+	eng := newEngine(t, memstore.New())
+	for i := range 2 { // the first one runs, the second one reads the record
+		got, err := core.Once(bg, eng, "order", func(context.Context) (*order, error) { return &order{i, []string{"a"}}, nil })
+		if err != nil || got == nil || got.ID != 0 || len(got.Lines) != 1 {
+			t.Errorf("call %d: %+v, %v", i, got, err)
+		}
+		raw, err := core.Once(bg, eng, "raw", func(context.Context) ([]byte, error) { return []byte{'<', byte('0' + i)}, nil })
+		check(t, err == nil && string(raw) == "<0", "call %d: bytes are recorded as they are: %q, %v", i, raw, err)
+	}
+	wantOnly(t, errOf(core.Once(bg, eng, "order", func(context.Context) (int, error) { return 1, nil })), core.ErrEncoding)
+	if v, err := core.Once(bg, eng, "order", func(context.Context) ([]byte, error) { return nil, nil }); err != nil || string(v) != `{"ID":0,"Lines":["a"]}` {
+		t.Errorf("a record is JSON: %q, %v", v, err)
+	}
+	wantOnly(t, errOf(core.Once[int](bg, eng, "nil", nil)), core.ErrInvalidOption)
+}
+
+func TestOnceOfWhatIsNotRecorded(t *testing.T) {
+	eng := newEngine(t, memstore.New())
+	runs := 0
+	for range 2 {
+		c, err := core.Once(bg, eng, "chan", func(context.Context) (chan int, error) {
+			runs++
+			return make(chan int), nil
+		})
+		check(t, c != nil && errors.Is(err, core.ErrEncoding), "a result that is no JSON: %v, %v", c, err)
+		if _, err := core.Once(bg, eng, "fails", func(context.Context) (int, error) { runs++; return 0, errHandler }); err != errHandler {
+			t.Errorf("fn's own error: %v", err)
+		}
+	}
+	wantEqual(t, "runs", runs, 4)
+	if n, err := core.Once(bg, eng, "skip", func(context.Context) (int, error) { return 3, core.ErrSkipResult }); n != 3 || err != nil {
+		t.Errorf("a result that is not kept: %d, %v", n, err)
+	}
+	if n, err := core.Once(bg, eng, "skip", func(context.Context) (int, error) { return 4, nil }); n != 0 || !errors.Is(err, core.ErrResultNotKept) {
+		t.Errorf("its repeat: %d, %v", n, err)
+	}
+}
+
+func TestMutexRefuses(t *testing.T) {
+	eng := newEngine(t, memstore.New())
+	m, other := eng.Mutex("k"), eng.Mutex("k")
+	wants := func(what string, err, want error) {
+		t.Helper()
+		check(t, errors.Is(err, want), "%s: %v, want %v", what, err, want)
+	}
+	wants("Unlock of a new mutex", m.Unlock(bg), core.ErrNotLocked)
+	check(t, m.Lease() == nil, "a mutex that is not locked has a lease")
+	must(t, m.Lock(bg))
+	if l := m.Lease(); l == nil || l.Token() == 0 {
+		t.Errorf("a locked mutex has the lease %v", l)
+	}
+	wants("Lock again", m.Lock(bg), core.ErrWouldDeadlock)
+	wants("TryLock of another one", other.TryLock(bg), core.ErrHeld)
+	wants("Lock under its context", other.Lock(m.Lease().Context()), core.ErrWouldDeadlock)
+	wants("Unlock of the one that was refused", other.Unlock(bg), core.ErrNotLocked)
+	wants("Unlock", m.Unlock(bg), nil)
+	wants("Unlock again", m.Unlock(bg), core.ErrNotLocked)
+	wants("TryLock", other.TryLock(bg), nil)
+	wants("Unlock", other.Unlock(bg), nil)
+	wants("shared", eng.Mutex("k", core.WithShared()).Lock(bg), core.ErrInvalidOption)
+	wants("no key", eng.Mutex("").Lock(bg), core.ErrInvalidKey)
+	wants("locked after a refusal", m.Lock(bg), nil)
+	wants("Unlock", m.Unlock(bg), nil)
+}
+
+// TestMutexAfterALoss: an Unlock after a loss must not release what somebody has locked since.
+func TestMutexAfterALoss(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		kit := locktest.New(t)
+		m := kit.Engine.Mutex("k", core.WithTTL(time.Second))
+		must(t, m.Lock(bg))
+		if _, err := kit.Engine.ForceRelease(bg, "k", "a test"); err != nil {
+			t.Fatal(err)
+		}
+		<-m.Lease().Done()
+		next := kit.Engine.Mutex("k")
+		must(t, next.Lock(bg))
+		wantOnly(t, m.TryLock(bg), core.ErrWouldDeadlock)
+		wantOnly(t, m.Unlock(bg), core.ErrLeaseLost)
+		wantOnly(t, m.TryLock(bg), core.ErrHeld)
+		wantNil(t, next.Unlock(bg))
+	})
+}

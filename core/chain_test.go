@@ -68,13 +68,6 @@ func TestSetTellsHowItsRestEnded(t *testing.T) {
 	})
 }
 
-func exclusive(keys ...string) (claims []core.Claim) {
-	for _, k := range keys {
-		claims = append(claims, core.Exclusive(k))
-	}
-	return claims
-}
-
 // A context with a lease attached is not the request's of the lease, and has what it held before as well.
 func TestAttach(t *testing.T) {
 	spy, eng := newSpied(t)

@@ -17,28 +17,6 @@ import (
 
 var errHandler = errors.New("the handler's own")
 
-// isFree fails unless key can be had at once.
-func isFree(t *testing.T, eng *core.Engine, key string) {
-	t.Helper()
-	l, err := eng.TryAcquire(bg, key)
-	if err != nil {
-		t.Fatalf("%q is not free: %v", key, err)
-	}
-	mustRelease(t, l)
-}
-
-func TestDoReturnsTheHandlersError(t *testing.T) {
-	eng := newEngine(t, memstore.New())
-	err := eng.Do(bg, "k", func(ctx context.Context) error {
-		if l, ok := core.LeaseFrom(ctx); !ok || l.Token() == 0 || ctx != l.Context() {
-			t.Error("the handler does not run under its lease")
-		}
-		return errHandler
-	})
-	wantEqual(t, "error", err, errHandler)
-	isFree(t, eng, "k")
-}
-
 func TestDoReleasesOnPanicAndGoexit(t *testing.T) {
 	eng := newEngine(t, memstore.New())
 	for _, end := range []func(){func() { panic("boom") }, runtime.Goexit} {

@@ -14,13 +14,6 @@ import (
 	"github.com/keyturn/keyturn/store/memstore"
 )
 
-func acquireAll(t *testing.T, eng *core.Engine, claims ...core.Claim) *core.Lease {
-	t.Helper()
-	l, err := eng.AcquireAll(bg, claims)
-	must(t, err)
-	return l
-}
-
 // tryAll asks without waiting and releases what it gets.
 func tryAll(eng *core.Engine, claims ...core.Claim) error {
 	l, err := eng.AcquireAll(bg, claims, core.WithFailFast())

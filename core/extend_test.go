@@ -12,8 +12,6 @@ import (
 	"github.com/keyturn/keyturn/core/internal/watchdog"
 )
 
-var bg = context.Background()
-
 // left is how long the lease is good without a renewal.
 func left(l *core.Lease) time.Duration { return time.Until(l.Deadline()) }
 

@@ -17,8 +17,6 @@ import (
 	"github.com/keyturn/keyturn/store/memstore"
 )
 
-var discard = slog.New(slog.DiscardHandler)
-
 func TestForceNeedsAReason(t *testing.T) {
 	eng := newEngine(t, answering(func(context.Context) error { t.Error("the store was asked"); return nil }))
 	for name, reason := range map[string]string{

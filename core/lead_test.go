@@ -58,18 +58,6 @@ func TestLeadOneAtATime(t *testing.T) {
 	})
 }
 
-// cutOff has every request fail.
-func (s *spy) cutOff() {
-	down := func(context.Context, driver.Grant) error { return errDown }
-	s.change(func() {
-		s.onAcquire = func(context.Context, driver.Request) error { return errDown }
-		s.onRenew, s.onRelease = down, down
-	})
-}
-
-// reach ends cutOff.
-func (s *spy) reach() { s.change(func() { s.onAcquire, s.onRenew, s.onRelease = nil, nil, nil }) }
-
 func TestLeadReturns(t *testing.T) {
 	failing := errors.New("no more to do")
 	end := func(err error) func(context.Context) error { return func(context.Context) error { return err } }

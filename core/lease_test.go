@@ -174,9 +174,3 @@ func TestWithoutCancelOnLoss(t *testing.T) {
 		})
 	}
 }
-
-// breakLock takes the key from its holder, behind the engine's back.
-func breakLock(t *testing.T, s *spy, l *core.Lease) {
-	t.Helper()
-	must(t, s.Store.Release(bg, driver.Grant{Owner: l.Owner(), Claims: l.Claims(), Token: l.Token()}))
-}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -23,32 +22,24 @@ func TestLingerAndLoss(t *testing.T) {
 	}{
 		"nothing happens": {func(*testing.T, *telling, *core.Lease) {}, time.Minute, ""},
 		"forced by another process": {func(t *testing.T, s *telling, _ *core.Lease) {
-			if _, err := newEngine(t, s.Peer()).ForceRelease(bg, "k", "a test"); err != nil {
-				t.Fatal(err)
-			}
+			wantNil(t, errOf(newEngine(t, s.Peer()).ForceRelease(bg, "k", "a test")))
 		}, 0, observe.LingerWanted},
-		"gone at the store": {func(t *testing.T, s *telling, l *core.Lease) {
-			breakLock(t, s.spy, l)
-		}, 11 * time.Second, observe.LingerLost},
+		"gone at the store": {func(t *testing.T, s *telling, l *core.Lease) { breakLock(t, s.spy, l) }, 11 * time.Second, observe.LingerLost},
 		"the store is silent": {func(_ *testing.T, s *telling, _ *core.Lease) {
 			s.change(func() { s.onRenew = func(context.Context, driver.Grant) error { return errDown } })
 		}, 31 * time.Second, observe.LingerLost},
 	} {
 		inBubble(t, name, func(t *testing.T) {
-			s, log := newTelling(), &recorder{}
-			eng := newEngine(t, s, core.WithLinger(time.Hour), core.WithHooks(observe.Hooks{
-				Lingered: func(l observe.Linger) { log.note(string(l.State)) },
-			}))
+			s, seen := newTelling(), &recorder{}
+			eng := newEngine(t, s, core.WithLinger(time.Hour), core.WithHooks(seen.hooks(t, "")))
 			last := sticky(t, eng, "k")
 			tc.lose(t, s, last)
 			synctest.Wait()
 			time.Sleep(tc.wait)
 			synctest.Wait()
-			want := []string{string(observe.LingerBegun)}
-			if tc.end != "" {
-				want = append(want, string(tc.end))
+			if begun := seen.count("Lingered begun"); begun != 1 || tc.end != "" && seen.count("Lingered "+string(tc.end)) != 1 {
+				t.Errorf("seen %q, want %q", seen.events, tc.end)
 			}
-			check(t, slices.Equal(log.events, want), "seen %q, want %q", log.events, want)
 			s.change(func() { s.onRenew = nil })
 			l := sticky(t, eng, "k")
 			if taken := core.Observed(l).HandedOff(); taken != (tc.end == "") || l.Token() <= last.Token() || l.Err() == nil {

@@ -1,7 +1,6 @@
 package core_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -9,26 +8,15 @@ import (
 	"go/doc"
 	"go/parser"
 	"go/token"
-	"io"
-	"log/slog"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/keyturn/keyturn/core"
-	"github.com/keyturn/keyturn/core/author"
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/store/memstore"
 )
-
-// policy bundles options.
-func policy(t testing.TB, opts ...core.CallOption) core.Policy {
-	t.Helper()
-	p, err := core.NewPolicy(opts...)
-	must(t, err)
-	return p
-}
 
 // Of several options about one matter the last one counts: in a call, in a policy, at its place among a
 // call's options, and in New. A call's options come after New's.
@@ -71,13 +59,6 @@ func TestTheLastOptionCounts(t *testing.T) {
 			mustRelease(t, l)
 		})
 	}
-}
-
-func TestTheLastLoggerCounts(t *testing.T) {
-	var first, second bytes.Buffer
-	text := func(w io.Writer) core.EngineOption { return core.WithLogger(slog.New(slog.NewTextHandler(w, nil))) }
-	author.Logger(newEngine(t, memstore.New(), text(&first), text(&second))).Info("hello")
-	check(t, first.Len() == 0 && second.Len() != 0, "first logger: %q, second: %q", first.String(), second.String())
 }
 
 func TestSetsAreBounded(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/core/internal/watchdog"
 )
 
 // reason says how the lease's context came to its end.
@@ -133,18 +134,58 @@ func TestEndedLeasesAreFreed(t *testing.T) {
 	mustRelease(t, stays)
 }
 
-// A lease that is due before the watchdog's next look is not left for that.
-func TestShortLeaseAfterALongOne(t *testing.T) {
+// A first renewal that fails is tried again while the term lasts, and when that is
+// over the lease is, whatever its TTL.
+func TestFirstTermEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		spy, eng := newSpied(t)
-		long := mustAcquire(t, eng, "long")
-		time.Sleep(time.Millisecond) // the watchdog has looked
-		short := mustAcquire(t, eng, "short", core.WithTTL(30*time.Millisecond))
-		time.Sleep(500 * time.Millisecond)
-		spy.change(func() {
-			check(t, short.Err() == nil && len(spy.batches) != 0, "%v after %d renewals", short.Err(), len(spy.batches))
+		store := brief{spy: newSpy(), age: time.Second}
+		tries := 0
+		store.onRenew = func(context.Context, driver.Grant) error { tries++; return errDown }
+		eng := newEngine(t, store, core.WithTTL(30*time.Second))
+		began := time.Now()
+		l := mustAcquire(t, eng, "k")
+		<-l.Context().Done()
+		wantEqual(t, "lost after", time.Since(began), firstTerm-watchdog.Margin(firstTerm)-time.Second)
+		if reason(l) != driver.LossExpired || tries != 7 { // at 10 ms, and every tenth of the term
+			t.Errorf("cause %v after %d tries", context.Cause(l.Context()), tries)
+		}
+		wantOnly(t, l.Release(bg), core.ErrLeaseLost)
+	})
+}
+
+// A process that was paused, or asleep, while the grant was on its way to it must
+// not believe in it afterwards.
+func TestFirstTermThatIsOver(t *testing.T) {
+	for name, pause := range map[string]func(wall *core.Wall){
+		"paused": func(*core.Wall) { time.Sleep(firstTerm) },
+		"asleep": func(wall *core.Wall) { time.Sleep(time.Millisecond); wall.Jump(firstTerm) },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			wall := &core.Wall{}
+			eng := newEngine(t, brief{spy: newSpy(), then: func() { pause(wall) }}, wall, core.WithTTL(30*time.Second))
+			late, err := eng.Acquire(bg, "k")
+			if err == nil {
+				t.Fatalf("%s: granted until %v", name, late.Deadline())
+			}
+			wantOnly(t, err, core.ErrUnavailable)
 		})
-		mustRelease(t, long)
-		mustRelease(t, short)
+	}
+}
+
+// If the holder asks for another TTL in the first term, it gets a full one. If there is no
+// answer, the first term stays.
+func TestExtendInTheFirstTerm(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := brief{spy: newSpy()}
+		l := mustAcquire(t, newEngine(t, store, core.WithTTL(30*time.Second)), "k")
+		store.change(func() { store.onRenew = func(context.Context, driver.Grant) error { return errDown } })
+		before := l.Deadline()
+		wantOnly(t, l.Extend(bg, 0), core.ErrOutcomeUnknown, core.ErrUnavailable)
+		check(t, l.Deadline().Equal(before), "the deadline is %v, was %v", l.Deadline(), before)
+		store.change(func() { store.onRenew = nil })
+		must(t, l.Extend(bg, 0))
+		wantEqual(t, "left", leftOf(l, 30*time.Second), 30*time.Second)
+		time.Sleep(time.Minute)
+		mustRelease(t, l)
 	})
 }
