@@ -112,15 +112,6 @@ func TestExecutorWhoseWorkFails(t *testing.T) {
 	}
 }
 
-func TestExecutorKeepsNoLargeResult(t *testing.T) {
-	b := newBook()
-	limit := core.WithResultLimit(1)
-	out, err := b.once(newEngine(t, memstore.New()), nil, limit)
-	check(t, err == nil && string(out.Result) == "result" && out.ResultNotKept, "%+v, %v", out, err)
-	out, err = b.once(newEngine(t, memstore.New()), nil, limit)
-	check(t, errors.Is(err, core.ErrResultNotKept) && out.Duplicate, "%+v, %v", out, err)
-}
-
 // The executor has the records, so the store need not be able to. Without a store, what runs unlocked still
 // has one effect.
 func TestExecutorOnAStoreWithoutRecords(t *testing.T) {

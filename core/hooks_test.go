@@ -6,7 +6,6 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,7 +13,6 @@ import (
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/core/observe"
-	"github.com/keyturn/keyturn/store/memstore"
 )
 
 type marked struct{}
@@ -72,29 +70,6 @@ func TestHooksSeeTheWholeLife(t *testing.T) {
 			"AcquireStart d", "StoreCalled memory acquire outage", "AcquireEnd d outage", "Unlocked d outage",
 		}
 		check(t, slices.Equal(once, want), "seen\n%q, want\n%q", once, want)
-	})
-}
-
-// A caller that waits learns the trace that it waits for, from the line of its own process as
-// well as from the store.
-func TestBlocked(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		log := &recorder{}
-		eng := newEngine(t, memstore.New(), core.WithHooks(log.hooks(t, "1")), core.WithHooks(log.hooks(t, "2")))
-		holder, err := eng.TryAcquire(bg, "k") // nobody waits for a hand-off then
-		must(t, err)
-		var all sync.WaitGroup
-		for range 2 {
-			all.Go(func() { _ = eng.Do(bg, "k", noWork) })
-			synctest.Wait()
-		}
-		wantOnly(t, errOf(eng.TryAcquire(bg, "k")), core.ErrHeld)
-		blocked := slices.DeleteFunc(log.events, func(e string) bool { return !strings.HasPrefix(e, "1Blocked") })
-		if want := []string{"1Blocked k by trace2 0", "1Blocked k by trace2 1", "1Blocked k by trace2 1"}; !slices.Equal(blocked, want) {
-			t.Errorf("seen\n%q, want\n%q", blocked, want)
-		}
-		mustRelease(t, holder)
-		all.Wait()
 	})
 }
 

@@ -1,6 +1,7 @@
 package core_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"testing"
@@ -87,18 +88,9 @@ func TestLeadReturns(t *testing.T) {
 		"an idle executor": {fn: never, opts: []core.CallOption{core.WithExecutor(nowhere{})}, want: core.ErrInvalidOption},
 	} {
 		t.Run(name, func(t *testing.T) {
-			eng, ctx, key := tc.eng, tc.ctx, tc.key
-			if eng == nil {
-				eng = newEngine(t, newSpy())
-				defer mustRelease(t, mustAcquire(t, eng, "held"))
-			}
-			if ctx == nil {
-				ctx = bg
-			}
-			if key == "" {
-				key = "k"
-			}
-			wantIs(t, "Lead", eng.Lead(ctx, key, tc.fn, tc.opts...), tc.want)
+			eng := newEngine(t, newSpy())
+			defer mustRelease(t, mustAcquire(t, eng, "held"))
+			wantIs(t, "Lead", cmp.Or(tc.eng, eng).Lead(cmp.Or(tc.ctx, bg), cmp.Or(tc.key, "k"), tc.fn, tc.opts...), tc.want)
 		})
 	}
 }

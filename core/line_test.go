@@ -13,21 +13,6 @@ import (
 	"github.com/keyturn/keyturn/store/memstore"
 )
 
-// A store that nobody asked is not out, however short the caller's time was.
-func TestTimeOverBeforeTheStoreWasAsked(t *testing.T) {
-	past, cancel := context.WithTimeout(bg, -time.Second)
-	defer cancel()
-	gone, cancel := context.WithCancel(bg)
-	cancel()
-	spy, eng := newSpied(t)
-	for _, ctx := range []context.Context{past, gone} {
-		err := eng.Do(ctx, "k", func(context.Context) error { t.Error("ran"); return nil }, core.WithRunUnlocked())
-		wantOnly(t, err, ctx.Err())
-		wantOnly(t, errOf(eng.TryAcquire(ctx, "k")), ctx.Err())
-	}
-	check(t, spy.mostAtOne == 0, "the store was asked for a caller that had gone")
-}
-
 // The error of a caller whose time ends in line depends on the store's answer to the callers
 // ahead of it. That answer takes a round trip.
 func TestWhatTheLineKnows(t *testing.T) {

@@ -133,26 +133,6 @@ func TestFloodOnSomeKeysLeavesTheOthersAlone(t *testing.T) {
 	})
 }
 
-// A caller that wants a set waits in one line at a time, and counts once.
-func TestSetCountsAsOneWaiter(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		eng := newEngine(t, memstore.New(), core.WithMaxWaitersTotal(2))
-		holder, err := eng.AcquireAll(bg, exclusive("a", "b", "c"))
-		must(t, err)
-		var waiting sync.WaitGroup
-		for range 3 { // the first of them asks the store
-			waiting.Go(func() {
-				wantNil(t, eng.DoAll(bg, exclusive("a", "b", "c"), noWork))
-			})
-			synctest.Wait()
-		}
-		wantOnly(t, errOf(eng.AcquireAll(bg, exclusive("a", "b", "c"))), core.ErrTooManyWaiters)
-		mustRelease(t, holder)
-		waiting.Wait()
-		wantNothingLeft(t, eng)
-	})
-}
-
 // Whatever is asked for in whatever order by two processes, by callers who give
 // up at any time: nobody holds what another excludes, and nothing is left.
 func TestModesInAnyOrder(t *testing.T) {
