@@ -35,6 +35,15 @@ func TestAttempts(t *testing.T) {
 			time.AfterFunc(time.Second, func() { mustRelease(t, l) })
 			return eng.Do(bg, "k", noWork)
 		}, want: 2},
+		"told to wait three times, and no more": {do: func(t *testing.T, eng, other *core.Engine, s *spy) error {
+			defer mustRelease(t, mustAcquire(t, other, "k"))
+			s.onAcquire = func(_ context.Context, req driver.Request) error {
+				req.OnHeld(core.HeldError{Key: "k"})
+				req.OnHeld(core.HeldError{Key: "k"})
+				return nil
+			}
+			return eng.Do(bg, "k", noWork, core.WithMaxWait(time.Second))
+		}, want: 3, err: core.ErrWaitTimeout},
 		"a wait that ends in line": {do: func(t *testing.T, eng, _ *core.Engine, _ *spy) error {
 			defer mustRelease(t, mustAcquire(t, eng, "k"))
 			err := eng.Do(bg, "k", noWork, core.WithMaxWait(time.Millisecond))
