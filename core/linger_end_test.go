@@ -91,6 +91,7 @@ func TestLingerAndClose(t *testing.T) {
 			if n := s.releases(); !silent && n != many+1 {
 				t.Errorf("%d of %d leases went back", n, many+1)
 			}
+			s.tell("0", s.asked[1].Owner) // too late
 			wantNothingLeft(t, eng)
 		})
 	}

@@ -75,6 +75,7 @@ func TestSetsAreBounded(t *testing.T) {
 		return nil
 	}, core.WithRunUnlocked())
 	wantOnly(t, err, core.ErrInvalidClaim)
+	wantOnly(t, errOf(eng.AcquireAll(bg, many(driver.MaxClaims+1))), core.ErrInvalidClaim)
 	if !strings.Contains(err.Error(), "4097 claims") || spy.requests() != 0 {
 		t.Errorf("%v; the store was asked %d times", err, spy.requests())
 	}
