@@ -3,6 +3,7 @@ package core_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -142,4 +143,29 @@ func TestDeadlineDuringAnOutageSaysOutage(t *testing.T) {
 			all.Wait()
 		})
 	}
+}
+
+// A lease that is held for long has no line, so that many of them cost little;
+// and who comes for its key then waits as for any other.
+func TestLongHoldsNeedNoLines(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		eng := newEngine(t, newSpy(), core.WithTTL(time.Hour), core.WithMaxHold(core.Forever))
+		var held []*core.Lease
+		for i := range 5000 {
+			held = append(held, mustAcquire(t, eng, fmt.Sprint("k", i)))
+			time.Sleep(time.Millisecond)
+		}
+		if n := core.Lines(eng); n > 1500 {
+			t.Errorf("%d lines for %d leases", n, len(held))
+		}
+		got := make(chan *core.Lease)
+		go func() { got <- mustAcquire(t, eng, "k0") }()
+		synctest.Wait()
+		mustRelease(t, held[0])
+		mustRelease(t, <-got)
+		for _, l := range held[1:] {
+			mustRelease(t, l)
+		}
+		wantEqual(t, "lines left", core.Lines(eng), 0)
+	})
 }

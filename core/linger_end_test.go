@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -195,4 +196,52 @@ func TestLingerWantedBeforeTheGrant(t *testing.T) {
 			lingers(t, s, "k", i == 2)
 		}
 	})
+}
+
+// Leases that lingered and ended at one moment went back with a goroutine each, and those beyond
+// 10 000 were tried once and forgotten: their keys stayed locked for the TTL, by nobody.
+func TestLeasesThatEndTogetherGoBackInTurn(t *testing.T) {
+	const many, atOnce = 2_000, 64
+	for name, end := range map[string]func(*telling){
+		"their time is over":   func(*telling) { time.Sleep(12 * time.Second) },
+		"messages were missed": func(s *telling) { s.tell("", "") },
+		"others want them": func(s *telling) {
+			for i := range many {
+				s.tell(fmt.Sprint(i), s.asked[i].Owner)
+			}
+		},
+	} {
+		inBubble(t, name, func(t *testing.T) {
+			s, books := newTelling(), &recorder{}
+			eng := newEngine(t, s, core.WithLinger(10*time.Second), core.WithMaxLingering(many), core.WithHooks(books.hooks(t, "")))
+			for i := range many {
+				time.Sleep(100 * time.Microsecond) // tokens must not outrun the clock
+				mustRelease(t, mustAcquire(t, eng, fmt.Sprint(i)))
+			}
+			for i := range many { // all at one moment
+				mustRelease(t, mustAcquire(t, eng, fmt.Sprint(i)))
+			}
+			var now, most atomic.Int32
+			s.change(func() {
+				s.onRelease = func(context.Context, driver.Grant) error {
+					for n := now.Add(1); n > most.Load(); {
+						most.Store(n)
+					}
+					time.Sleep(time.Millisecond)
+					now.Add(-1)
+					return nil
+				}
+			})
+			if n := s.releases(); n > 0 {
+				t.Fatalf("%d leases do not linger", n)
+			}
+			end(s)
+			time.Sleep(many / atOnce * 2 * time.Millisecond)
+			if n := most.Load(); n > atOnce {
+				t.Errorf("%d releases were under way at a time, want %d at most", n, atOnce)
+			}
+			wantEqual(t, "leases that went back", s.releases(), many)
+			books.wantDebts(t, map[observe.DebtState]int{})
+		})
+	}
 }

@@ -177,3 +177,28 @@ func TestLingerNeedsAStoreThatTells(t *testing.T) {
 	}
 	sticky(t, eng, "k", core.WithLinger(0))
 }
+
+// What lingers is bounded, and what is owed counts.
+func TestLingeringIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newTelling()
+		eng := newEngine(t, s, core.WithLinger(time.Minute), core.WithMaxLingering(2), core.WithCircuit(core.Forever))
+		for _, key := range []string{"a", "b", "c"} {
+			sticky(t, eng, key)
+			lingers(t, s, key, key != "c")
+		}
+		time.Sleep(time.Minute)
+		sticky(t, eng, "c")
+		lingers(t, s, "c", true)
+
+		s.change(func() { s.onRelease = func(context.Context, driver.Grant) error { return errDown } })
+		for _, key := range []string{"d", "e"} {
+			l := mustAcquire(t, eng, key, core.WithLinger(0))
+			wantOnly(t, l.Release(bg), core.ErrOutcomeUnknown, core.ErrUnavailable)
+		}
+		l := mustAcquire(t, eng, "f")
+		wantOnly(t, l.Release(bg), core.ErrOutcomeUnknown, core.ErrUnavailable)
+		s.mend()
+	})
+	wantOnly(t, errOf(core.New(newTelling(), core.WithMaxLingering(0))), core.ErrInvalidOption)
+}

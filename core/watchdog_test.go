@@ -12,6 +12,7 @@ import (
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/core/internal/watchdog"
+	"github.com/keyturn/keyturn/core/observe"
 )
 
 // reason says how the lease's context came to its end.
@@ -186,6 +187,39 @@ func TestExtendInTheFirstTerm(t *testing.T) {
 		must(t, l.Extend(bg, 0))
 		wantEqual(t, "left", leftOf(l, 30*time.Second), 30*time.Second)
 		time.Sleep(time.Minute)
+		mustRelease(t, l)
+	})
+}
+
+// An answer that comes after the lease's time is no lease: by then the key may be somebody else's. (The
+// process was stopped between request and reply; etcd#11456.) Nothing runs without a lock for that.
+func TestAnswerAfterTheLeaseIsOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		late := lateBy(2 * time.Second)
+		var seen observe.Lease
+		var ends []error
+		eng := newEngine(t, late, core.WithHooks(observe.Hooks{HoldEnd: func(_ context.Context, l observe.Lease, err error) { seen, ends = l, append(ends, err) }}))
+		err := eng.Do(bg, "k", func(context.Context) error { t.Error("it ran"); return nil }, core.WithTTL(time.Second), core.WithRunUnlocked())
+		wantOnly(t, err, core.ErrUnavailable)
+		synctest.Wait()
+		if len(ends) != 1 || !errors.Is(ends[0], core.ErrUnavailable) || seen.Context().Err() == nil {
+			t.Errorf("the observer was told of the ends %v, context %v", ends, seen.Context().Err())
+		}
+		wantEqual(t, "releases of what was granted too late", len(late.released), 1)
+	})
+}
+
+// The deadline counts from before the request was sent, never from the reply. The reply comes before a
+// third of the TTL is over, when the lease would be renewed at once.
+func TestDeadlineCountsFromBeforeTheRequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		late := lateBy(200 * time.Millisecond)
+		eng := newEngine(t, late)
+		asked := time.Now()
+		l := mustAcquire(t, eng, "k", core.WithTTL(time.Second))
+		if got, want := l.Deadline().Sub(asked), time.Second-watchdog.Margin(time.Second); got != want {
+			t.Errorf("deadline %v after asking, want %v", got, want)
+		}
 		mustRelease(t, l)
 	})
 }
