@@ -17,8 +17,6 @@ type outage struct{ *spy }
 
 func (o *outage) hang() { o.set(func(ctx context.Context) error { <-ctx.Done(); return errDown }) }
 
-func (o *outage) refuse() { o.set(func(context.Context) error { return errDown }) }
-
 func (o *outage) mend() { o.set(noWork) }
 
 func (o *outage) set(what func(context.Context) error) {
