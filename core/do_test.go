@@ -154,3 +154,56 @@ func TestHurryInLineDoesNotRunUnlocked(t *testing.T) {
 		all.Wait()
 	})
 }
+
+// A goroutine that outlived Do, and went on under its context, was told "context canceled" and not why.
+func TestAnEndedWaitSaysWhy(t *testing.T) {
+	eng := newEngine(t, memstore.New())
+	var outlived context.Context
+	must(t, eng.Do(bg, "k", func(ctx context.Context) error { outlived = ctx; return nil }))
+	_, err := eng.Acquire(outlived, "other")
+	wantOnly(t, err, context.Canceled)
+	if !strings.Contains(err.Error(), core.ErrReleased.Error()) {
+		t.Errorf("the error does not say why the context has ended: %v", err)
+	}
+	ended, cancel := context.WithCancel(bg)
+	cancel()
+	if _, err := eng.Acquire(ended, "k"); err.Error() != `keyturn: waiting for "k": context canceled` {
+		t.Error(err)
+	}
+}
+
+// Whoever looks at a lease's context while the lease is released and its parent's time runs out sees
+// one end, whichever it was, and its cause.
+func TestLeaseContextEndsOnceForAll(t *testing.T) {
+	eng := newEngine(t, memstore.New())
+	causes := map[error]error{context.Canceled: core.ErrReleased, context.DeadlineExceeded: context.DeadlineExceeded}
+	for i := range 500 {
+		parent, cancel := context.WithTimeout(bg, time.Duration(i%50)*4*time.Microsecond)
+		l, err := eng.Acquire(parent, "k")
+		if err != nil { // the parent's time was over already
+			cancel()
+			continue
+		}
+		var looking sync.WaitGroup
+		released := make(chan struct{})
+		for range 2 {
+			looking.Go(func() {
+				ctx, first := l.Context(), error(nil)
+				for first == nil {
+					runtime.Gosched()
+					first = ctx.Err()
+				}
+				<-released
+				if err, cause := ctx.Err(), context.Cause(ctx); err != first || !errors.Is(cause, causes[first]) {
+					t.Errorf("%v, then %v with cause %v", first, err, cause)
+				}
+				<-ctx.Done()
+			})
+		}
+		time.Sleep(time.Duration(i%40) * time.Microsecond) // so that either may come first
+		_ = l.Release(bg)
+		close(released)
+		looking.Wait()
+		cancel()
+	}
+}

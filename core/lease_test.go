@@ -3,6 +3,7 @@ package core_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/store/memstore"
 )
 
 func TestReleaseEndsTheContextFirst(t *testing.T) {
@@ -172,5 +174,67 @@ func TestWithoutCancelOnLoss(t *testing.T) {
 				t.Errorf("the store was told %d times", told)
 			}
 		})
+	}
+}
+
+// A lease's context has its parent's deadline and values, and so has what descends from it. It ends with
+// its parent, which does not end the lease.
+func TestLeaseContext(t *testing.T) {
+	type key struct{}
+	eng := newEngine(t, memstore.New())
+	deadline := time.Now().Add(time.Hour)
+	parent, cancel := context.WithDeadline(context.WithValue(bg, key{}, "v"), deadline)
+	defer cancel()
+	l, err := eng.Acquire(parent, "k")
+	must(t, err)
+	below, stop := context.WithCancel(l.Context())
+	defer stop()
+	for _, ctx := range []context.Context{l.Context(), below} {
+		at, _ := ctx.Deadline()
+		if got, _ := core.LeaseFrom(ctx); got != l || !at.Equal(deadline) || ctx.Value(key{}) != "v" || ctx.Err() != nil {
+			t.Errorf("lease %v, deadline %v, value %v, %v", got, at, ctx.Value(key{}), ctx.Err())
+		}
+	}
+	if _, ok := core.LeaseFrom(parent); ok {
+		t.Error("a lease where there is none")
+	}
+	wantEqual(t, "printed", fmt.Sprint(l.Context()), "keyturn.Lease")
+	ended := make(chan struct{})
+	context.AfterFunc(below, func() { close(ended) })
+	cancel()
+	<-ended
+	check(t, l.Err() == nil && !isDone(l), "the lease ended with its context: %v", l.Err())
+	wantOnly(t, errOf(eng.TryAcquire(bg, "k")), core.ErrHeld)
+	mustRelease(t, l)
+}
+
+// A lease's context ends once, with whatever ended it first, whether somebody
+// looked at it before that, or not until long after.
+func TestLeaseContextEndsOnce(t *testing.T) {
+	errOwn := errors.New("the caller's reason")
+	for want, cancelled := range map[error]bool{core.ErrReleased: false, errOwn: true} {
+		for _, looked := range []bool{true, false} {
+			eng := newEngine(t, memstore.New())
+			parent, cancel := context.WithCancelCause(bg)
+			l, err := eng.Acquire(parent, "k")
+			must(t, err)
+			ctx := l.Context()
+			if looked && ctx.Done() == nil || ctx.Err() != nil {
+				t.Error("over before its end:", ctx.Err())
+			}
+			if cancelled {
+				cancel(errOwn)
+			}
+			mustRelease(t, l)
+			cancel(errOwn)
+			below, stop := context.WithCancel(ctx)
+			for _, c := range []context.Context{ctx, below} {
+				<-c.Done()
+				if !errors.Is(c.Err(), context.Canceled) || !errors.Is(context.Cause(c), want) {
+					t.Errorf("looked at before: %v: err %v, cause %v; want %v", looked, c.Err(), context.Cause(c), want)
+				}
+			}
+			stop()
+		}
 	}
 }
