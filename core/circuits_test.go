@@ -151,8 +151,7 @@ func TestWhatDoesNotOpenTheCircuit(t *testing.T) {
 			}}, tc.opts...)
 			tc.do(t, eng, o)
 			o.mend()
-			_, err := attempt(eng, "afterwards")
-			wantNil(t, err)
+			wantNil(t, errOf(attempt(eng, "afterwards")))
 		})
 	}
 }

@@ -29,11 +29,9 @@ func TestOnceEach(t *testing.T) {
 	eng, ctx := newEngine(t, memstore.New()), t.Context()
 	runs := 0
 	skip := func(context.Context) ([]byte, error) { runs++; return nil, core.ErrSkipResult }
-	_, err := eng.Once(ctx, "old", counted("before", &runs))
-	must(t, err)
-	_, err = eng.Once(ctx, "other", counted("", &runs), core.WithFingerprint([]byte("one")))
-	must(t, err)
-	_, err = eng.Once(ctx, "unkept", skip)
+	must(t, errOf(eng.Once(ctx, "old", counted("before", &runs))))
+	must(t, errOf(eng.Once(ctx, "other", counted("", &runs), core.WithFingerprint([]byte("one")))))
+	_, err := eng.Once(ctx, "unkept", skip)
 	must(t, err)
 	held := mustAcquire(t, eng, "held")
 	defer mustRelease(t, held)

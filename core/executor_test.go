@@ -140,9 +140,7 @@ func TestExecutorIsForOnceOnly(t *testing.T) {
 	policy, err := core.NewPolicy(option)
 	must(t, err)
 	wantOnly(t, errOf(author.Declare(eng, author.Rule{Policy: policy, About: coverage.Rule{}, Like: []string{"k"}})), core.ErrInvalidOption)
-	if _, err := author.Declare(eng, author.Rule{Policy: policy, About: coverage.Rule{Once: true}, Like: []string{"k"}}); err != nil {
-		t.Error(err)
-	}
+	wantNil(t, errOf(author.Declare(eng, author.Rule{Policy: policy, About: coverage.Rule{Once: true}, Like: []string{"k"}})))
 	wantOnly(t, errOf(core.NewPolicy(core.WithExecutor(nil))), core.ErrInvalidOption)
 	wrong := newBook()
 	wrong.wrong = &core.OptionError{Option: "book", Want: "another"}

@@ -35,8 +35,7 @@ func TestForceNeedsAReason(t *testing.T) {
 			}
 		}
 	}
-	_, err := newEngine(t, answering(noWork)).ForceRelease(bg, "k", strings.Repeat("x", driver.MaxNoteBytes))
-	wantNil(t, err)
+	wantNil(t, errOf(newEngine(t, answering(noWork)).ForceRelease(bg, "k", strings.Repeat("x", driver.MaxNoteBytes))))
 }
 
 // A removal by force leaves traces. A call that finds no holder leaves none.

@@ -211,8 +211,7 @@ func TestListEnds(t *testing.T) {
 
 func TestRecordsAreListedOnRequest(t *testing.T) {
 	eng := newEngine(t, memstore.New())
-	_, err := eng.Once(bg, "on record", func(context.Context) ([]byte, error) { return nil, nil })
-	wantNil(t, err)
+	wantNil(t, errOf(eng.Once(bg, "on record", func(context.Context) ([]byte, error) { return nil, nil })))
 	held := mustAcquire(t, eng, "held")
 	locks, err := listed(eng.List(bg, ""))
 	wantNil(t, err)

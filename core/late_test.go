@@ -65,9 +65,7 @@ func TestBindChecksWhatWasDeclared(t *testing.T) {
 	eng := newLate(t, core.WithHooks(observe.Hooks{Declared: func(observe.Declaration) { t.Error("hooks are told of a rule before there is a store") }}))
 	for name, opts := range map[string][]core.CallOption{"short": {core.WithTTL(50 * time.Millisecond)}, "held": {core.WithMinHold(time.Second)}} {
 		p := policy(t, append(opts, core.WithRule(name))...)
-		if _, err := author.Declare(eng, author.Rule{Policy: p, About: coverage.Rule{Key: "k"}, Like: []string{"k"}}); err != nil {
-			t.Error(err)
-		}
+		wantNil(t, errOf(author.Declare(eng, author.Rule{Policy: p, About: coverage.Rule{Key: "k"}, Like: []string{"k"}})))
 		if err := eng.Do(bg, "k", noWork, p); !errors.Is(err, core.ErrNoStore) {
 			t.Errorf("%s: %v", name, err) // and the policy has seen the engine without a store
 		}
@@ -79,9 +77,7 @@ func TestBindChecksWhatWasDeclared(t *testing.T) {
 	}
 	wantOnly(t, eng.Bind(nil), core.ErrInvalidOption)
 	eng = newLate(t, core.WithHooks(log.hooks(t, "")), core.WithLogger(slog.New(slog.NewTextHandler(text, nil))))
-	if _, err := author.Declare(eng, author.Rule{Policy: policy(t, core.WithRule("held"), core.WithMinHold(time.Second)), Like: []string{"k"}}); err != nil {
-		t.Error(err)
-	}
+	wantNil(t, errOf(author.Declare(eng, author.Rule{Policy: policy(t, core.WithRule("held"), core.WithMinHold(time.Second)), Like: []string{"k"}})))
 	must(t, eng.Bind(keeping(newSpy())))
 	if !slices.ContainsFunc(log.events, func(e string) bool { return strings.HasPrefix(e, "Declared held") }) || !strings.Contains(text.String(), "least_hold=2s") {
 		t.Errorf("%q, %s", log.events, text)

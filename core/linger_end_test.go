@@ -180,8 +180,7 @@ func TestLingerRefusesOtherProcessesOnce(t *testing.T) {
 			must(t, err)
 			mustRelease(t, l)
 		}
-		_, err := here.Once(bg, "k", nothing, core.WithFailFast())
-		wantNil(t, err)
+		wantNil(t, errOf(here.Once(bg, "k", nothing, core.WithFailFast())))
 	})
 }
 

@@ -148,8 +148,7 @@ func TestWhatALeaseCovers(t *testing.T) {
 		mustRelease(t, outer)
 	}
 	eng := newEngine(t, newSpy())
-	_, err := eng.Once(bg, "k", func(ctx context.Context) ([]byte, error) { return nil, eng.Do(ctx, "k", noWork) })
-	wantNil(t, err)
+	wantNil(t, errOf(eng.Once(bg, "k", func(ctx context.Context) ([]byte, error) { return nil, eng.Do(ctx, "k", noWork) })))
 }
 
 // Close waits for the outermost one, lets its work nest to the end, and does not

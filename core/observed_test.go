@@ -87,9 +87,7 @@ func TestHooksAreToldOfRules(t *testing.T) {
 	must(t, err)
 	declare := func(eng *core.Engine, p core.Policy, r coverage.Rule, like string) {
 		t.Helper()
-		if _, err := author.Declare(eng, author.Rule{Policy: p, About: r, Like: []string{like}}); err != nil {
-			t.Error(err)
-		}
+		wantNil(t, errOf(author.Declare(eng, author.Rule{Policy: p, About: r, Like: []string{like}})))
 		author.Skipped(bg, eng, p, coverage.SkipHeld)
 	}
 	declare(eng, grouped, coverage.Rule{Key: "g/{id}"}, "g/a")
