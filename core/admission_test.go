@@ -150,8 +150,7 @@ func TestCallerMayUseItsClaimsAgain(t *testing.T) {
 	var leases []*core.Lease
 	for _, key := range []string{"a", "b"} {
 		claims[0] = core.Exclusive(key)
-		l, err := eng.AcquireAll(bg, claims)
-		must(t, err)
+		l := acquireAll(t, eng, claims...)
 		leases = append(leases, l)
 	}
 	for _, l := range leases {

@@ -17,8 +17,7 @@ func TestBorrowedEndsWithItsHolder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const ttl = 9 * time.Second
 		two := callerHolds(t, exclusive("k"), core.WithTTL(ttl))
-		l, err := two.callee.Acquire(two.ctx, "k")
-		must(t, err)
+		l := acquireIn(t, two.ctx, two.callee, "k")
 		time.Sleep(time.Minute)
 		if l.Err() != nil || two.outer.Err() != nil {
 			t.Fatal(l.Err(), two.outer.Err())
@@ -62,15 +61,13 @@ func TestBorrowedKeepsTheKeyForAPausedCaller(t *testing.T) {
 func TestBorrowedIsNotReleasedHere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		two := callerHolds(t, exclusive("k"))
-		l, err := two.callee.Acquire(two.ctx, "k", core.WithMaxHold(time.Second))
-		must(t, err)
+		l := acquireIn(t, two.ctx, two.callee, "k", core.WithMaxHold(time.Second))
 		time.Sleep(2 * time.Second)
-		err = l.Release(bg)
+		err := l.Release(bg)
 		if lost := (*core.LeaseLostError)(nil); !errors.As(err, &lost) || lost.Reason != driver.LossMaxHold {
 			t.Error(err)
 		}
-		callee, err := core.New(two.spy.Peer())
-		must(t, err)
+		callee := open(t, two.spy.Peer())
 		if l, err = callee.Acquire(two.ctx, "k"); err != nil {
 			t.Fatal(err)
 		}

@@ -176,8 +176,7 @@ func TestCarriedOnwards(t *testing.T) {
 func TestCarriedLeaseKeepsItsTTL(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		two := callerHolds(t, exclusive("k"), core.WithTTL(9*time.Second))
-		borrowed, err := two.callee.Acquire(two.ctx, "k")
-		must(t, err)
+		borrowed := acquireIn(t, two.ctx, two.callee, "k")
 		for name, l := range map[string]*core.Lease{"the caller's": two.outer, "the callee's": borrowed} {
 			for _, ttl := range []time.Duration{time.Second, time.Hour} {
 				wantOnly(t, l.Extend(bg, ttl), core.ErrInvalidOption)

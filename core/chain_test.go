@@ -72,8 +72,7 @@ func TestSetTellsHowItsRestEnded(t *testing.T) {
 func TestAttach(t *testing.T) {
 	spy, eng := newSpied(t)
 	request, hangUp := context.WithCancel(bg)
-	l, err := eng.Acquire(request, "a")
-	must(t, err)
+	l := acquireIn(t, request, eng, "a")
 	other := mustAcquire(t, eng, "b")
 	parent, end := context.WithCancel(other.Context())
 	one, cancelOne := l.Attach(parent)

@@ -107,8 +107,7 @@ func TestCloseSettles(t *testing.T) {
 		inBubble(t, name, func(t *testing.T) {
 			mem, books, lines := memstore.New(), &recorder{}, newLines()
 			store := locktest.NewStore(mem)
-			eng, err := core.New(store, core.WithHooks(books.hooks(t, "")), core.WithLogger(slog.New(lines)))
-			must(t, err)
+			eng := open(t, store, core.WithHooks(books.hooks(t, "")), core.WithLogger(slog.New(lines)))
 			l, held := mustAcquire(t, eng, "k"), mustAcquire(t, eng, "held")
 			store.Refuse()
 			wantOnly(t, l.Release(bg), core.ErrOutcomeUnknown, core.ErrUnavailable)
@@ -118,7 +117,7 @@ func TestCloseSettles(t *testing.T) {
 			ctx, cancel := context.WithTimeout(bg, time.Second)
 			defer cancel()
 			began := time.Now()
-			err = eng.Close(ctx)
+			err := eng.Close(ctx)
 			if took := time.Since(began); took > time.Second+defaultReleaseTimeout {
 				t.Errorf("took %v", took)
 			}
@@ -193,8 +192,7 @@ func TestCloseDoesNotHangWithTheStore(t *testing.T) {
 				return errDown
 			}
 		})
-		eng, err := core.New(s, core.WithReleaseTimeout(timeout))
-		must(t, err)
+		eng := open(t, s, core.WithReleaseTimeout(timeout))
 		var all sync.WaitGroup
 		all.Go(func() {
 			if _, err := eng.Acquire(bg, "k"); err == nil {

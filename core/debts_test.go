@@ -55,8 +55,7 @@ func TestUnansweredReleasesAreSentAgain(t *testing.T) {
 			wantOnly(t, l.Release(bg), core.ErrOutcomeUnknown, core.ErrUnavailable)
 		},
 		"Release of a set": func(t *testing.T, f *failing) {
-			l, err := f.AcquireAll(bg, []core.Claim{core.Permit("j", 2), core.Exclusive("k")})
-			must(t, err)
+			l := acquireAll(t, f.Engine, core.Permit("j", 2), core.Exclusive("k"))
 			f.store.Refuse()
 			wantOnly(t, l.Release(bg), core.ErrOutcomeUnknown, core.ErrUnavailable)
 		},
@@ -121,8 +120,7 @@ func TestSameProcessSettlesFirst(t *testing.T) {
 		leases := []*core.Lease{
 			mustAcquire(t, f.Engine, "alone"), mustAcquire(t, f.Engine, "shared", core.WithShared()), mustAcquire(t, f.Engine, "once"),
 		}
-		set, err := f.AcquireAll(bg, exclusive("a", "b"))
-		must(t, err)
+		set := acquireAll(t, f.Engine, exclusive("a", "b")...)
 		f.store.Refuse()
 		for _, l := range append(leases, set) {
 			wantOnly(t, l.Release(bg), core.ErrOutcomeUnknown, core.ErrUnavailable)
@@ -204,8 +202,7 @@ func TestAnyAnswerHasDebtsSent(t *testing.T) {
 func TestUnansweredReleasesAreLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFailing(t)
-		set, err := f.AcquireAll(bg, exclusive("a", "b"))
-		must(t, err)
+		set := acquireAll(t, f.Engine, exclusive("a", "b")...)
 		leases := []*core.Lease{set}
 		for i := range 20 {
 			leases = append(leases, mustAcquire(t, f.Engine, fmt.Sprint("k", i), core.WithRule("deliver")))

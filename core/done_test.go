@@ -68,8 +68,7 @@ func TestDoneOfNestedLeases(t *testing.T) {
 		spy, eng := newSpied(t)
 		outer := mustAcquire(t, eng, "k", core.WithoutCancelOnLoss())
 		nest := func() *core.Lease {
-			l, err := eng.Acquire(outer.Context(), "k")
-			must(t, err)
+			l := acquireIn(t, outer.Context(), eng, "k")
 			return l
 		}
 		first, second, unasked := nest(), nest(), nest()

@@ -50,8 +50,7 @@ func TestDowngradeLetsReadersInAndKeepsWritersOut(t *testing.T) {
 func TestDowngradeRefusesWhatCanNotBe(t *testing.T) {
 	eng := newEngine(t, newSpy())
 	outer := mustAcquire(t, eng, "k")
-	inner, err := eng.Acquire(outer.Context(), "k")
-	must(t, err)
+	inner := acquireIn(t, outer.Context(), eng, "k")
 	for name, l := range map[string]*core.Lease{
 		"shared":   acquireAll(t, eng, core.Shared("a")),
 		"a permit": acquireAll(t, eng, core.Permit("b", 3)),

@@ -134,8 +134,7 @@ func TestUnansweredExtension(t *testing.T) {
 func TestExtendNested(t *testing.T) {
 	eng := newEngine(t, newSpy())
 	outer := mustAcquire(t, eng, "k")
-	inner, err := eng.Acquire(outer.Context(), "k")
-	must(t, err)
+	inner := acquireIn(t, outer.Context(), eng, "k")
 	if err := inner.Extend(bg, time.Hour); err != nil || outer.TTL() != time.Hour || inner.TTL() != time.Hour {
 		t.Errorf("TTL %v and %v, %v", outer.TTL(), inner.TTL(), err)
 	}

@@ -47,8 +47,7 @@ func TestReleaseGoesOnWhenTheCallerIsGone(t *testing.T) {
 	spy.onRelease = func(ctx context.Context, _ driver.Grant) error { return ctx.Err() }
 	eng := newEngine(t, spy)
 	ctx, cancel := context.WithCancel(bg)
-	l, err := eng.Acquire(ctx, "k")
-	must(t, err)
+	l := acquireIn(t, ctx, eng, "k")
 	cancel()
 	wantNil(t, l.Release(ctx))
 }
@@ -185,8 +184,7 @@ func TestLeaseContext(t *testing.T) {
 	deadline := time.Now().Add(time.Hour)
 	parent, cancel := context.WithDeadline(context.WithValue(bg, key{}, "v"), deadline)
 	defer cancel()
-	l, err := eng.Acquire(parent, "k")
-	must(t, err)
+	l := acquireIn(t, parent, eng, "k")
 	below, stop := context.WithCancel(l.Context())
 	defer stop()
 	for _, ctx := range []context.Context{l.Context(), below} {
@@ -216,8 +214,7 @@ func TestLeaseContextEndsOnce(t *testing.T) {
 		for _, looked := range []bool{true, false} {
 			eng := newEngine(t, memstore.New())
 			parent, cancel := context.WithCancelCause(bg)
-			l, err := eng.Acquire(parent, "k")
-			must(t, err)
+			l := acquireIn(t, parent, eng, "k")
 			ctx := l.Context()
 			if looked && ctx.Done() == nil || ctx.Err() != nil {
 				t.Error("over before its end:", ctx.Err())

@@ -91,8 +91,7 @@ func TestLossesAreLogged(t *testing.T) {
 		inBubble(t, name, func(t *testing.T) {
 			log, spy := newLines(), newSpy()
 			eng := newEngine(t, spy, core.WithLogger(slog.New(log)))
-			l, err := eng.Acquire(ctx, "k", tc.opts...)
-			must(t, err)
+			l := acquireIn(t, ctx, eng, "k", tc.opts...)
 			if tc.lose != nil {
 				tc.lose(eng, spy, l)
 			}

@@ -68,7 +68,12 @@ func shut(t testing.TB, eng *core.Engine) {
 
 func mustAcquire(t testing.TB, eng *core.Engine, key string, opts ...core.CallOption) *core.Lease {
 	t.Helper()
-	l, err := eng.Acquire(context.Background(), key, opts...)
+	return acquireIn(t, bg, eng, key, opts...)
+}
+
+func acquireIn(t testing.TB, ctx context.Context, eng *core.Engine, key string, opts ...core.CallOption) *core.Lease {
+	t.Helper()
+	l, err := eng.Acquire(ctx, key, opts...)
 	if err != nil {
 		t.Fatalf("Acquire(%q): %v", key, err)
 	}

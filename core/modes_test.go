@@ -166,8 +166,7 @@ func TestAssertHeld(t *testing.T) {
 	wantOnly(t, core.AssertHeld(l.Context(), core.Exclusive("a")), core.ErrLeaseLost)
 
 	// Held again further in: the outer loss does not matter.
-	again, err := eng.Acquire(context.WithoutCancel(l.Context()), "a")
-	must(t, err)
+	again := acquireIn(t, context.WithoutCancel(l.Context()), eng, "a")
 	wantNil(t, core.AssertHeld(again.Context(), core.Exclusive("a")))
 	mustRelease(t, again)
 }
@@ -177,8 +176,7 @@ func TestAssertHeldFollowsTheLease(t *testing.T) {
 	eng := newEngine(t, newSpy())
 	exclusive := core.Exclusive("k")
 	l := mustAcquire(t, eng, "k")
-	inner, err := eng.Acquire(l.Context(), "k", core.WithShared())
-	must(t, err)
+	inner := acquireIn(t, l.Context(), eng, "k", core.WithShared())
 	wantNil(t, core.AssertHeld(inner.Context(), exclusive))
 	must(t, l.Downgrade(bg))
 	for _, ctx := range []context.Context{l.Context(), inner.Context()} {

@@ -118,8 +118,7 @@ func TestEndedLeasesAreFreed(t *testing.T) {
 	stays := mustAcquire(t, eng, "stays")
 	use := func(ctx context.Context, key string) (weak.Pointer[core.Lease], weak.Pointer[request]) {
 		r := new(request)
-		l, err := eng.Acquire(context.WithValue(ctx, marked{}, r), key)
-		must(t, err)
+		l := acquireIn(t, context.WithValue(ctx, marked{}, r), eng, key)
 		check(t, !isDone(l), "closed from the start")
 		mustRelease(t, l)
 		return weak.Make(l), weak.Make(r)
