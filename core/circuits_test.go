@@ -83,8 +83,8 @@ func TestCircuitOfASet(t *testing.T) {
 	})
 }
 
-// internal/circuit has the rules. The engine tells it of contention, of callers that hang up, of renewals and
-// of releases, and of grants that come too late for their lease to be good.
+// internal/circuit has the rules. The engine tells it of renewals and of releases, and of grants that come
+// too late for their lease to be good.
 func TestWhatDoesNotOpenTheCircuit(t *testing.T) {
 	sick := func(t *testing.T, eng *core.Engine) {
 		wantOnly(t, errOf(attempt(eng, "sick", core.WithMaxWait(2*time.Second))), core.ErrUnavailable)
@@ -93,21 +93,6 @@ func TestWhatDoesNotOpenTheCircuit(t *testing.T) {
 		opts []core.EngineOption
 		do   func(*testing.T, *core.Engine, *outage)
 	}{
-		"contention": {do: func(t *testing.T, eng *core.Engine, _ *outage) {
-			holder := mustAcquire(t, eng, "k", core.WithTTL(time.Hour))
-			for range 10 {
-				_, _ = attempt(eng, "k", core.WithMaxWait(time.Second))
-			}
-			mustRelease(t, holder)
-		}},
-		"callers who hang up": {do: func(t *testing.T, eng *core.Engine, o *outage) {
-			o.hang()
-			for range 10 {
-				ctx, cancel := context.WithCancel(bg)
-				time.AfterFunc(time.Second, cancel)
-				wantOnly(t, errOf(eng.Acquire(ctx, "k")), context.Canceled)
-			}
-		}},
 		"a sick key, while leases are renewed": {do: func(t *testing.T, eng *core.Engine, o *outage) {
 			l := mustAcquire(t, eng, "held", core.WithTTL(3*time.Second))
 			o.hang()

@@ -32,22 +32,6 @@ func TestDoReleasesOnPanicAndGoexit(t *testing.T) {
 	}
 }
 
-// A handler that ignores its context keeps the key until it returns.
-func TestDoHoldsUntilTheHandlerReturns(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		eng := newEngine(t, memstore.New())
-		ctx, cancel := context.WithTimeout(bg, time.Second)
-		defer cancel()
-		go func() {
-			_ = eng.Do(ctx, "k", func(context.Context) error { time.Sleep(5 * time.Second); return nil })
-		}()
-		synctest.Wait()
-		began := time.Now()
-		mustRelease(t, mustAcquire(t, eng, "k"))
-		wantTook(t, began, 5*time.Second)
-	})
-}
-
 // A loss is reported whatever the function says, its own error along with it; and nothing is on record.
 func TestALossIsReportedWhateverTheFunctionSays(t *testing.T) {
 	for _, own := range []error{nil, errHandler} {

@@ -120,7 +120,7 @@ func TestHooksSeeTheEndOfWhatPanics(t *testing.T) {
 }
 
 // How a release ends is told by the release, though others look at the lease
-// while it is under way.
+// while it is under way. The context ends before the next one can be let in.
 func TestHoldEndIsTheReleasesOutcome(t *testing.T) {
 	for name, tc := range map[string]struct{ said, want error }{
 		"released": {nil, nil},
@@ -133,6 +133,7 @@ func TestHoldEndIsTheReleasesOutcome(t *testing.T) {
 			l := mustAcquire(t, eng, "k")
 			spy.onRelease = func(context.Context, driver.Grant) error {
 				check(t, errors.Is(l.Err(), core.ErrReleased), "Err during the release: %v", l.Err())
+				check(t, context.Cause(l.Context()) == core.ErrReleased, "this one's work may go on")
 				return tc.said
 			}
 			defer spy.mend()

@@ -9,7 +9,6 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
-	"github.com/keyturn/keyturn/core/observe"
 	"github.com/keyturn/keyturn/store/memstore"
 )
 
@@ -142,14 +141,6 @@ func TestNoFunctionToRun(t *testing.T) {
 	wantOnly(t, eng.Do(bg, "k", nil), core.ErrInvalidOption)
 	wantOnly(t, errOf(eng.Once(bg, "k", nil)), core.ErrInvalidOption)
 	check(t, spy.mostAtOne == 0, "the store was asked all the same")
-}
-
-func TestBoundsThemselvesAreFine(t *testing.T) {
-	eng := newEngine(t, memstore.New(), core.WithTTL(driver.MinTTL), core.WithMaxWait(core.Forever), core.WithMaxHold(core.Forever), core.WithHooks(observe.Hooks{}))
-	mustRelease(t, mustAcquire(t, eng, "k", core.WithTTL(driver.MaxTTL)))
-	l := mustAcquire(t, eng, "k", core.WithTTL(1500*time.Microsecond+10*time.Millisecond))
-	wantEqual(t, "the TTL in whole milliseconds, rounded up", l.TTL(), 12*time.Millisecond)
-	mustRelease(t, l)
 }
 
 func TestOwnersAreTraceableAndDistinct(t *testing.T) {

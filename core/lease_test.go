@@ -14,17 +14,6 @@ import (
 	"github.com/keyturn/keyturn/store/memstore"
 )
 
-func TestReleaseEndsTheContextFirst(t *testing.T) {
-	spy, eng := newSpied(t)
-	l := mustAcquire(t, eng, "k")
-	spy.onRelease = func(context.Context, driver.Grant) error {
-		check(t, context.Cause(l.Context()) == core.ErrReleased, "the next one is let in while this one's work may go on")
-		return nil
-	}
-	mustRelease(t, l)
-	check(t, errors.Is(l.Err(), core.ErrReleased), "Err after release: %v", l.Err())
-}
-
 func TestReleaseIsIdempotent(t *testing.T) {
 	spy, eng := newSpied(t)
 	l := mustAcquire(t, eng, "k")
