@@ -27,9 +27,8 @@ func taking(d time.Duration) func(context.Context, driver.Request) error {
 func TestReadersAreAdmittedTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const readers, most, roundTrip = 1000, 64, 10 * time.Millisecond
-		spy := newSpy()
+		spy, eng := newSpied(t, core.WithTTL(time.Hour))
 		spy.onAcquire = taking(roundTrip)
-		eng := newEngine(t, spy, core.WithTTL(time.Hour))
 		writer := mustAcquire(t, eng, "k")
 		granted := make(chan *core.Lease, readers)
 		for range readers {

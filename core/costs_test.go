@@ -168,8 +168,7 @@ func TestWaiterTakesLessThanFourKiB(t *testing.T) {
 		"Do, options":   func() error { return eng.Do(bg, "k", nothing, policy, core.WithTTL(time.Minute)) },
 		"DoAll, shared": func() error { return eng.DoAll(bg, []core.Claim{core.Shared("k")}, nothing) },
 		"Once": func() error {
-			_, err := eng.Once(bg, "k", func(context.Context) ([]byte, error) { return nil, nil })
-			return err
+			return errOf(eng.Once(bg, "k", func(context.Context) ([]byte, error) { return nil, nil }))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -121,9 +121,8 @@ func TestOnceRunsUnlocked(t *testing.T) {
 // either.
 func TestHurryInLineDoesNotRunUnlocked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		spy := newSpy()
+		spy, eng := newSpied(t)
 		spy.onAcquire = func(ctx context.Context, _ driver.Request) error { <-ctx.Done(); return errDown }
-		eng := newEngine(t, spy)
 		var all sync.WaitGroup
 		for _, wait := range []time.Duration{80 * time.Millisecond, 50 * time.Millisecond, 90 * time.Millisecond, 140 * time.Millisecond} {
 			all.Go(func() {

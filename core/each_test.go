@@ -10,9 +10,11 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/observe"
 	"github.com/keyturn/keyturn/store/memstore"
 )
 
@@ -175,3 +177,64 @@ func TestOnceEachRefusesBadInput(t *testing.T) {
 type noExecutor struct{ core.Executor }
 
 func (noExecutor) Validate() error { return nil }
+
+const ledgerTrip = 10 * time.Millisecond
+
+// A thousand twins wait for the first one, in its process and in another, and
+// have its result at once, each one a copy of its own.
+func TestTwinsGetTheResultTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const runs = 5 * time.Second
+		near := newSpy()
+		far := near.peer()
+		near.onAcquire, far.onAcquire = taking(ledgerTrip), taking(ledgerTrip)
+		var duplicates, without atomic.Int64 // of executions, and of acquisitions without a lease or an error
+		engines := []*core.Engine{newEngine(t, near, core.WithHooks(observe.Hooks{
+			AcquireEnd: func(_ context.Context, _ observe.Acquisition, l observe.Lease, err error) {
+				if l == nil && err == nil {
+					without.Add(1)
+				}
+			},
+			OnceEnd: func(_ context.Context, _ observe.Execution, out observe.Outcome, err error) {
+				if out.Duplicate && err == nil {
+					duplicates.Add(1)
+				}
+			},
+		})), newEngine(t, far)}
+		right, wrong := core.WithFingerprint([]byte("right")), core.WithFingerprint([]byte("wrong"))
+		began := time.Now()
+		var all sync.WaitGroup
+		all.Go(func() {
+			out, err := engines[0].Once(bg, "k", func(context.Context) ([]byte, error) { time.Sleep(runs); return []byte("result"), nil }, right)
+			check(t, err == nil && !out.Duplicate, "the first: %+v, %v", out, err)
+			out.Result[0] = 'X' // it is the caller's
+		})
+		time.Sleep(time.Second)
+		for i := range 2000 {
+			all.Go(func() {
+				content := right
+				if i%10 == 0 {
+					content = wrong
+				}
+				out, err := engines[i%2].Once(bg, "k", neverRuns, content)
+				if took := time.Since(began); took > runs+5*ledgerTrip {
+					t.Errorf("a twin was answered after %v", took)
+				}
+				if i%10 == 0 {
+					wantOnly(t, err, core.ErrFingerprintMismatch)
+				} else if err != nil || !out.Duplicate || string(out.Result) != "result" {
+					t.Errorf("%+v, %v", out, err)
+				}
+				clear(out.Result) // the caller's, too
+			})
+		}
+		all.Wait()
+		if near.requests() > 4 || far.requests() > 4 {
+			t.Errorf("the store was asked %d and %d times", near.requests(), far.requests())
+		}
+		wantNothingLeft(t, engines...)
+		if duplicates.Load() != 800 || without.Load() != 1000 {
+			t.Errorf("observers saw %d duplicates, %d acquisitions without a lease or an error", duplicates.Load(), without.Load())
+		}
+	})
+}

@@ -104,9 +104,8 @@ func (nowhere) Validate() error { return nil }
 func TestLeadEndsInAnOutage(t *testing.T) {
 	for name, want := range map[string]error{"context": context.DeadlineExceeded, "engine": core.ErrClosed} {
 		inBubble(t, name, func(t *testing.T) {
-			spy := newSpy()
+			spy, eng := newSpied(t, core.WithLogger(discard))
 			spy.onAcquire = func(context.Context, driver.Request) error { return errDown }
-			eng := newEngine(t, spy, core.WithLogger(discard))
 			ctx, cancel := context.WithCancel(bg)
 			if want != core.ErrClosed {
 				ctx, cancel = context.WithTimeout(bg, time.Minute)

@@ -32,9 +32,8 @@ func TestReleaseIsIdempotent(t *testing.T) {
 // A client that hangs up cancels the request's context; the lock must not stay
 // behind for its TTL. (open-match#1578, blnk#355)
 func TestReleaseGoesOnWhenTheCallerIsGone(t *testing.T) {
-	spy := newSpy()
+	spy, eng := newSpied(t)
 	spy.onRelease = func(ctx context.Context, _ driver.Grant) error { return ctx.Err() }
-	eng := newEngine(t, spy)
 	ctx, cancel := context.WithCancel(bg)
 	l := acquireIn(t, ctx, eng, "k")
 	cancel()

@@ -3,6 +3,7 @@ package core_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -169,4 +170,78 @@ func TestOnceWhoseFunctionReleases(t *testing.T) {
 			}
 		})
 	}
+}
+
+// The effect is on record whatever becomes of its result: a function whose result
+// is over the limit used to run again with every delivery.
+func TestOnceRecordsTheEffectOfAResultOverTheLimit(t *testing.T) {
+	for name, tc := range map[string]struct {
+		size   int
+		result error // what the function returns along with it
+		opts   []core.CallOption
+		full   bool // the store has no room for it
+		kept   bool
+	}{
+		"at the limit":    {size: defaultResultLimit, kept: true},
+		"over the limit":  {size: defaultResultLimit + 1},
+		"no limit left":   {size: 1, opts: []core.CallOption{core.WithResultLimit(0)}},
+		"no result":       {size: 0, opts: []core.CallOption{core.WithResultLimit(0)}, kept: true},
+		"not to be kept":  {size: 10, result: core.ErrSkipResult},
+		"nothing to keep": {size: 0, result: core.ErrSkipResult},
+		"no room":         {size: 10, full: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			shared := memstore.New()
+			runs := 0
+			for delivery := range 3 {
+				var store driver.Store = shared.Peer() // as if by another process
+				if tc.full {
+					store = full{shared.Peer()}
+				}
+				eng := newEngine(t, store)
+				out, err := eng.Once(bg, "k", func(context.Context) ([]byte, error) {
+					runs++
+					return make([]byte, tc.size), tc.result
+				}, tc.opts...)
+				switch {
+				case out.Duplicate != (delivery > 0) || out.ResultNotKept == tc.kept:
+					t.Errorf("delivery %d: %+v", delivery, out)
+				case delivery == 0 || tc.kept:
+					if err != nil || len(out.Result) != tc.size {
+						t.Errorf("delivery %d: %d bytes, %v", delivery, len(out.Result), err)
+					}
+				default:
+					wantOnly(t, err, core.ErrResultNotKept)
+					var notKept *driver.ResultNotKeptError
+					if out.Result != nil || !errors.As(err, &notKept) || notKept.Key != "k" {
+						t.Errorf("delivery %d: %d bytes, %v", delivery, len(out.Result), err)
+					}
+				}
+			}
+			wantEqual(t, "effects of three deliveries", runs, 1)
+			isFree(t, newEngine(t, shared), "k")
+		})
+	}
+}
+
+// A wrapped ErrSkipResult is an error like any other: it may come from another
+// execution inside of the function.
+func TestOnceTakesOnlySkipResultItselfForOne(t *testing.T) {
+	eng := newEngine(t, memstore.New())
+	wrapped := fmt.Errorf("inner: %w", core.ErrSkipResult)
+	for range 2 {
+		out, err := eng.Once(bg, "k", func(context.Context) ([]byte, error) { return nil, wrapped })
+		check(t, err == wrapped && !out.Duplicate, "%+v, %v", out, err)
+	}
+}
+
+// full is a store that has room for marks only (L8).
+type full struct{ *memstore.Store }
+
+func (f full) Complete(ctx context.Context, g driver.Grant, rec driver.Record, retention time.Duration) error {
+	rec.Result, rec.ResultNotKept = nil, true
+	if err := f.Store.Complete(ctx, g, rec, retention); err != nil {
+		return err
+	}
+	return fmt.Errorf("no room: %w", core.ErrResultNotKept)
 }

@@ -56,14 +56,8 @@ func TestRehearsalsAreBounded(t *testing.T) {
 // as long as others would. It has a bound of its own, or the maximum wait of a lower level if
 // that is shorter.
 func TestFailFastIsBoundedWhenTheStoreIsSilent(t *testing.T) {
-	try := func(eng *core.Engine, opts ...core.CallOption) error {
-		_, err := eng.TryAcquire(bg, "k", opts...)
-		return err
-	}
-	acquire := func(eng *core.Engine, opts ...core.CallOption) error {
-		_, err := eng.Acquire(bg, "k", opts...)
-		return err
-	}
+	try := func(eng *core.Engine, opts ...core.CallOption) error { return errOf(eng.TryAcquire(bg, "k", opts...)) }
+	acquire := func(eng *core.Engine, opts ...core.CallOption) error { return errOf(eng.Acquire(bg, "k", opts...)) }
 	for name, tc := range map[string]struct {
 		engine []core.EngineOption
 		call   func(*core.Engine, ...core.CallOption) error
@@ -78,9 +72,8 @@ func TestFailFastIsBoundedWhenTheStoreIsSilent(t *testing.T) {
 		"by option, the engine's ": {engine: []core.EngineOption{core.WithMaxWait(2 * time.Second)}, call: acquire, opts: []core.CallOption{core.WithFailFast()}, want: 2 * time.Second},
 	} {
 		inBubble(t, name, func(t *testing.T) {
-			spy := newSpy()
+			spy, eng := newSpied(t, tc.engine...)
 			spy.onAcquire = func(ctx context.Context, _ driver.Request) error { <-ctx.Done(); return errDown }
-			eng := newEngine(t, spy, tc.engine...)
 			began := time.Now()
 			wantOnly(t, tc.call(eng, tc.opts...), core.ErrUnavailable)
 			wantTook(t, began, tc.want)
