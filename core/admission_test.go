@@ -2,8 +2,10 @@ package core_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -20,29 +22,20 @@ func taking(d time.Duration) func(context.Context, driver.Request) error {
 	return func(context.Context, driver.Request) error { time.Sleep(d); return nil }
 }
 
-func (s *spy) atStore(key string) int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.waiting[key]
-}
-
 // A thousand readers wait in this process, one of them at the store; when the
 // key is theirs they ask together, within bounds, and all have it at once.
 func TestReadersAreAdmittedTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const readers, most, roundTrip = 1000, 64, 10 * time.Millisecond
-		spy := newSpy()
+		spy, eng := newSpied(t, core.WithTTL(time.Hour))
 		spy.onAcquire = taking(roundTrip)
-		eng := newEngine(t, spy, core.WithTTL(time.Hour))
 		writer := mustAcquire(t, eng, "k")
 		granted := make(chan *core.Lease, readers)
 		for range readers {
 			go func() { granted <- mustAcquire(t, eng, "k", core.WithShared()) }()
 		}
 		time.Sleep(time.Second)
-		if n := spy.atStore("k"); n != 1 {
-			t.Errorf("%d readers wait at the store", n)
-		}
+		wantEqual(t, "readers at the store", spy.atStore("k"), 1)
 		mustRelease(t, writer)
 		began := time.Now()
 		var all []*core.Lease
@@ -52,9 +45,7 @@ func TestReadersAreAdmittedTogether(t *testing.T) {
 		if took := time.Since(began); took > (readers/most+1)*roundTrip {
 			t.Errorf("it took %v until all had it", took)
 		}
-		if spy.mostAtOne != most {
-			t.Errorf("%d asked at the same time, want %d", spy.mostAtOne, most)
-		}
+		wantEqual(t, "requests at the same time", spy.mostAtOne, most)
 		for _, l := range all {
 			mustRelease(t, l)
 		}
@@ -81,7 +72,7 @@ func TestOrderOfOneProcess(t *testing.T) {
 				mustRelease(t, l)
 			})
 			if i == 5 { // one that gives up is not in anybody's way
-				ctx, giveUp := context.WithCancel(context.Background())
+				ctx, giveUp := context.WithCancel(bg)
 				go func() { _, _ = eng.Acquire(ctx, "k") }()
 				synctest.Wait()
 				defer giveUp()
@@ -93,9 +84,7 @@ func TestOrderOfOneProcess(t *testing.T) {
 		mustRelease(t, holder)
 		all.Wait()
 		want := []string{"w1", "w2", "r3", "r3", "w4", "r5", "r5", "r5", "p6", "p6", "p7", "w8"}
-		if !slices.Equal(got, want) {
-			t.Errorf("turns at %v, want %v", got, want)
-		}
+		check(t, slices.Equal(got, want), "turns at %v, want %v", got, want)
 	})
 }
 
@@ -107,112 +96,118 @@ func TestSiblingsDoNotWaitForEachOther(t *testing.T) {
 		var mu sync.Mutex
 		var got []string
 		var all sync.WaitGroup
-		take := func(name string, path ...string) {
+		for _, path := range []string{"g/a", "g/a at the store", "g/a in line", "g/b", "g/c", "h/a", "g", "g/d behind it"} {
 			all.Go(func() {
-				err := eng.DoAll(context.Background(), core.Under(path...), func(context.Context) error {
+				key, _, _ := strings.Cut(path, " ")
+				wantNil(t, eng.DoAll(bg, core.Under(key), func(context.Context) error {
 					mu.Lock()
-					got = append(got, name)
+					got = append(got, path)
 					mu.Unlock()
 					time.Sleep(time.Second)
 					return nil
-				})
-				wantNil(t, err)
+				}))
 			})
 			synctest.Wait()
 		}
-		want := func(when string, names ...string) {
-			t.Helper()
-			synctest.Wait()
+		for i, want := range [][]string{{"g/a", "g/b", "g/c", "h/a"}, {"g/a at the store"}, {"g/a in line"}, {"g"}, {"g/d behind it"}} {
 			mu.Lock()
-			defer mu.Unlock()
-			if !slices.Equal(got, names) {
-				t.Errorf("%s: %v, want %v", when, got, names)
-			}
+			check(t, slices.Equal(got, want), "after %d s: %v, want %v", i, got, want)
 			got = nil
+			mu.Unlock()
+			time.Sleep(time.Second)
+			synctest.Wait()
 		}
-		take("a1", "g", "a")
-		take("a2", "g", "a") // waits at the store
-		take("a3", "g", "a") // waits in line
-		take("b1", "g", "b")
-		take("c1", "g", "c")
-		take("other", "h", "a")
-		want("at once", "a1", "b1", "c1", "other")
-		take("whole", "g")
-		take("d1", "g", "d") // behind it
-		time.Sleep(time.Second)
-		want("after a second", "a2")
-		time.Sleep(time.Second)
-		want("after two", "a3")
-		time.Sleep(time.Second)
-		want("after three", "whole")
-		time.Sleep(time.Second)
-		want("after four", "d1")
 		all.Wait()
 		wantNothingLeft(t, eng)
 	})
 }
 
-// The limits count those as well who are admitted together.
-func TestTooManyReaders(t *testing.T) {
-	for name, limit := range map[string]core.EngineOption{
-		"of a line": core.WithMaxWaiters(10),
-		"of all":    core.WithMaxWaitersTotal(10),
+// Two goroutines of one process are strangers to each other. (etcd#11360)
+func TestOneAtATimePerKey(t *testing.T) {
+	eng := newEngine(t, memstore.New())
+	var inside, most, ran int // unguarded on purpose: the race detector watches
+	var all sync.WaitGroup
+	for range 200 {
+		all.Go(func() {
+			err := eng.Do(bg, "k", func(context.Context) error {
+				inside++
+				most = max(most, inside)
+				ran++
+				inside--
+				return nil
+			})
+			wantNil(t, err)
+		})
+	}
+	all.Wait()
+	check(t, most == 1 && ran == 200, "at most %d at once, %d ran", most, ran)
+}
+
+func TestCallerMayUseItsClaimsAgain(t *testing.T) {
+	eng := newEngine(t, memstore.New())
+	claims := make([]core.Claim, 1)
+	var leases []*core.Lease
+	for _, key := range []string{"a", "b"} {
+		claims[0] = core.Exclusive(key)
+		l := acquireAll(t, eng, claims...)
+		leases = append(leases, l)
+	}
+	for _, l := range leases {
+		mustRelease(t, l)
+	}
+	isFree(t, eng, "a")
+	isFree(t, eng, "b")
+}
+
+// Contention, the caller's own cancel and the caller's own deadline are told
+// apart, and each comes when it should. (redsync#98, #164)
+func TestHeldKeyIsRefusedByKind(t *testing.T) {
+	held := []error{core.ErrHeld}
+	timedOut := []error{core.ErrHeld, core.ErrWaitTimeout}
+	for name, tc := range map[string]struct {
+		cancelAfter, deadline time.Duration
+		opts                  []core.CallOption
+		took                  time.Duration
+		want                  []error
+	}{
+		"waited out":            {took: 3 * time.Second, want: timedOut},
+		"waited out, own bound": {opts: []core.CallOption{core.WithMaxWait(time.Second)}, took: time.Second, want: timedOut},
+		"fail fast":             {opts: []core.CallOption{core.WithFailFast()}, want: held},
+		"waits after all":       {opts: []core.CallOption{policy(t, core.WithFailFast()), core.WithMaxWait(time.Second)}, took: time.Second, want: timedOut},
+		"the caller gave up":    {cancelAfter: time.Second, took: time.Second, want: []error{context.Canceled}},
+		"the caller's deadline": {deadline: time.Second, took: time.Second, want: []error{context.DeadlineExceeded}},
+		"deadline, no max wait": {deadline: time.Hour, opts: []core.CallOption{core.WithMaxWait(core.Forever), core.WithMaxHold(core.Forever)}, took: time.Hour, want: []error{context.DeadlineExceeded}},
 	} {
 		inBubble(t, name, func(t *testing.T) {
-			eng := newEngine(t, memstore.New(), limit)
+			eng := newEngine(t, memstore.New(), core.WithMaxWait(3*time.Second), core.WithMaxHold(core.Forever))
 			holder := mustAcquire(t, eng, "k")
-			ask := func() error {
-				return eng.Do(context.Background(), "k", func(context.Context) error {
-					time.Sleep(time.Second)
-					return nil
-				}, core.WithShared())
+			ctx := callerFor(t, tc.deadline, tc.cancelAfter)
+			// In line behind another waiter it must be no different.
+			var both sync.WaitGroup
+			for range 2 {
+				both.Go(func() {
+					began := time.Now()
+					_, err := eng.Acquire(ctx, "k", tc.opts...)
+					wantOnly(t, err, tc.want...)
+					wantTook(t, began, tc.took)
+					var details *core.HeldError
+					if errors.As(err, &details) && (details.Holder != holder.Owner() || details.Key != "k" || details.Waited != tc.took || details.RetryAfter <= 0) {
+						t.Errorf("details: %+v", details)
+					}
+				})
 			}
-			var all sync.WaitGroup
-			for range 10 {
-				all.Go(func() { wantNil(t, ask()) })
-			}
-			synctest.Wait()
-			wantOnly(t, ask(), core.ErrTooManyWaiters)
-			_, err := eng.AcquireAll(context.Background(), []core.Claim{core.Shared("j"), core.Shared("k")})
-			wantOnly(t, err, core.ErrTooManyWaiters)
+			both.Wait()
 			mustRelease(t, holder)
-			all.Wait()
-			wantNothingLeft(t, eng)
+			mustRelease(t, mustAcquire(t, eng, "k")) // nobody left in line
 		})
 	}
 }
 
-// Once one reader has to wait for a writer of another process, those who come
-// later wait in this process, not at the store.
-func TestReadersStopWhenOneHasToWait(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const roundTrip = 10 * time.Millisecond
-		mem := memstore.New()
-		spy := newSpy()
-		spy.Store = mem
-		spy.onAcquire = taking(roundTrip)
-		readers, writers := newEngine(t, spy), newEngine(t, mem.Peer())
-		first := mustAcquire(t, writers, "k")
-		granted := make(chan *core.Lease, 20)
-		read := func() { granted <- mustAcquire(t, readers, "k", core.WithShared()) }
-		go read()
-		go read()
-		time.Sleep(time.Second)
-		mustRelease(t, first) // one reader is in, and the other one asks
-		second := make(chan *core.Lease, 1)
-		go func() { second <- mustAcquire(t, writers, "k") }()
-		time.Sleep(2 * roundTrip)
-		for range 18 {
-			go read()
-		}
-		time.Sleep(2 * roundTrip)
-		if n := spy.atStore("k"); n != 1 {
-			t.Errorf("%d readers wait at the store", n)
-		}
-		mustRelease(t, <-granted)
-		mustRelease(t, <-second)
-		for range 19 {
-			mustRelease(t, <-granted)
-		}
-	})
+func TestStoreErrorsComeThrough(t *testing.T) {
+	odd := errors.New("wrong type")
+	spy := newSpy()
+	spy.onAcquire = func(context.Context, driver.Request) error { return odd }
+	_, err := newEngine(t, spy).Acquire(bg, "k")
+	check(t, errors.Is(err, odd), "error %v", err)
+	wantOnly(t, err)
 }

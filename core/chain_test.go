@@ -9,142 +9,142 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 )
 
-func TestAttach(t *testing.T) {
-	store := &yes{}
+// A set of which the context holds a part.
+func TestSetThatIsHeldInPart(t *testing.T) {
+	store := newSpy()
 	eng := newEngine(t, store)
-	request, hangUp := context.WithCancel(context.Background())
-	l, err := eng.Acquire(request, "k")
+	outer := mustAcquire(t, eng, "b")
+	set, err := eng.AcquireAll(outer.Context(), exclusive("c", "b", "a"))
 	must(t, err)
-	ctx, cancel := l.Attach(context.Background())
-	defer cancel()
-	hangUp()
-	if ctx.Err() != nil {
-		t.Error("it ended with a request that is not its own")
+	if c := set.Claims(); len(c) != 2 || c[0].Key != "a" || c[1].Key != "c" || set.Token() == outer.Token() || core.Observed(set).Depth() != 1 {
+		t.Errorf("claims %v, token %d in %d, depth %d", c, set.Token(), outer.Token(), core.Observed(set).Depth())
 	}
-	if got, ok := core.LeaseFrom(ctx); !ok || got != l {
-		t.Error("the lease is not there")
+	for _, key := range []string{"a", "b", "c"} {
+		wantNil(t, core.AssertHeld(set.Context(), core.Exclusive(key)))
 	}
-	wantNil(t, core.AssertHeld(ctx, core.Exclusive("k")))
-	inner, err := eng.Acquire(ctx, "k")
-	if err != nil || core.Observed(inner).Depth() != 2 || store.asked.Load() != 1 {
-		t.Errorf("depth %d, %v", core.Observed(inner).Depth(), err)
+	all, err := eng.AcquireAll(set.Context(), exclusive("a", "b", "c")) // by two leases
+	if err != nil || store.requests() != 2 || core.Observed(all).Depth() != 2 || all.Token() != set.Token() || len(all.Claims()) != 2 {
+		t.Errorf("asked %d times; depth %d, claims %v, %v", store.requests(), core.Observed(all).Depth(), all.Claims(), err)
 	}
-	mustRelease(t, l)
-	if !errors.Is(context.Cause(ctx), core.ErrReleased) || !errors.Is(context.Cause(inner.Context()), core.ErrReleased) {
-		t.Errorf("released: %v, %v", context.Cause(ctx), context.Cause(inner.Context()))
+	mustRelease(t, all)
+	mustRelease(t, set)
+	mustRelease(t, set)
+	check(t, outer.Err() == nil && store.releases() == 1, "outer: %v; %d releases", outer.Err(), store.releases())
+
+	err = eng.DoAll(outer.Context(), exclusive("a", "b"), func(ctx context.Context) error {
+		mustRelease(t, outer)
+		return nil
+	})
+	if lost := (*core.LeaseLostError)(nil); !errors.As(err, &lost) || lost.Key != "b" || lost.Reason != driver.LossOuter {
+		t.Errorf("the part that it left to another was lost: %v", err)
 	}
-	late, cancel := l.Attach(context.Background())
-	defer cancel()
-	if !errors.Is(context.Cause(late), core.ErrReleased) {
-		t.Errorf("of an ended lease: %v", context.Cause(late))
-	}
+	check(t, store.releases() == 3 && eng.Left() == "", "%d releases; left: %s", store.releases(), eng.Left())
 }
 
-// The context is the caller's to end, too, and the lease keeps nothing of it.
-func TestWithLeaseCancel(t *testing.T) {
-	eng := newEngine(t, &yes{})
-	l := mustAcquire(t, eng, "k")
-	parent, end := context.WithCancel(context.Background())
-	one, cancelOne := l.Attach(parent)
-	two, cancelTwo := l.Attach(parent)
-	cancelOne()
-	cancelOne()
-	if !errors.Is(context.Cause(one), context.Canceled) || two.Err() != nil {
-		t.Errorf("%v, %v", context.Cause(one), two.Err())
-	}
-	end()
-	if !errors.Is(context.Cause(two), context.Canceled) || l.Err() != nil {
-		t.Errorf("%v, %v", context.Cause(two), l.Err())
-	}
-	cancelTwo()
-	mustRelease(t, l)
-}
-
-func TestWithLeaseKeepsWhatTheContextHolds(t *testing.T) {
-	store := &yes{}
-	eng := newEngine(t, store)
-	a, b := mustAcquire(t, eng, "a"), mustAcquire(t, eng, "b")
-	ctx, cancel := b.Attach(a.Context())
-	defer cancel()
-	for _, key := range []string{"a", "b"} {
-		wantNil(t, core.AssertHeld(ctx, core.Exclusive(key)))
-	}
-	both, err := eng.AcquireAll(ctx, exclusive("a", "b"))
-	if err != nil || store.asked.Load() != 2 {
-		t.Errorf("asked %d times, %v", store.asked.Load(), err)
-	}
-	mustRelease(t, both)
-	mustRelease(t, b)
-	wantNil(t, core.AssertHeld(context.WithoutCancel(ctx), core.Exclusive("a")))
-	wantOnly(t, core.AssertHeld(ctx, core.Exclusive("b")), core.ErrReleased)
-	mustRelease(t, a)
-}
-
-func TestWithLeaseAndLoss(t *testing.T) {
+// The rest is lost or not certainly released: that is for the set's lease to say.
+func TestSetTellsHowItsRestEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		spy := newSpy()
-		eng := newEngine(t, spy)
-		for _, kept := range []bool{false, true} {
-			var opts []core.CallOption
-			if kept {
-				opts = append(opts, core.WithoutCancelOnLoss())
-			}
-			l := mustAcquire(t, eng, "k", opts...)
-			ctx, cancel := l.Attach(context.Background())
-			breakLock(t, spy, l)
-			time.Sleep(time.Minute)
-			wantOnly(t, core.AssertHeld(ctx, core.Exclusive("k")), core.ErrLeaseLost)
-			if ended := ctx.Err() != nil; ended == kept {
-				t.Errorf("kept %v: %v", kept, ctx.Err())
-			}
-			wantOnly(t, l.Release(context.Background()), core.ErrLeaseLost)
-			wantOnly(t, context.Cause(ctx), core.ErrLeaseLost)
-			cancel()
+		spy, eng := newSpied(t)
+		outer := mustAcquire(t, eng, "a")
+		within := func() *core.Lease {
+			l, _ := eng.AcquireAll(outer.Context(), exclusive("a", "b"))
+			return l
 		}
+		set := within()
+		breakLock(t, spy, set)
+		wantOnly(t, set.Release(bg), core.ErrLeaseLost)
+		wantOnly(t, set.Err(), core.ErrLeaseLost)
+
+		set = within()
+		spy.onRelease = func(context.Context, driver.Grant) error { return errDown }
+		wantOnly(t, set.Release(bg), core.ErrOutcomeUnknown, core.ErrUnavailable)
+		spy.mend()
+		mustRelease(t, set)
+		isFree(t, eng, "b")
+		mustRelease(t, outer)
 	})
 }
 
-// A context that carries a nested lease ends with that lease, and with the outer one.
-func TestWithNestedLease(t *testing.T) {
-	eng := newEngine(t, &yes{})
-	outer := mustAcquire(t, eng, "k")
-	nest := func() (*core.Lease, context.Context) {
-		l, err := eng.Acquire(outer.Context(), "k")
-		must(t, err)
-		ctx, cancel := l.Attach(context.Background())
-		t.Cleanup(cancel)
-		if core.AssertHeld(ctx, core.Exclusive("k")) != nil {
-			t.Error("not held")
-		}
-		return l, ctx
+// A context with a lease attached is not the request's of the lease, and has what it held before as well.
+func TestAttach(t *testing.T) {
+	spy, eng := newSpied(t)
+	request, hangUp := context.WithCancel(bg)
+	l := acquireIn(t, request, eng, "a")
+	other := mustAcquire(t, eng, "b")
+	parent, end := context.WithCancel(other.Context())
+	one, cancelOne := l.Attach(parent)
+	two, cancelTwo := l.Attach(parent)
+	defer cancelTwo()
+	hangUp()
+	for range 2 {
+		cancelOne()
 	}
-	l, ctx := nest()
+	if got, _ := core.LeaseFrom(two); got != l || two.Err() != nil || !errors.Is(context.Cause(one), context.Canceled) {
+		t.Errorf("lease %v, %v; the other one: %v", got, two.Err(), context.Cause(one))
+	}
+	both, err := eng.AcquireAll(two, exclusive("a", "b"))
+	if err != nil || core.Observed(both).Depth() != 2 || spy.requests() != 2 {
+		t.Errorf("depth %d, asked %d times, %v", core.Observed(both).Depth(), spy.requests(), err)
+	}
+	mustRelease(t, both)
 	mustRelease(t, l)
-	wantOnly(t, context.Cause(ctx), core.ErrReleased)
-	wantOnly(t, core.AssertHeld(ctx, core.Exclusive("k")), core.ErrReleased)
-	_, ctx = nest()
-	mustRelease(t, outer)
-	wantOnly(t, context.Cause(ctx), core.ErrReleased)
-	wantOnly(t, core.AssertHeld(ctx, core.Exclusive("k")), core.ErrLeaseLost)
+	wantNil(t, core.AssertHeld(context.WithoutCancel(two), core.Exclusive("b")))
+	wantOnly(t, core.AssertHeld(two, core.Exclusive("a")), core.ErrReleased)
+	third, cancelThird := other.Attach(parent)
+	defer cancelThird()
+	end()
+	if !errors.Is(context.Cause(third), context.Canceled) || other.Err() != nil {
+		t.Errorf("%v, %v", context.Cause(third), other.Err())
+	}
+	mustRelease(t, other)
 }
 
-func TestWithLeaseConcurrently(t *testing.T) {
-	eng := newEngine(t, &yes{})
-	l := mustAcquire(t, eng, "k")
-	var all sync.WaitGroup
-	for i := range 50 {
-		all.Go(func() {
-			ctx, cancel := l.Attach(context.Background())
+// An attached context ends with its lease, also with a nested one, and is ended from the start if that has ended.
+func TestAttachedContextEndsWithItsLease(t *testing.T) {
+	for name, tc := range map[string]struct {
+		opts   []core.CallOption
+		nested bool
+		end    func(*testing.T, *spy, *core.Lease)
+		cause  error
+		held   error // what AssertHeld says
+	}{
+		"released":               {end: func(t *testing.T, _ *spy, l *core.Lease) { mustRelease(t, l) }, cause: core.ErrReleased, held: core.ErrReleased},
+		"lost":                   {end: breakLock, cause: core.ErrLeaseLost, held: core.ErrLeaseLost},
+		"lost without a cancel":  {opts: []core.CallOption{core.WithoutCancelOnLoss()}, end: breakLock, held: core.ErrLeaseLost},
+		"the outer one released": {nested: true, end: func(t *testing.T, _ *spy, l *core.Lease) { mustRelease(t, l) }, cause: core.ErrReleased, held: core.ErrLeaseLost},
+	} {
+		inBubble(t, name, func(t *testing.T) {
+			spy, eng := newSpied(t)
+			outer := mustAcquire(t, eng, "k", tc.opts...)
+			l := outer
+			if tc.nested {
+				l = within(t, eng, outer)
+			}
+			var all sync.WaitGroup
+			for range 50 {
+				all.Go(func() {
+					ctx, cancel := l.Attach(bg)
+					defer cancel()
+					select {
+					case <-ctx.Done():
+					case <-time.After(time.Hour):
+					}
+					wantIs(t, "cause", context.Cause(ctx), tc.cause)
+					wantOnly(t, core.AssertHeld(ctx, core.Exclusive("k")), tc.held)
+				})
+			}
+			synctest.Wait()
+			tc.end(t, spy, outer)
+			all.Wait()
+			if err := outer.Release(bg); tc.held == core.ErrLeaseLost && !tc.nested {
+				wantOnly(t, err, core.ErrLeaseLost)
+			}
+			late, cancel := l.Attach(bg)
 			defer cancel()
-			if i == 25 {
-				mustRelease(t, l)
-			}
-			if i%2 == 0 {
-				<-ctx.Done()
-			}
+			check(t, late.Err() != nil, "attached to a lease that has ended")
 		})
 	}
-	all.Wait()
 }

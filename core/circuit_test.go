@@ -13,41 +13,23 @@ import (
 )
 
 // outage breaks a spy in one of the ways in which stores break, until mended.
-type outage struct {
-	*spy
-	asked int
-}
+type outage struct{ *spy }
 
 func (o *outage) hang() { o.set(func(ctx context.Context) error { <-ctx.Done(); return errDown }) }
-
-func (o *outage) refuse() { o.set(func(context.Context) error { return errDown }) }
 
 func (o *outage) mend() { o.set(noWork) }
 
 func (o *outage) set(what func(context.Context) error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.onAcquire = func(ctx context.Context, _ driver.Request) error {
-		o.mu.Lock()
-		o.asked++
-		o.mu.Unlock()
-		return what(ctx)
-	}
-}
-
-func (o *outage) count() int {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.asked
+	o.change(func() { o.onAcquire = func(ctx context.Context, _ driver.Request) error { return what(ctx) } })
 }
 
 // attempt asks once and says how long that took.
 func attempt(eng *core.Engine, key string, opts ...core.CallOption) (time.Duration, error) {
 	began := time.Now()
-	l, err := eng.Acquire(context.Background(), key, opts...)
+	l, err := eng.Acquire(bg, key, opts...)
 	took := time.Since(began)
 	if err == nil {
-		err = l.Release(context.Background())
+		err = l.Release(bg)
 	}
 	return took, err
 }
@@ -56,45 +38,40 @@ func attempt(eng *core.Engine, key string, opts ...core.CallOption) (time.Durati
 func trip(t *testing.T, eng *core.Engine, o *outage) {
 	t.Helper()
 	o.hang()
-	_, err := attempt(eng, "tripping", core.WithMaxWait(defaultCircuit))
-	wantOnly(t, err, core.ErrUnavailable)
-	_, err = attempt(eng, "tripping")
-	wantOnly(t, err, core.ErrUnavailable, core.ErrCircuitOpen)
+	wantOnly(t, errOf(attempt(eng, "tripping", core.WithMaxWait(defaultCircuit))), core.ErrUnavailable)
+	wantOnly(t, errOf(attempt(eng, "tripping")), core.ErrUnavailable, core.ErrCircuitOpen)
 }
 
+// An open circuit refuses each call at once, without a request, and is an outage to run unlocked in. Leases that are
+// held stay held, and are released.
 func TestCircuitRefusesAtOnceAndRecoversByItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		o := &outage{spy: newSpy()}
+		o := &outage{newSpy()}
 		eng := newEngine(t, o)
+		held := mustAcquire(t, eng, "held")
 		trip(t, eng, o)
-		asked := o.count()
+		asked := o.requests()
 		var all sync.WaitGroup
 		for range 50 {
 			all.Go(func() {
 				took, err := attempt(eng, "k")
 				wantOnly(t, err, core.ErrUnavailable, core.ErrCircuitOpen)
-				if took != 0 {
-					t.Errorf("waited %v", took)
-				}
+				wantEqual(t, "waited", took, 0)
 			})
 		}
 		all.Wait()
-		_, err := eng.TryAcquire(context.Background(), "k")
-		wantOnly(t, err, core.ErrUnavailable, core.ErrCircuitOpen)
-		ran := false // it is an outage to run unlocked in
-		err = eng.Do(bg, "k", func(context.Context) error { ran = true; return nil }, core.WithRunUnlocked())
-		if err != nil || !ran {
-			t.Errorf("ran %v, error %v", ran, err)
-		}
-		if n := o.count(); n != asked {
-			t.Errorf("the store was asked %d times all the same", n-asked)
+		wantOnly(t, errOf(eng.TryAcquire(bg, "k")), core.ErrUnavailable, core.ErrCircuitOpen)
+		ran := false
+		err := eng.Do(bg, "k", func(context.Context) error { ran = true; return nil }, core.WithRunUnlocked())
+		check(t, err == nil && ran && o.requests() == asked, "ran %v, error %v, %d requests", ran, err, o.requests()-asked)
+		time.Sleep(50 * time.Second)
+		check(t, o.renewals() >= 8 && held.Err() == nil, "%d renewals, %v", o.renewals(), held.Err())
+		if mustRelease(t, held); o.releases() != 1 {
+			t.Error("the store was not told of the release")
 		}
 		o.mend()
-		time.Sleep(100 * time.Millisecond)
 		for range 3 {
-			if _, err := attempt(eng, "k"); err != nil {
-				t.Errorf("after the outage: %v", err)
-			}
+			wantNil(t, errOf(attempt(eng, "k")))
 		}
 	})
 }
@@ -108,7 +85,7 @@ func TestAnyAnswerClosesTheCircuit(t *testing.T) {
 			return nil
 		},
 		"record": func(eng *core.Engine) error {
-			out, err := eng.Once(context.Background(), "done", nothing)
+			out, err := eng.Once(bg, "done", nothing)
 			if err == nil && !out.Duplicate {
 				err = errors.New("no duplicate")
 			}
@@ -116,19 +93,17 @@ func TestAnyAnswerClosesTheCircuit(t *testing.T) {
 		},
 	} {
 		inBubble(t, name, func(t *testing.T) {
-			o := &outage{spy: newSpy()}
+			o := &outage{newSpy()}
 			eng := newEngine(t, o)
 			holder := mustAcquire(t, eng, "held")
-			if _, err := eng.Once(context.Background(), "done", nothing); err != nil {
+			if _, err := eng.Once(bg, "done", nothing); err != nil {
 				t.Fatal(err)
 			}
 			trip(t, eng, o)
 			o.mend()
 			time.Sleep(100 * time.Millisecond)
 			wantNil(t, probe(eng))
-			if _, err := attempt(eng, "k"); err != nil {
-				t.Errorf("still open: %v", err)
-			}
+			wantNil(t, errOf(attempt(eng, "k")))
 			time.Sleep(time.Minute) // for the one who waits
 			mustRelease(t, holder)
 		})
@@ -141,7 +116,7 @@ func nothing(context.Context) ([]byte, error) { return nil, nil }
 // later outage's probe may be under way: there is still one at a time.
 func TestAnOldProbeIsNotTakenForALaterOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		o := &outage{spy: newSpy()}
+		o := &outage{newSpy()}
 		eng := newEngine(t, o)
 		trip(t, eng, o)
 		o.mu.Lock()
@@ -160,53 +135,54 @@ func TestAnOldProbeIsNotTakenForALaterOne(t *testing.T) {
 		all.Go(func() { _, _ = attempt(eng, "k") }) // two seconds: past the end of the old one
 		synctest.Wait()
 		time.Sleep(1500 * time.Millisecond)
-		before := o.count()
-		_, err := attempt(eng, "k")
-		wantOnly(t, err, core.ErrUnavailable, core.ErrCircuitOpen)
-		if o.count() != before {
-			t.Error("two probes at a time")
-		}
+		before := o.requests()
+		wantOnly(t, errOf(attempt(eng, "k")), core.ErrUnavailable, core.ErrCircuitOpen)
+		check(t, o.requests() == before, "two probes at a time")
 		all.Wait()
 	})
 }
 
-// Those in line behind the one who finds the store out are told at once.
-func TestOpenCircuitIsToldToTheWholeLine(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		o := &outage{spy: newSpy()}
-		eng := newEngine(t, o, core.WithMaxWait(time.Minute))
-		o.set(func(context.Context) error { time.Sleep(5 * time.Second); return errDown })
-		began := time.Now()
-		var all sync.WaitGroup
-		for range 20 {
+// A caller that has waited long behind others has not waited for a store that was asked just
+// now: it must not run unlocked.
+func TestStoreThatWasJustAskedIsNotSilent(t *testing.T) {
+	const patience, roundTrip = time.Second, 50 * time.Millisecond
+	set := exclusive("a", "b")
+	for name, tc := range map[string]struct {
+		held  string         // until just before the patience ends
+		front [][]core.Claim // in line, in this order, when it is
+		late  []core.Claim   // comes just then, too
+		who   []core.Claim
+		want  []error
+	}{
+		"in its second line":      {"a", [][]core.Claim{exclusive("a")}, exclusive("b"), set, []error{core.ErrUnavailable}},
+		"behind one in two lines": {"b", [][]core.Claim{exclusive("b"), set}, nil, exclusive("a"), []error{core.ErrHeld, core.ErrWaitTimeout}},
+	} {
+		inBubble(t, name, func(t *testing.T) {
+			spy, eng := newSpied(t, nothingUnlocked(t))
+			holder := mustAcquire(t, eng, tc.held)
+			var all sync.WaitGroup
+			wait := func(claims []core.Claim) {
+				all.Go(func() {
+					wantNil(t, eng.DoAll(bg, claims, noWork))
+				})
+				synctest.Wait()
+			}
+			for _, claims := range tc.front {
+				wait(claims)
+			}
 			all.Go(func() {
-				_, err := eng.Acquire(context.Background(), "k")
-				if !errors.Is(err, core.ErrUnavailable) {
-					t.Errorf("error %v", err)
-				}
+				err := eng.DoAll(bg, tc.who, noWork, core.WithMaxWait(patience), core.WithRunUnlocked())
+				wantOnly(t, err, tc.want...)
 			})
-		}
-		all.Wait()
-		if took := time.Since(began); took != 5*time.Second || o.count() != 1 {
-			t.Errorf("took %v and %d requests", took, o.count())
-		}
-	})
-}
-
-// Leases that are held stay held, and are released: the circuit is for new requests.
-func TestCircuitDoesNotTouchRenewalsAndReleases(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		o := &outage{spy: newSpy()}
-		eng := newEngine(t, o)
-		l := mustAcquire(t, eng, "k", core.WithTTL(15*time.Second))
-		trip(t, eng, o)
-		time.Sleep(50 * time.Second)
-		if o.renewals() < 8 || l.Err() != nil {
-			t.Errorf("%d renewals, %v", o.renewals(), l.Err())
-		}
-		mustRelease(t, l)
-		if len(o.released) != 1 {
-			t.Error("the store was not told of the release")
-		}
-	})
+			time.Sleep(patience - roundTrip/2)
+			spy.mu.Lock()
+			spy.onAcquire = taking(roundTrip)
+			spy.mu.Unlock()
+			if tc.late != nil {
+				wait(tc.late)
+			}
+			mustRelease(t, holder)
+			all.Wait()
+		})
+	}
 }

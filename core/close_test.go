@@ -31,8 +31,7 @@ func TestCloseTakesNoMoreAndSendsWaitersHome(t *testing.T) {
 		var home atomic.Int32
 		for range 3 {
 			all.Go(func() {
-				_, err := eng.Acquire(context.Background(), "k", core.WithMaxWait(core.Forever))
-				wantOnly(t, err, core.ErrClosed)
+				wantOnly(t, errOf(eng.Acquire(bg, "k", core.WithMaxWait(core.Forever))), core.ErrClosed)
 				home.Add(1)
 			})
 		}
@@ -41,28 +40,22 @@ func TestCloseTakesNoMoreAndSendsWaitersHome(t *testing.T) {
 		time.AfterFunc(5*time.Second, func() { mustRelease(t, holder) })
 		all.Go(func() { shut(t, eng) })
 		synctest.Wait()
-		if home.Load() != 3 {
-			t.Error("who waits is sent home when the holder is done, not at once")
+		check(t, home.Load() == 3, "who waits is sent home when the holder is done, not at once")
+		check(t, holder.Err() == nil, "a holder was cut off though there was time: %v", holder.Err())
+		wantOnly(t, errOf(eng.Acquire(bg, "free")), core.ErrClosed)
+		soon, cancel := context.WithTimeout(bg, time.Second)
+		defer cancel()
+		if err := eng.Close(soon); !errors.Is(err, context.DeadlineExceeded) || holder.Err() != nil {
+			t.Errorf("a second Close is bounded by its own context, and cuts the first one's wait not short: %v, %v", err, holder.Err())
 		}
-		if holder.Err() != nil {
-			t.Errorf("a holder was cut off though there was time: %v", holder.Err())
-		}
-		_, err := eng.Acquire(context.Background(), "free")
-		wantOnly(t, err, core.ErrClosed)
 		shut(t, eng) // a second one waits for the first
 		wantTook(t, began, 5*time.Second)
 		all.Wait()
-		if spy.closed != 1 {
-			t.Errorf("store closed %d times", spy.closed)
-		}
+		wantEqual(t, "ends of the store", spy.closed, 1)
 		spy.onAcquire = func(context.Context, driver.Request) error { t.Error("a closed store was asked"); return nil }
-		wantOnly(t, eng.Do(context.Background(), "k", noWork), core.ErrClosed)
-		ended, cancel := context.WithCancel(context.Background())
-		cancel()
+		wantOnly(t, eng.Do(bg, "k", noWork), core.ErrClosed)
 		for range 20 {
-			if err := eng.Close(ended); err != nil { // the first one's answer
-				t.Fatalf("Close: %v", err)
-			}
+			must(t, eng.Close(soon)) // the first one's answer, although its own time is over
 		}
 	})
 }
@@ -87,9 +80,7 @@ func TestCloseWaitsForHoldersOfAllKeys(t *testing.T) {
 			mustRelease(t, l)
 		}
 		synctest.Wait()
-		if !closed.Load() {
-			t.Error("all are released, and it waits")
-		}
+		check(t, closed.Load(), "all are released, and it waits")
 		all.Wait()
 	})
 }
@@ -106,11 +97,8 @@ func TestCloseBeforeTheCallerIsInLine(t *testing.T) {
 		var all sync.WaitGroup
 		all.Go(func() {
 			began := time.Now()
-			_, err := eng.Acquire(context.Background(), "k", core.WithMaxWait(core.Forever))
-			wantOnly(t, err, core.ErrClosed)
-			if waited := time.Since(began) - time.Second; waited != 0 {
-				t.Errorf("waited for %v", waited)
-			}
+			wantOnly(t, errOf(eng.Acquire(bg, "k", core.WithMaxWait(core.Forever))), core.ErrClosed)
+			wantEqual(t, "waited", time.Since(began)-time.Second, 0)
 			mustRelease(t, holder)
 		})
 		synctest.Wait()
@@ -127,42 +115,16 @@ func TestCloseRevokesWhatIsHeldInTheEnd(t *testing.T) {
 		for _, k := range []string{"a", "b", "c"} {
 			leases = append(leases, mustAcquire(t, eng, k))
 		}
-		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+		ctx, cancel := context.WithTimeout(bg, 2*time.Second)
 		defer cancel()
 		err := eng.Close(ctx)
-		if !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("Close: %v", err)
-		}
+		wantOnly(t, err, context.DeadlineExceeded)
 		for _, l := range leases {
 			wantOnly(t, context.Cause(l.Context()), core.ErrLeaseLost, core.ErrClosed)
-			wantOnly(t, l.Release(context.Background()), core.ErrLeaseLost, core.ErrClosed)
+			wantOnly(t, l.Release(bg), core.ErrLeaseLost, core.ErrClosed)
 		}
-		if len(spy.released) != 3 {
-			t.Errorf("%d leases given back to the store", len(spy.released))
-		}
-		if again := eng.Close(context.Background()); again != err {
-			t.Errorf("a second Close says %v", again)
-		}
-	})
-}
-
-func TestSecondCloseIsBoundedByItsOwnContext(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		eng := open(t, newSpy())
-		holder := mustAcquire(t, eng, "k")
-		var first sync.WaitGroup
-		first.Go(func() { shut(t, eng) })
-		synctest.Wait()
-		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-		defer cancel()
-		if err := eng.Close(ctx); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("Close: %v", err)
-		}
-		if holder.Err() != nil {
-			t.Errorf("the second Close cut the first one's wait short: %v", holder.Err())
-		}
-		mustRelease(t, holder)
-		first.Wait()
+		wantEqual(t, "leases given back", len(spy.released), 3)
+		wantEqual(t, "a second Close says", eng.Close(bg), err)
 	})
 }
 
@@ -184,15 +146,13 @@ func TestCloseWaitsForRenewals(t *testing.T) {
 		time.Sleep(defaultTTL/3 + time.Second)
 		mustRelease(t, l)
 		shut(t, eng)
-		if renewing {
-			t.Error("still renewing")
-		}
+		check(t, !renewing, "still renewing")
 	})
 }
 
 func TestCloseReportsTheStoresError(t *testing.T) {
 	eng := open(t, badEnd{newSpy()})
-	if err := eng.Close(context.Background()); !errors.Is(err, errDown) {
+	if err := eng.Close(bg); !errors.Is(err, errDown) {
 		t.Errorf("Close: %v", err)
 	}
 }
@@ -207,25 +167,20 @@ func (badEnd) Close() error { return errDown }
 func TestGrantDuringClose(t *testing.T) {
 	for name, inTime := range map[string]bool{"in time": true, "time over": false} {
 		inBubble(t, name, func(t *testing.T) {
-			late := &lateStore{spy: newSpy(), by: time.Second}
+			late := lateBy(time.Second)
 			eng := open(t, late)
 			var asking sync.WaitGroup
 			asking.Go(func() {
-				_, err := eng.Acquire(context.Background(), "k")
-				wantOnly(t, err, core.ErrClosed)
+				wantOnly(t, errOf(eng.Acquire(bg, "k")), core.ErrClosed)
 			})
 			synctest.Wait()
-			ctx, cancel := context.WithCancel(context.Background())
+			ctx, cancel := context.WithCancel(bg)
 			defer cancel()
 			if !inTime {
 				cancel()
 			}
-			if err := eng.Close(ctx); err != nil {
-				t.Errorf("Close: %v", err)
-			}
-			if len(late.released) != 1 || eng.Left() != "" {
-				t.Errorf("%d given back; %s", len(late.released), eng.Left())
-			}
+			wantNil(t, eng.Close(ctx))
+			check(t, len(late.released) == 1 && eng.Left() == "", "%d given back; %s", len(late.released), eng.Left())
 			asking.Wait()
 		})
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"runtime"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -15,30 +16,6 @@ import (
 )
 
 var errHandler = errors.New("the handler's own")
-
-// isFree fails unless key can be had at once.
-func isFree(t *testing.T, eng *core.Engine, key string) {
-	t.Helper()
-	l, err := eng.TryAcquire(context.Background(), key)
-	if err != nil {
-		t.Fatalf("%q is not free: %v", key, err)
-	}
-	mustRelease(t, l)
-}
-
-func TestDoReturnsTheHandlersError(t *testing.T) {
-	eng := newEngine(t, memstore.New())
-	err := eng.Do(bg, "k", func(ctx context.Context) error {
-		if l, ok := core.LeaseFrom(ctx); !ok || l.Token() == 0 || ctx != l.Context() {
-			t.Error("the handler does not run under its lease")
-		}
-		return errHandler
-	})
-	if err != errHandler {
-		t.Errorf("error %v", err)
-	}
-	isFree(t, eng, "k")
-}
 
 func TestDoReleasesOnPanicAndGoexit(t *testing.T) {
 	eng := newEngine(t, memstore.New())
@@ -55,57 +32,26 @@ func TestDoReleasesOnPanicAndGoexit(t *testing.T) {
 	}
 }
 
-// A handler that ignores its context keeps the key until it returns.
-func TestDoHoldsUntilTheHandlerReturns(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		eng := newEngine(t, memstore.New())
-		ctx, cancel := context.WithTimeout(bg, time.Second)
-		defer cancel()
-		go func() {
-			_ = eng.Do(ctx, "k", func(context.Context) error { time.Sleep(5 * time.Second); return nil })
-		}()
-		synctest.Wait()
-		began := time.Now()
-		mustRelease(t, mustAcquire(t, eng, "k"))
-		wantTook(t, began, 5*time.Second)
-	})
-}
-
-func TestDoReportsALossWhateverTheHandlerSays(t *testing.T) {
+// A loss is reported whatever the function says, its own error along with it; and nothing is on record.
+func TestALossIsReportedWhateverTheFunctionSays(t *testing.T) {
 	for _, own := range []error{nil, errHandler} {
-		spy := newSpy()
-		eng := newEngine(t, spy)
-		err := eng.Do(bg, "k", func(ctx context.Context) error {
+		spy, eng := newSpied(t)
+		lose := func(ctx context.Context) error {
 			l, _ := core.LeaseFrom(ctx)
 			breakLock(t, spy, l)
 			return own
-		})
-		wantOnly(t, err, core.ErrLeaseLost)
-		if own != nil && !errors.Is(err, own) {
-			t.Errorf("%v hides the handler's error", err)
 		}
-	}
-}
-
-// One bounded attempt to release is all that a caller waits for.
-func TestUnansweredReleaseIsWaitedForOnce(t *testing.T) {
-	fails := func(context.Context) ([]byte, error) { return nil, errHandler }
-	for name, call := range map[string]func(*core.Engine) error{
-		"Do":            func(eng *core.Engine) error { return eng.Do(bg, "k", noWork) },
-		"Once":          func(eng *core.Engine) error { _, err := eng.Once(bg, "k", nothing); return err },
-		"Once, failing": func(eng *core.Engine) error { _, err := eng.Once(bg, "k", fails); return err },
-	} {
-		inBubble(t, name, func(t *testing.T) {
-			spy := newSpy()
-			spy.onRelease = func(ctx context.Context, _ driver.Grant) error { <-ctx.Done(); return errDown }
-			spy.onRecord = spy.onRelease
-			eng := newEngine(t, spy, core.WithReleaseTimeout(2*time.Second))
-			began := time.Now()
-			_ = call(eng)
-			wantTook(t, began, 2*time.Second)
-			spy.mend()
-			time.Sleep(time.Minute) // the release is sent again before the engine closes: Close waits as long as one try, which may hang
-		})
+		done := eng.Do(bg, "k", lose)
+		_, once := eng.Once(bg, "k", func(ctx context.Context) ([]byte, error) { return nil, lose(ctx) })
+		for _, err := range []error{done, once} {
+			wantOnly(t, err, core.ErrLeaseLost)
+			if own != nil && !errors.Is(err, own) {
+				t.Errorf("%v hides the function's error", err)
+			}
+		}
+		if out, err := eng.Once(bg, "k", nothing); err != nil || out.Duplicate {
+			t.Errorf("a run whose lease was lost is on record: %+v, %v", out, err)
+		}
 	}
 }
 
@@ -144,56 +90,39 @@ func TestRunUnlocked(t *testing.T) {
 	} {
 		inBubble(t, name, func(t *testing.T) {
 			spy, seen := newSpy(), &recorder{}
-			eng := newEngine(t, spy, core.WithHooks(seen.hooks()))
+			eng := newEngine(t, spy, core.WithHooks(seen.hooks(t, "")))
 			if tc.held {
 				defer mustRelease(t, mustAcquire(t, eng, "k"))
 			}
 			spy.onAcquire = tc.store
-			ctx, cancel := context.WithTimeout(bg, time.Hour)
-			if tc.deadline != 0 {
-				ctx, cancel = context.WithTimeout(bg, tc.deadline)
-			}
-			defer cancel()
 			ran := false
-			err := eng.Do(ctx, "k", func(context.Context) error { ran = true; return nil }, tc.opts...)
+			err := eng.Do(callerFor(t, tc.deadline, 0), "k", func(context.Context) error { ran = true; return nil }, tc.opts...)
 			if ran != tc.runs || (err == nil) != tc.runs {
 				t.Errorf("Do: ran %v, error %v", ran, err)
 			}
-			if unlocked := seen.count("unlocked") > 0; unlocked != tc.runs {
-				t.Errorf("observer told of unlocked work: %v", unlocked)
-			}
+			wantEqual(t, "hooks are told of unlocked work", strings.Contains(strings.Join(seen.events, "\n"), "Unlocked"), tc.runs)
 		})
 	}
 }
 
 func TestOnceRunsUnlocked(t *testing.T) {
-	for _, down := range []error{errDown, errors.New("wrong type")} {
-		ran, want := false, down == errDown
-		eng := newEngine(t, &beginDown{spy: newSpy(), down: down}, core.WithRunUnlocked())
-		out, err := eng.Once(bg, "k", func(context.Context) ([]byte, error) { ran = true; return []byte("r"), nil })
+	for _, tc := range []struct{ down, result error }{{errDown, nil}, {errDown, core.ErrSkipResult}, {errors.New("wrong type"), nil}} {
+		spy, ran, want := newSpy(), false, tc.down == error(errDown)
+		spy.onAcquire = func(context.Context, driver.Request) error { return tc.down }
+		eng := newEngine(t, spy, core.WithRunUnlocked())
+		out, err := eng.Once(bg, "k", func(context.Context) ([]byte, error) { ran = true; return []byte("r"), tc.result })
 		if ran != want || (err == nil) != want || out.Duplicate || (ran && string(out.Result) != "r") {
-			t.Errorf("%v: ran %v, outcome %+v, error %v", down, ran, out, err)
+			t.Errorf("%v: ran %v, outcome %+v, error %v", tc.down, ran, out, err)
 		}
 	}
-}
-
-// beginDown is a store whose ledger is down.
-type beginDown struct {
-	*spy
-	down error
-}
-
-func (s *beginDown) Begin(context.Context, driver.Request) (driver.Grant, *driver.Record, error) {
-	return driver.Grant{}, nil, s.down
 }
 
 // A caller that joins the line late, or becomes its head late, has left the store no time
 // either.
 func TestHurryInLineDoesNotRunUnlocked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		spy := newSpy()
+		spy, eng := newSpied(t)
 		spy.onAcquire = func(ctx context.Context, _ driver.Request) error { <-ctx.Done(); return errDown }
-		eng := newEngine(t, spy)
 		var all sync.WaitGroup
 		for _, wait := range []time.Duration{80 * time.Millisecond, 50 * time.Millisecond, 90 * time.Millisecond, 140 * time.Millisecond} {
 			all.Go(func() {
@@ -207,4 +136,57 @@ func TestHurryInLineDoesNotRunUnlocked(t *testing.T) {
 		}
 		all.Wait()
 	})
+}
+
+// A goroutine that outlived Do, and went on under its context, was told "context canceled" and not why.
+func TestAnEndedWaitSaysWhy(t *testing.T) {
+	eng := newEngine(t, memstore.New())
+	var outlived context.Context
+	must(t, eng.Do(bg, "k", func(ctx context.Context) error { outlived = ctx; return nil }))
+	_, err := eng.Acquire(outlived, "other")
+	wantOnly(t, err, context.Canceled)
+	if !strings.Contains(err.Error(), core.ErrReleased.Error()) {
+		t.Errorf("the error does not say why the context has ended: %v", err)
+	}
+	ended, cancel := context.WithCancel(bg)
+	cancel()
+	if _, err := eng.Acquire(ended, "k"); err.Error() != `keyturn: waiting for "k": context canceled` {
+		t.Error(err)
+	}
+}
+
+// Whoever looks at a lease's context while the lease is released and its parent's time runs out sees
+// one end, whichever it was, and its cause.
+func TestLeaseContextEndsOnceForAll(t *testing.T) {
+	eng := newEngine(t, memstore.New())
+	causes := map[error]error{context.Canceled: core.ErrReleased, context.DeadlineExceeded: context.DeadlineExceeded}
+	for i := range 500 {
+		parent, cancel := context.WithTimeout(bg, time.Duration(i%50)*4*time.Microsecond)
+		l, err := eng.Acquire(parent, "k")
+		if err != nil { // the parent's time was over already
+			cancel()
+			continue
+		}
+		var looking sync.WaitGroup
+		released := make(chan struct{})
+		for range 2 {
+			looking.Go(func() {
+				ctx, first := l.Context(), error(nil)
+				for first == nil {
+					runtime.Gosched()
+					first = ctx.Err()
+				}
+				<-released
+				if err, cause := ctx.Err(), context.Cause(ctx); err != first || !errors.Is(cause, causes[first]) {
+					t.Errorf("%v, then %v with cause %v", first, err, cause)
+				}
+				<-ctx.Done()
+			})
+		}
+		time.Sleep(time.Duration(i%40) * time.Microsecond) // so that either may come first
+		_ = l.Release(bg)
+		close(released)
+		looking.Wait()
+		cancel()
+	}
 }

@@ -2,14 +2,16 @@ package core_test
 
 import (
 	"context"
-	"runtime"
+	"errors"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
-	"weak"
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/core/observe"
+	"github.com/keyturn/keyturn/locktest"
 )
 
 func isDone(l *core.Lease) bool {
@@ -22,85 +24,55 @@ func isDone(l *core.Lease) bool {
 }
 
 func TestDone(t *testing.T) {
+	released := func(t *testing.T, _ *spy, l *core.Lease) { mustRelease(t, l) }
+	lost := func(t *testing.T, spy *spy, l *core.Lease) { breakLock(t, spy, l); time.Sleep(defaultTTL) }
+	passes := func(*testing.T, *spy, *core.Lease) { time.Sleep(time.Minute) }
 	for name, tc := range map[string]struct {
 		opts []core.CallOption
 		end  func(t *testing.T, spy *spy, l *core.Lease)
 		open bool
 	}{
-		"released": {end: func(t *testing.T, _ *spy, l *core.Lease) { mustRelease(t, l) }},
-		"lost":     {end: func(t *testing.T, spy *spy, l *core.Lease) { breakLock(t, spy, l); time.Sleep(defaultTTL) }},
-		"lost, while its context goes on": {
-			opts: []core.CallOption{core.WithoutCancelOnLoss()},
-			end: func(t *testing.T, spy *spy, l *core.Lease) {
-				breakLock(t, spy, l)
-				time.Sleep(defaultTTL)
-				if l.Context().Err() != nil {
-					t.Error("the context has ended")
-				}
-			},
-		},
-		"max hold": {opts: []core.CallOption{core.WithMaxHold(time.Minute)}, end: func(*testing.T, *spy, *core.Lease) { time.Sleep(time.Minute) }},
-		"in force": {end: func(*testing.T, *spy, *core.Lease) { time.Sleep(time.Minute) }, open: true},
-		"a release unanswered": {end: func(t *testing.T, spy *spy, l *core.Lease) {
+		"released":                        {end: released},
+		"lost":                            {end: lost},
+		"lost, while its context goes on": {opts: []core.CallOption{core.WithoutCancelOnLoss()}, end: lost},
+		"max hold":                        {opts: []core.CallOption{core.WithMaxHold(time.Minute)}, end: passes},
+		"in force":                        {end: passes, open: true},
+		"a release unanswered": {end: func(_ *testing.T, spy *spy, l *core.Lease) {
 			spy.change(func() { spy.onRelease = func(context.Context, driver.Grant) error { return errDown } })
 			_ = l.Release(bg)
-			spy.change(func() { spy.onRelease = nil })
+			spy.mend()
 		}},
 	} {
 		for _, early := range []bool{true, false} {
 			inBubble(t, name, func(t *testing.T) {
-				spy := newSpy()
-				l := mustAcquire(t, newEngine(t, spy), "k", tc.opts...)
-				ended := make(chan struct{})
+				spy, eng := newSpied(t)
+				l := mustAcquire(t, eng, "k", tc.opts...)
+				var waiting sync.WaitGroup
 				if early {
-					if isDone(l) {
-						t.Error("closed from the start")
-					}
-					go func() { <-l.Done(); close(ended) }()
+					check(t, !isDone(l), "closed from the start")
+					waiting.Go(func() { <-l.Done() })
 				}
 				tc.end(t, spy, l)
 				synctest.Wait()
-				if isDone(l) == tc.open {
-					t.Errorf("closed: %v", !tc.open)
-				}
+				wantEqual(t, "closed", isDone(l), !tc.open)
 				_ = l.Release(bg)
-				if !isDone(l) {
-					t.Error("not closed by its release")
-				}
-				if early {
-					<-ended
-				}
+				wantEqual(t, "closed after its release", isDone(l), true)
+				waiting.Wait()
 			})
 		}
 	}
 }
 
-// The caller's context ends, and the key stays held: so the lease has not ended.
-func TestDoneDoesNotGoByTheCaller(t *testing.T) {
-	ctx, cancel := context.WithCancel(bg)
-	l, err := newEngine(t, newSpy()).Acquire(ctx, "k")
-	must(t, err)
-	cancel()
-	if l.Context().Err() == nil || isDone(l) {
-		t.Error("closed with the caller's context")
-	}
-	mustRelease(t, l)
-}
-
 func TestDoneOfNestedLeases(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		spy := newSpy()
-		eng := newEngine(t, spy)
+		spy, eng := newSpied(t)
 		outer := mustAcquire(t, eng, "k", core.WithoutCancelOnLoss())
 		nest := func() *core.Lease {
-			l, err := eng.Acquire(outer.Context(), "k")
-			must(t, err)
+			l := acquireIn(t, outer.Context(), eng, "k")
 			return l
 		}
 		first, second, unasked := nest(), nest(), nest()
-		if isDone(first) || isDone(second) {
-			t.Error("closed from the start")
-		}
+		check(t, !isDone(first) && !isDone(second), "closed from the start")
 		mustRelease(t, first)
 		if !isDone(first) || isDone(second) || isDone(outer) {
 			t.Errorf("after the release of the first: %v %v %v", isDone(first), isDone(second), isDone(outer))
@@ -116,25 +88,85 @@ func TestDoneOfNestedLeases(t *testing.T) {
 	})
 }
 
-// A nested lease that was released is garbage, though somebody asked for its Done and the
-// outer one lives on.
-func TestDoneOfANestedLeaseKeepsNothing(t *testing.T) {
-	eng := newEngine(t, newSpy())
-	outer := mustAcquire(t, eng, "k")
-	nested := func() weak.Pointer[core.Lease] {
-		l, err := eng.Acquire(outer.Context(), "k")
-		must(t, err)
-		if isDone(l) {
-			t.Error("closed from the start")
+// TestReleaseEarly: a function gives the key back and goes on in its context.
+func TestReleaseEarly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		early, own := 0, errors.New("own")
+		kit := locktest.New(t, core.WithHooks(observe.Hooks{HoldEnd: func(_ context.Context, l observe.Lease, err error) {
+			if l.Early() && err == nil {
+				early++
+			}
+		}}))
+		var after context.Context
+		err := kit.Engine.Do(bg, "k", func(ctx context.Context) error {
+			after = ctx
+			lease, _ := core.LeaseFrom(ctx)
+			token := lease.Token()
+			for range 2 { // the second call does no harm
+				wantNil(t, core.ReleaseEarly(ctx))
+			}
+			if ctx.Err() != nil || lease.Token() != token || core.AssertHeld(ctx, core.Exclusive("k")) == nil || !errors.Is(lease.Err(), core.ErrReleased) {
+				t.Errorf("context %v, token %d, lease %v", ctx.Err(), lease.Token(), lease.Err())
+			}
+			other, err := kit.Peer(t).Engine.TryAcquire(bg, "k")
+			check(t, err == nil && other.Token() > token, "another process: %v", err)
+			time.Sleep(5 * time.Minute) // longer than the lease
+			wantNil(t, ctx.Err())
+			wantNil(t, other.Release(bg))
+			wantNil(t, kit.Engine.Do(ctx, "k", noWork)) // takes the key anew
+			return own
+		})
+		if err != own || early != 1 || !errors.Is(context.Cause(after), core.ErrReleased) {
+			t.Errorf("%v, %d early ends, at the end: %v", err, early, context.Cause(after))
 		}
-		mustRelease(t, l)
-		return weak.Make(l)
-	}()
-	for range 3 {
-		runtime.GC()
+	})
+}
+
+// TestReleaseEarlyThatFails says so. The end of the function says it again, waits no more for a silent store, and
+// ends the context, also in a panic.
+func TestReleaseEarlyThatFails(t *testing.T) {
+	for name, tc := range map[string]struct {
+		fail   func(*locktest.Kit)
+		early  []error
+		end    error
+		panics bool
+	}{
+		"lost":     {fail: func(k *locktest.Kit) { k.Store.Lose("k") }, early: []error{core.ErrLeaseLost}, end: core.ErrLeaseLost},
+		"silent":   {fail: func(k *locktest.Kit) { k.Store.Hang() }, early: []error{core.ErrOutcomeUnknown, core.ErrUnavailable}},
+		"panicked": {fail: func(*locktest.Kit) {}, panics: true},
+	} {
+		inBubble(t, name, func(t *testing.T) {
+			kit := locktest.New(t)
+			defer kit.Store.Heal()
+			var after context.Context
+			var began time.Time
+			func() {
+				defer func() { _ = recover() }()
+				err := kit.Engine.Do(bg, "k", func(ctx context.Context) error {
+					tc.fail(kit)
+					wantOnly(t, core.ReleaseEarly(ctx), tc.early...)
+					after, began = ctx, time.Now()
+					if tc.panics {
+						panic("oops")
+					}
+					return nil
+				})
+				wantIs(t, "Do", err, tc.end)
+			}()
+			if waited := time.Since(began); waited > 0 || after.Err() == nil {
+				t.Errorf("%v after its function; context: %v", waited, after.Err())
+			}
+		})
 	}
-	if nested.Value() != nil {
-		t.Error("something holds on to it")
-	}
-	mustRelease(t, outer)
+}
+
+// TestReleaseEarlyInOnce is refused: without the lease there would be no record.
+func TestReleaseEarlyInOnce(t *testing.T) {
+	eng := locktest.New(t).Engine
+	_, err := eng.Once(t.Context(), "k", func(ctx context.Context) ([]byte, error) {
+		wantOnly(t, core.ReleaseEarly(ctx), errors.ErrUnsupported)
+		return nil, nil
+	})
+	wantNil(t, err)
+	wantNil(t, core.ReleaseEarly(t.Context()))
 }

@@ -14,13 +14,6 @@ import (
 	"github.com/keyturn/keyturn/store/memstore"
 )
 
-func acquireAll(t *testing.T, eng *core.Engine, claims ...core.Claim) *core.Lease {
-	t.Helper()
-	l, err := eng.AcquireAll(bg, claims)
-	must(t, err)
-	return l
-}
-
 // tryAll asks without waiting and releases what it gets.
 func tryAll(eng *core.Engine, claims ...core.Claim) error {
 	l, err := eng.AcquireAll(bg, claims, core.WithFailFast())
@@ -33,7 +26,7 @@ func tryAll(eng *core.Engine, claims ...core.Claim) error {
 func TestDowngradeLetsReadersInAndKeepsWritersOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		spy, seen := newSpy(), &recorder{}
-		eng, other := newEngine(t, spy, core.WithHooks(seen.hooks())), newEngine(t, spy.Peer())
+		eng, other := newEngine(t, spy, core.WithHooks(seen.hooks(t, ""))), newEngine(t, spy.Peer())
 		l := acquireAll(t, eng, core.Exclusive("a"), core.Shared("b"), core.Exclusive("c"))
 		token := l.Token()
 		wantOnly(t, tryAll(other, core.Shared("a")), core.ErrHeld)
@@ -41,35 +34,23 @@ func TestDowngradeLetsReadersInAndKeepsWritersOut(t *testing.T) {
 		if want := []core.Claim{core.Shared("a"), core.Shared("b"), core.Shared("c")}; !slices.Equal(l.Claims(), want) || l.Token() != token {
 			t.Errorf("claims %v, token %d after %d", l.Claims(), l.Token(), token)
 		}
-		if err := tryAll(other, core.Shared("a"), core.Shared("c")); err != nil {
-			t.Errorf("a reader: %v", err)
-		}
+		wantNil(t, tryAll(other, core.Shared("a"), core.Shared("c")))
 		wantOnly(t, tryAll(other, core.Exclusive("a")), core.ErrHeld)
 		time.Sleep(2 * time.Minute)
-		if l.Err() != nil || spy.renewals() < 10 {
-			t.Errorf("%d renewals, %v", spy.renewals(), l.Err())
-		}
+		check(t, l.Err() == nil && spy.renewals() >= 10, "%d renewals, %v", spy.renewals(), l.Err())
 		wantOnly(t, tryAll(other, core.Exclusive("c")), core.ErrHeld)
-		if err := l.Downgrade(bg); err != nil {
-			t.Errorf("repeated: %v", err)
-		}
+		wantNil(t, l.Downgrade(bg))
 		mustRelease(t, l)
-		if err := tryAll(other, core.Exclusive("a"), core.Exclusive("b"), core.Exclusive("c")); err != nil {
-			t.Errorf("after the release: %v", err)
-		}
-		if seen.count("extended ok") != 2 {
-			t.Errorf("seen %q", seen.events)
-		}
+		wantNil(t, tryAll(other, core.Exclusive("a"), core.Exclusive("b"), core.Exclusive("c")))
+		check(t, seen.count("Extended ok") == 2, "seen %q", seen.events)
 		wantOnly(t, l.Downgrade(bg), core.ErrReleased)
 	})
 }
 
 func TestDowngradeRefusesWhatCanNotBe(t *testing.T) {
-	spy := newSpy()
-	eng := newEngine(t, spy)
+	eng := newEngine(t, newSpy())
 	outer := mustAcquire(t, eng, "k")
-	inner, err := eng.Acquire(outer.Context(), "k")
-	must(t, err)
+	inner := acquireIn(t, outer.Context(), eng, "k")
 	for name, l := range map[string]*core.Lease{
 		"shared":   acquireAll(t, eng, core.Shared("a")),
 		"a permit": acquireAll(t, eng, core.Permit("b", 3)),
@@ -84,9 +65,7 @@ func TestDowngradeRefusesWhatCanNotBe(t *testing.T) {
 	t.Run("not supported", func(t *testing.T) {
 		l := mustAcquire(t, newEngine(t, plain{memstore.New()}), "k")
 		wantOnly(t, l.Downgrade(bg), errors.ErrUnsupported)
-		if l.Claims()[0].Mode != driver.ModeExclusive {
-			t.Error("shared all the same")
-		}
+		check(t, l.Claims()[0].Mode == driver.ModeExclusive, "shared all the same")
 		mustRelease(t, l)
 	})
 }
@@ -133,13 +112,11 @@ func TestUnansweredDowngrade(t *testing.T) {
 			inBubble(t, name, func(t *testing.T) {
 				d := &downgrades{spy: newSpy()}
 				seen := &recorder{}
-				eng, other := newEngine(t, d, core.WithHooks(seen.hooks())), newEngine(t, d.Peer())
+				eng, other := newEngine(t, d, core.WithHooks(seen.hooks(t, ""))), newEngine(t, d.Peer())
 				l := mustAcquire(t, eng, "k")
 				d.change(func() { breaks(d) })
 				wantOnly(t, l.Downgrade(bg), core.ErrOutcomeUnknown, core.ErrUnavailable)
-				if l.Claims()[0].Mode != driver.ModeShared {
-					t.Error("the holder may believe that it has the key exclusively")
-				}
+				check(t, l.Claims()[0].Mode == driver.ModeShared, "the holder may believe that it has the key exclusively")
 				time.Sleep(5 * time.Second)
 				wantOnly(t, tryAll(other, core.Exclusive("k")), core.ErrHeld)
 				if l.Err() != nil || d.renewals() > 0 {
@@ -150,16 +127,12 @@ func TestUnansweredDowngrade(t *testing.T) {
 					wantNil(t, l.Downgrade(bg))
 				}
 				time.Sleep(time.Minute)
-				if err := tryAll(other, core.Shared("k")); err != nil {
-					t.Errorf("a reader: %v", err)
-				}
-				if l.Err() != nil || d.renewals() == 0 || seen.count("renewed lost")+seen.count("held lost") > 0 {
+				wantNil(t, tryAll(other, core.Shared("k")))
+				if l.Err() != nil || d.renewals() == 0 || seen.count("Renewed lost")+seen.count("HoldEnd lost") > 0 {
 					t.Errorf("%v, %d renewals, seen %q", l.Err(), d.renewals(), seen.events)
 				}
 				mustRelease(t, l)
-				if err := tryAll(other, core.Exclusive("k")); err != nil {
-					t.Errorf("after the release: %v", err)
-				}
+				wantNil(t, tryAll(other, core.Exclusive("k")))
 			})
 		}
 	}
@@ -167,105 +140,55 @@ func TestUnansweredDowngrade(t *testing.T) {
 
 // A downgrade brings back nothing that is gone, and leaves nothing behind.
 func TestDowngradeDoesNotBringBack(t *testing.T) {
-	for name, stolen := range map[string]bool{"gone at the store": false, "somebody else's": true} {
-		inBubble(t, name, func(t *testing.T) {
-			spy := newSpy()
-			eng, other := newEngine(t, spy), newEngine(t, spy.Peer())
-			l := mustAcquire(t, eng, "k")
+	synctest.Test(t, func(t *testing.T) {
+		spy, eng := newSpied(t)
+		for _, stolen := range []bool{false, true} {
+			l, other := mustAcquire(t, eng, "k"), newEngine(t, spy.Peer())
 			breakLock(t, spy, l)
 			if stolen {
-				theirs := mustAcquire(t, other, "k")
-				defer mustRelease(t, theirs)
+				defer mustRelease(t, mustAcquire(t, other, "k"))
 			}
 			wantOnly(t, l.Downgrade(bg), core.ErrLeaseLost)
-			if reason(l) != driver.LossTaken {
-				t.Errorf("lost: %v", l.Err())
-			}
+			wantEqual(t, "lost", reason(l), driver.LossTaken)
 			if !stolen {
 				isFree(t, other, "k")
 			}
 			wantOnly(t, l.Release(bg), core.ErrLeaseLost)
-		})
-	}
+		}
+	})
 }
 
-// A release does not wait for a downgrade that hangs, and one that comes through
-// after the release leaves nothing behind.
-func TestReleaseOvertakesADowngrade(t *testing.T) {
+// A release does not wait for a downgrade that hangs, and one that comes through during or after the
+// release leaves nothing behind: that the lease was lost would not be true.
+func TestDowngradeBesideARelease(t *testing.T) {
+	slowly := func(d time.Duration) func(context.Context, driver.Grant) error {
+		return func(context.Context, driver.Grant) error { time.Sleep(d); return nil }
+	}
 	for name, tc := range map[string]struct {
-		breaks func(*downgrades)
+		downgrade, release time.Duration
+		answer             error // to the downgrade
 	}{
-		"carried out late": {func(d *downgrades) {
-			d.before = func(context.Context, driver.Grant) error { time.Sleep(time.Second); return nil }
-		}},
-		"late and unheard of": {func(d *downgrades) {
-			d.before = func(context.Context, driver.Grant) error { time.Sleep(time.Second); return nil }
-			d.after = func(context.Context) error { return errDown }
-		}},
+		"carried out late":      {downgrade: time.Second},
+		"late and unheard of":   {downgrade: time.Second, answer: errDown},
+		"overtakes the release": {downgrade: 100 * time.Millisecond, release: 200 * time.Millisecond},
 	} {
 		inBubble(t, name, func(t *testing.T) {
 			d := &downgrades{spy: newSpy()}
 			eng, other := newEngine(t, d), newEngine(t, d.Peer())
 			l := mustAcquire(t, eng, "k")
-			d.change(func() { tc.breaks(d) })
+			d.change(func() {
+				d.before, d.onRelease = slowly(tc.downgrade), slowly(tc.release)
+				d.after = func(context.Context) error { return tc.answer }
+			})
 			var all sync.WaitGroup
 			all.Go(func() { wantOnly(t, l.Downgrade(bg), core.ErrReleased) })
 			synctest.Wait()
 			began := time.Now()
 			mustRelease(t, l)
-			if time.Since(began) != 0 {
-				t.Errorf("the release took %v", time.Since(began))
-			}
+			wantTook(t, began, tc.release)
 			all.Wait()
+			time.Sleep(time.Second) // what is sent again has arrived
 			isFree(t, other, "k")
 		})
 	}
-}
-
-// A downgrade that overtakes the release, which began before, leaves the end of the
-// lease to it: that it was lost would not be true.
-func TestDowngradeOvertakesARelease(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := &downgrades{spy: newSpy()}
-		eng, other := newEngine(t, d), newEngine(t, d.Peer())
-		l := mustAcquire(t, eng, "k")
-		d.change(func() {
-			d.before = func(context.Context, driver.Grant) error { time.Sleep(100 * time.Millisecond); return nil }
-			d.onRelease = func(context.Context, driver.Grant) error {
-				d.change(func() { d.onRelease = nil })
-				time.Sleep(200 * time.Millisecond)
-				return nil
-			}
-		})
-		var all sync.WaitGroup
-		all.Go(func() { wantOnly(t, l.Downgrade(bg), core.ErrReleased) })
-		synctest.Wait()
-		mustRelease(t, l)
-		all.Wait()
-		isFree(t, other, "k")
-	})
-}
-
-// The leases that are due at the same time are renewed for themselves.
-func TestUnansweredDowngradeAmongOthers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := &downgrades{spy: newSpy()}
-		eng := newEngine(t, d)
-		l := mustAcquire(t, eng, "k")
-		others := []*core.Lease{mustAcquire(t, eng, "a"), mustAcquire(t, eng, "z")}
-		d.change(func() { d.before = func(context.Context, driver.Grant) error { return errDown } })
-		time.Sleep(3500 * time.Millisecond)
-		_ = l.Downgrade(bg) // to be repeated after 3s, when all are due
-		d.mend()
-		time.Sleep(2500 * time.Millisecond)
-		d.mu.Lock()
-		renewed := slices.Concat(d.batches...)
-		d.mu.Unlock()
-		if len(renewed) != len(others) || len(d.asked) != 2 {
-			t.Errorf("renewed %d of %d, downgraded in %d tries", len(renewed), len(others), len(d.asked))
-		}
-		for _, l := range append(others, l) {
-			mustRelease(t, l)
-		}
-	})
 }

@@ -5,12 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/observe"
 	"github.com/keyturn/keyturn/store/memstore"
 )
 
@@ -27,11 +31,9 @@ func TestOnceEach(t *testing.T) {
 	eng, ctx := newEngine(t, memstore.New()), t.Context()
 	runs := 0
 	skip := func(context.Context) ([]byte, error) { runs++; return nil, core.ErrSkipResult }
-	_, err := eng.Once(ctx, "old", counted("before", &runs))
-	must(t, err)
-	_, err = eng.Once(ctx, "other", counted("", &runs), core.WithFingerprint([]byte("one")))
-	must(t, err)
-	_, err = eng.Once(ctx, "unkept", skip)
+	must(t, errOf(eng.Once(ctx, "old", counted("before", &runs))))
+	must(t, errOf(eng.Once(ctx, "other", counted("", &runs), core.WithFingerprint([]byte("one")))))
+	_, err := eng.Once(ctx, "unkept", skip)
 	must(t, err)
 	held := mustAcquire(t, eng, "held")
 	defer mustRelease(t, held)
@@ -41,9 +43,7 @@ func TestOnceEach(t *testing.T) {
 	all[4].Err = errors.New("what was there before does not count")
 	batch := func(ctx context.Context, fresh []int) error {
 		runs++
-		if !slices.Equal(fresh, []int{0, 4, 7, 8}) {
-			t.Errorf("fresh: %v", fresh)
-		}
+		check(t, slices.Equal(fresh, []int{0, 4, 7, 8}), "fresh: %v", fresh)
 		for _, i := range fresh {
 			if all[i].Err != nil {
 				t.Error(all[i].Err)
@@ -51,9 +51,7 @@ func TestOnceEach(t *testing.T) {
 			wantNil(t, core.AssertHeld(ctx, core.Exclusive(all[i].Key)))
 			all[i].Result = []byte("result of " + all[i].Key)
 		}
-		if _, err := eng.Once(ctx, "new", counted("", &runs)); !errors.Is(err, core.ErrWouldDeadlock) {
-			t.Errorf("a key of the batch within it: %v", err)
-		}
+		wantOnly(t, errOf(eng.Once(ctx, "new", counted("", &runs))), core.ErrWouldDeadlock)
 		all[4].Err, all[8].Err = own, core.ErrSkipResult
 		all[7].Result = make([]byte, 1000)
 		return nil
@@ -83,14 +81,10 @@ func TestOnceEach(t *testing.T) {
 			t.Errorf("%d, %q: %+v, want %+v", i, got.Key, got, want)
 		}
 	}
-	if runs != 4 {
-		t.Errorf("%d runs", runs)
-	}
+	wantEqual(t, "runs", runs, 4)
 	again := items("new", "large", "fails")
 	err = eng.OnceEach(ctx, again, func(_ context.Context, fresh []int) error {
-		if !slices.Equal(fresh, []int{2}) {
-			t.Errorf("fresh the second time: %v", fresh)
-		}
+		check(t, slices.Equal(fresh, []int{2}), "fresh the second time: %v", fresh)
 		return own // of all that are fresh
 	})
 	if err != nil || !again[0].Duplicate || !errors.Is(again[1].Err, core.ErrResultNotKept) || !errors.Is(again[2].Err, own) {
@@ -102,41 +96,34 @@ func TestOnceEach(t *testing.T) {
 // Batches that overlap, in other orders, never wait for each other. What is refused comes again, and
 // each key has one effect.
 func TestOnceEachOfOverlappingBatches(t *testing.T) {
-	eng, ctx := newEngine(t, memstore.New()), t.Context()
 	const keys = 40
-	var mu sync.Mutex
-	effects := make(map[string]int)
+	eng, ctx := newEngine(t, memstore.New()), t.Context()
+	var effects [keys]atomic.Int32
 	var all sync.WaitGroup
 	for worker := range 6 {
 		all.Go(func() {
 			left := make([]core.Item, keys)
 			for i := range left {
-				left[i].Key = fmt.Sprint("k", (i*7+worker*11)%keys)
+				left[i].Key = strconv.Itoa((i*7 + worker*11) % keys)
 			}
 			for len(left) > 0 {
-				err := eng.OnceEach(ctx, left, func(ctx context.Context, fresh []int) error {
-					mu.Lock()
-					defer mu.Unlock()
+				wantNil(t, eng.OnceEach(ctx, left, func(ctx context.Context, fresh []int) error {
 					for _, i := range fresh {
-						effects[left[i].Key]++
+						key, _ := strconv.Atoi(left[i].Key)
+						effects[key].Add(1)
 					}
 					return ctx.Err()
-				})
-				wantNil(t, err)
+				}))
 				left = slices.DeleteFunc(left, func(i core.Item) bool { return i.Err == nil })
 				for _, i := range left {
-					if !errors.Is(i.Err, core.ErrHeld) {
-						t.Error(i.Err)
-					}
+					wantOnly(t, i.Err, core.ErrHeld)
 				}
 			}
 		})
 	}
 	all.Wait()
-	for i := range keys {
-		if n := effects[fmt.Sprint("k", i)]; n != 1 {
-			t.Errorf("k%d has %d effects", i, n)
-		}
+	for i := range effects {
+		wantEqual(t, fmt.Sprint("effects of key ", i), effects[i].Load(), 1)
 	}
 }
 
@@ -147,26 +134,20 @@ func TestOnceEachThatFails(t *testing.T) {
 	eng, ctx := newEngine(t, store), t.Context()
 	func() {
 		defer func() {
-			if recover() == nil {
-				t.Error("the panic did not arrive")
-			}
+			check(t, recover() != nil, "the panic did not arrive")
 		}()
 		_ = eng.OnceEach(ctx, items("a", "b"), func(context.Context, []int) error { panic("in the middle") })
 	}()
 	lost := items("a", "b")
 	err := eng.OnceEach(ctx, lost, func(ctx context.Context, fresh []int) error {
-		if len(fresh) != 2 {
-			t.Errorf("after a panic: %v", fresh)
-		}
+		check(t, len(fresh) == 2, "after a panic: %v", fresh)
 		_, err := eng.ForceRelease(ctx, "a", "test")
 		wantNil(t, err)
 		<-ctx.Done()
 		wantOnly(t, context.Cause(ctx), core.ErrLeaseLost)
 		return nil // as if it had not noticed
 	}, core.WithTTL(300*time.Millisecond))
-	if err != nil || !errors.Is(lost[0].Err, core.ErrLeaseLost) || lost[1].Err != nil {
-		t.Errorf("%v, %+v", err, lost)
-	}
+	check(t, err == nil && errors.Is(lost[0].Err, core.ErrLeaseLost) && lost[1].Err == nil, "%v, %+v", err, lost)
 	ended, cancel := context.WithCancel(ctx)
 	cancel()
 	gone := items("c")
@@ -184,21 +165,76 @@ func TestOnceEachRefusesBadInput(t *testing.T) {
 		"wrong option": eng.OnceEach(ctx, items("a"), nothing, core.WithTTL(-1)),
 		"two executor": eng.OnceEach(ctx, items("a"), nothing, core.WithExecutor(noExecutor{})),
 	} {
-		if !errors.Is(err, core.ErrInvalidOption) {
-			t.Errorf("%s: %v", name, err)
-		}
+		check(t, errors.Is(err, core.ErrInvalidOption), "%s: %v", name, err)
 	}
 	wantNil(t, eng.OnceEach(ctx, nil, nothing))
-	if err := newEngine(t, plain{memstore.New()}).OnceEach(ctx, items("a"), nothing); !errors.Is(err, errors.ErrUnsupported) {
-		t.Error(err)
-	}
+	wantOnly(t, newEngine(t, plain{memstore.New()}).OnceEach(ctx, items("a"), nothing), errors.ErrUnsupported)
 	long := items(strings.Repeat("x", 10_000), "good")
 	err := eng.OnceEach(ctx, long, func(context.Context, []int) error { return nil })
-	if err != nil || !errors.Is(long[0].Err, core.ErrInvalidKey) || long[1].Err != nil {
-		t.Errorf("%v, %+v", err, long)
-	}
+	check(t, err == nil && errors.Is(long[0].Err, core.ErrInvalidKey) && long[1].Err == nil, "%v, %+v", err, long)
 }
 
 type noExecutor struct{ core.Executor }
 
 func (noExecutor) Validate() error { return nil }
+
+const ledgerTrip = 10 * time.Millisecond
+
+// A thousand twins wait for the first one, in its process and in another, and
+// have its result at once, each one a copy of its own.
+func TestTwinsGetTheResultTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const runs = 5 * time.Second
+		near := newSpy()
+		far := near.peer()
+		near.onAcquire, far.onAcquire = taking(ledgerTrip), taking(ledgerTrip)
+		var duplicates, without atomic.Int64 // of executions, and of acquisitions without a lease or an error
+		engines := []*core.Engine{newEngine(t, near, core.WithHooks(observe.Hooks{
+			AcquireEnd: func(_ context.Context, _ observe.Acquisition, l observe.Lease, err error) {
+				if l == nil && err == nil {
+					without.Add(1)
+				}
+			},
+			OnceEnd: func(_ context.Context, _ observe.Execution, out observe.Outcome, err error) {
+				if out.Duplicate && err == nil {
+					duplicates.Add(1)
+				}
+			},
+		})), newEngine(t, far)}
+		right, wrong := core.WithFingerprint([]byte("right")), core.WithFingerprint([]byte("wrong"))
+		began := time.Now()
+		var all sync.WaitGroup
+		all.Go(func() {
+			out, err := engines[0].Once(bg, "k", func(context.Context) ([]byte, error) { time.Sleep(runs); return []byte("result"), nil }, right)
+			check(t, err == nil && !out.Duplicate, "the first: %+v, %v", out, err)
+			out.Result[0] = 'X' // it is the caller's
+		})
+		time.Sleep(time.Second)
+		for i := range 2000 {
+			all.Go(func() {
+				content := right
+				if i%10 == 0 {
+					content = wrong
+				}
+				out, err := engines[i%2].Once(bg, "k", neverRuns, content)
+				if took := time.Since(began); took > runs+5*ledgerTrip {
+					t.Errorf("a twin was answered after %v", took)
+				}
+				if i%10 == 0 {
+					wantOnly(t, err, core.ErrFingerprintMismatch)
+				} else if err != nil || !out.Duplicate || string(out.Result) != "result" {
+					t.Errorf("%+v, %v", out, err)
+				}
+				clear(out.Result) // the caller's, too
+			})
+		}
+		all.Wait()
+		if near.requests() > 4 || far.requests() > 4 {
+			t.Errorf("the store was asked %d and %d times", near.requests(), far.requests())
+		}
+		wantNothingLeft(t, engines...)
+		if duplicates.Load() != 800 || without.Load() != 1000 {
+			t.Errorf("observers saw %d duplicates, %d acquisitions without a lease or an error", duplicates.Load(), without.Load())
+		}
+	})
+}

@@ -100,3 +100,116 @@ func ExampleLease_Downgrade() {
 	// <nil>
 	// true
 }
+
+// Two members of a group do not exclude each other, and who has the group
+// excludes them both.
+func ExampleUnder() {
+	ctx := context.Background()
+	eng, _ := core.New(memstore.New(), core.WithMaxWait(time.Second))
+	defer eng.Close(ctx)
+
+	one, _ := eng.AcquireAll(ctx, core.Under("group:7", "member:42"))
+	two, err := eng.AcquireAll(ctx, core.Under("group:7", "member:43"))
+	fmt.Println("another member:", err)
+
+	_, err = eng.TryAcquire(ctx, "group:7")
+	fmt.Println("the whole group is held:", errors.Is(err, core.ErrHeld))
+
+	one.Release(ctx)
+	two.Release(ctx)
+	whole, err := eng.TryAcquire(ctx, "group:7")
+	fmt.Println("the whole group:", err)
+	whole.Release(ctx)
+	// Output:
+	// another member: <nil>
+	// the whole group is held: true
+	// the whole group: <nil>
+}
+
+// The same with a key that has its levels in it, as a rule's template makes it.
+func ExampleWithHierarchy() {
+	ctx := context.Background()
+	eng, _ := core.New(memstore.New())
+	defer eng.Close(ctx)
+
+	_ = eng.Do(ctx, "group:7/member:42", func(ctx context.Context) error {
+		lease, _ := core.LeaseFrom(ctx)
+		for _, c := range lease.Claims() {
+			fmt.Println(c.Mode, c.Key)
+		}
+		return nil
+	}, core.WithHierarchy())
+	// Output:
+	// shared group:7
+	// exclusive group:7/member:42
+}
+
+// Those who read share the key, and who writes has it alone.
+func ExampleWithShared() {
+	ctx := context.Background()
+	eng, _ := core.New(memstore.New())
+	defer eng.Close(ctx)
+
+	one, _ := eng.Acquire(ctx, "price-list", core.WithShared())
+	two, err := eng.TryAcquire(ctx, "price-list", core.WithShared())
+	fmt.Println("a second reader:", err)
+	_, err = eng.TryAcquire(ctx, "price-list")
+	fmt.Println("a writer:", err)
+	one.Release(ctx)
+	two.Release(ctx)
+	// Output:
+	// a second reader: <nil>
+	// a writer: keyturn: "price-list" is held by another
+}
+
+// At most two exports at a time, in the whole fleet.
+func ExampleWithPermits() {
+	ctx := context.Background()
+	eng, _ := core.New(memstore.New())
+	defer eng.Close(ctx)
+
+	for range 3 {
+		_, err := eng.TryAcquire(ctx, "export", core.WithPermits(2))
+		fmt.Println(err)
+	}
+	leases := 0
+	for info, err := range eng.List(ctx, "export") {
+		if err == nil {
+			leases += len(info.Holders)
+		}
+	}
+	fmt.Println(leases, "are running")
+	shutdown, cancel := context.WithCancel(ctx)
+	cancel() // the examples' leases are not waited for
+	_ = eng.Close(shutdown)
+	// Output:
+	// <nil>
+	// <nil>
+	// keyturn: "export" is held by another
+	// 2 are running
+}
+
+// A crashed holder of a status lock, which is held for milliseconds, blocks its
+// user for two seconds instead of thirty.
+func ExampleWithAdaptiveTTL() {
+	ctx := context.Background()
+	eng, _ := core.New(memstore.New(), core.WithAdaptiveTTL(2*time.Second, 30*time.Second))
+	defer eng.Close(ctx)
+
+	ttl := func() (d time.Duration) {
+		_ = eng.Do(ctx, "user:status:42", func(ctx context.Context) error {
+			lease, _ := core.LeaseFrom(ctx)
+			d = lease.TTL()
+			return nil
+		}, core.WithRule("status"))
+		return d
+	}
+	fmt.Println("at first:", ttl())
+	for range 100 {
+		ttl()
+	}
+	fmt.Println("when holds were seen:", ttl())
+	// Output:
+	// at first: 30s
+	// when holds were seen: 2s
+}

@@ -3,6 +3,7 @@ package core_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"testing"
 	"testing/synctest"
@@ -49,7 +50,7 @@ func (b *book) Execute(ctx context.Context, key string, fn func(context.Context)
 
 // once executes k, whose function has an effect in b and then returns what fails.
 func (b *book) once(eng *core.Engine, fails error, opts ...core.CallOption) (core.Outcome, error) {
-	return eng.Once(context.Background(), "k", func(context.Context) ([]byte, error) {
+	return eng.Once(bg, "k", func(context.Context) ([]byte, error) {
 		b.now["k"]++
 		return []byte("result"), fails
 	}, append(opts, core.WithExecutor(b))...)
@@ -68,12 +69,8 @@ func TestExecutorHasTheLastWord(t *testing.T) {
 		}
 		isFree(t, eng, "k")
 	}
-	if _, err := b.once(newEngine(t, memstore.New()), nil, core.WithFingerprint([]byte("other"))); !errors.Is(err, core.ErrFingerprintMismatch) {
-		t.Errorf("other content: %v", err)
-	}
-	if b.effects["k"] != 1 {
-		t.Errorf("%d effects", b.effects["k"])
-	}
+	wantOnly(t, errOf(b.once(newEngine(t, memstore.New()), nil, core.WithFingerprint([]byte("other")))), core.ErrFingerprintMismatch)
+	wantEqual(t, "effects", b.effects["k"], 1)
 }
 
 // The execution counts, although the store cannot note it. The caller does not wait for the store.
@@ -108,31 +105,19 @@ func TestExecutorWhoseWorkFails(t *testing.T) {
 		t.Errorf("%v, want the very error", err)
 	}
 	b.err = core.ErrRolledBack
-	_, err := b.once(eng, nil)
-	wantOnly(t, err, core.ErrRolledBack)
+	wantOnly(t, errOf(b.once(eng, nil)), core.ErrRolledBack)
 	isFree(t, eng, "k")
 	if out, err := b.once(eng, nil); err != nil || out.Duplicate || b.effects["k"] != 1 {
 		t.Errorf("%+v, %v, %d effects", out, err, b.effects["k"])
 	}
 }
 
-func TestExecutorKeepsNoLargeResult(t *testing.T) {
-	b := newBook()
-	limit := core.WithResultLimit(1)
-	out, err := b.once(newEngine(t, memstore.New()), nil, limit)
-	if err != nil || string(out.Result) != "result" || !out.ResultNotKept {
-		t.Errorf("%+v, %v", out, err)
-	}
-	out, err = b.once(newEngine(t, memstore.New()), nil, limit)
-	if !errors.Is(err, core.ErrResultNotKept) || !out.Duplicate {
-		t.Errorf("%+v, %v", out, err)
-	}
-}
-
 // The executor has the records, so the store need not be able to. Without a store, what runs unlocked still
 // has one effect.
 func TestExecutorOnAStoreWithoutRecords(t *testing.T) {
-	for name, store := range map[string]driver.Store{"no records": plain{memstore.New()}, "out": deaf{memstore.New()}} {
+	silent := newSpy()
+	silent.onAcquire = func(ctx context.Context, _ driver.Request) error { <-ctx.Done(); return errDown }
+	for name, store := range map[string]driver.Store{"no records": plain{memstore.New()}, "out": silent} {
 		inBubble(t, name, func(t *testing.T) {
 			b := newBook()
 			eng := newEngine(t, store, core.WithRunUnlocked())
@@ -142,37 +127,101 @@ func TestExecutorOnAStoreWithoutRecords(t *testing.T) {
 					t.Errorf("%d: %+v, %v", i, out, err)
 				}
 			}
-			if b.effects["k"] != 1 {
-				t.Errorf("%d effects", b.effects["k"])
-			}
+			wantEqual(t, "effects", b.effects["k"], 1)
 		})
 	}
-}
-
-// deaf is a store that does not answer acquisitions.
-type deaf struct{ *memstore.Store }
-
-func (deaf) Begin(ctx context.Context, _ driver.Request) (driver.Grant, *driver.Record, error) {
-	<-ctx.Done()
-	return driver.Grant{}, nil, &core.UnavailableError{Op: "acquire", Err: ctx.Err()}
 }
 
 func TestExecutorIsForOnceOnly(t *testing.T) {
 	eng := newEngine(t, memstore.New())
 	nothing := func(context.Context) error { t.Error("it ran"); return nil }
 	option := core.WithExecutor(newBook())
-	wantOnly(t, eng.Do(context.Background(), "k", nothing, option), core.ErrInvalidOption)
+	wantOnly(t, eng.Do(bg, "k", nothing, option), core.ErrInvalidOption)
 	policy, err := core.NewPolicy(option)
 	must(t, err)
-	_, err = author.Declare(eng, author.Rule{Policy: policy, About: coverage.Rule{}, Like: []string{"k"}})
-	wantOnly(t, err, core.ErrInvalidOption)
-	if _, err := author.Declare(eng, author.Rule{Policy: policy, About: coverage.Rule{Once: true}, Like: []string{"k"}}); err != nil {
-		t.Error(err)
-	}
-	_, err = core.NewPolicy(core.WithExecutor(nil))
-	wantOnly(t, err, core.ErrInvalidOption)
+	wantOnly(t, errOf(author.Declare(eng, author.Rule{Policy: policy, About: coverage.Rule{}, Like: []string{"k"}})), core.ErrInvalidOption)
+	wantNil(t, errOf(author.Declare(eng, author.Rule{Policy: policy, About: coverage.Rule{Once: true}, Like: []string{"k"}})))
+	wantOnly(t, errOf(core.NewPolicy(core.WithExecutor(nil))), core.ErrInvalidOption)
 	wrong := newBook()
 	wrong.wrong = &core.OptionError{Option: "book", Want: "another"}
-	_, err = core.NewPolicy(core.WithExecutor(wrong))
-	wantOnly(t, err, core.ErrInvalidOption)
+	wantOnly(t, errOf(core.NewPolicy(core.WithExecutor(wrong))), core.ErrInvalidOption)
+}
+
+// endure is an executor whose context ends before or after the function.
+type endure struct {
+	before  bool // the function does not run
+	unknown bool // it may have committed
+	end     func(context.Context)
+}
+
+func (endure) Validate() error { return nil }
+
+func (x endure) Execute(ctx context.Context, key string, fn func(context.Context) (driver.Record, error)) (driver.Record, bool, error) {
+	if !x.before {
+		if _, err := fn(ctx); err != nil {
+			return driver.Record{}, true, err
+		}
+	}
+	x.end(ctx)
+	<-ctx.Done()
+	err := fmt.Errorf("mark %q: %w", key, ctx.Err())
+	if x.unknown {
+		err = errors.Join(core.ErrOutcomeUnknown, err)
+	}
+	return driver.Record{}, false, err
+}
+
+// An executor knows only that its context has ended. The caller learns why, and not more than
+// what has happened: ErrLeaseLost says that the function ran.
+func TestExecutorWhoseContextEnds(t *testing.T) {
+	const lost, released, cancelled = "lost", "released", "cancelled"
+	for _, c := range []struct {
+		end             string
+		before, unknown bool
+		says            bool // the function is cut off, and returns that
+		want            []error
+	}{
+		{lost, true, false, false, []error{core.ErrRolledBack}},
+		{lost, false, false, false, []error{core.ErrLeaseLost}},
+		{lost, false, true, false, []error{core.ErrOutcomeUnknown}},
+		{lost, false, false, true, []error{core.ErrLeaseLost, context.Canceled}},
+		{released, false, false, false, []error{core.ErrReleased}},
+		{released, false, true, false, []error{core.ErrOutcomeUnknown}},
+		{cancelled, true, false, false, []error{context.Canceled}},
+		{cancelled, false, false, false, []error{context.Canceled}},
+		{cancelled, false, true, false, []error{context.Canceled, core.ErrOutcomeUnknown}},
+		{cancelled, false, false, true, []error{context.Canceled}},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			spy, eng := newSpied(t)
+			ctx, cancel := context.WithCancel(bg)
+			defer cancel()
+			end := func(ctx context.Context) {
+				switch l, _ := core.LeaseFrom(ctx); c.end {
+				case lost:
+					breakLock(t, spy, l)
+				case released:
+					mustRelease(t, l)
+				default:
+					cancel()
+				}
+			}
+			ran := false
+			out, err := eng.Once(ctx, "k", func(ctx context.Context) ([]byte, error) {
+				ran = true
+				if c.says {
+					end(ctx)
+					<-ctx.Done()
+					return nil, ctx.Err()
+				}
+				return []byte("result"), nil
+			}, core.WithExecutor(endure{c.before, c.unknown, end}))
+			wantOnly(t, err, c.want...)
+			check(t, out.Result == nil && ran != c.before, "%+v: %+v, ran: %v", c, out, ran)
+			isFree(t, eng, "k")
+			if t.Failed() {
+				t.Logf("in %+v: %v", c, err)
+			}
+		})
+	}
 }

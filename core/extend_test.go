@@ -3,8 +3,6 @@ package core_test
 import (
 	"context"
 	"errors"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,10 +10,7 @@ import (
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/core/internal/watchdog"
-	"github.com/keyturn/keyturn/core/observe"
 )
-
-var bg = context.Background()
 
 // left is how long the lease is good without a renewal.
 func left(l *core.Lease) time.Duration { return time.Until(l.Deadline()) }
@@ -35,14 +30,11 @@ func TestExtendRenewsNowAndFromNowOn(t *testing.T) {
 			if testing.Short() && tc.ttl == driver.MaxTTL {
 				t.Skip("only in the long run: the store looks every second of two days")
 			}
-			spy := newSpy()
-			eng := newEngine(t, spy)
+			spy, eng := newSpied(t)
 			l := mustAcquire(t, eng, "k", core.WithMaxHold(core.Forever))
 			time.Sleep(4 * time.Second)
 			must(t, l.Extend(bg, tc.ttl))
-			if l.TTL() != tc.want || left(l) != term(tc.want) {
-				t.Errorf("TTL %v, %v left", l.TTL(), left(l))
-			}
+			check(t, l.TTL() == tc.want && left(l) == term(tc.want), "TTL %v, %v left", l.TTL(), left(l))
 			extended := time.Now()
 			time.Sleep(2*tc.want + tc.want/10)
 			synctest.Wait()
@@ -64,14 +56,10 @@ func TestExtendRefusesWhatCanNotBe(t *testing.T) {
 	for _, ttl := range []time.Duration{-1, 1, driver.MinTTL - 1, driver.MaxTTL + 1} {
 		wantOnly(t, l.Extend(bg, ttl), core.ErrInvalidOption)
 	}
-	if l.TTL() != defaultTTL {
-		t.Errorf("TTL %v", l.TTL())
-	}
+	wantEqual(t, "TTL", l.TTL(), defaultTTL)
 	mustRelease(t, l)
 	wantOnly(t, l.Extend(bg, time.Hour), core.ErrReleased)
-	if spy.renewals() != 0 {
-		t.Error("the store was asked")
-	}
+	check(t, spy.renewals() == 0, "the store was asked")
 }
 
 // An extension brings no lease back that is over by the clock, and leaves the end of a max hold where it is.
@@ -84,9 +72,7 @@ func TestExtendDoesNotBringBack(t *testing.T) {
 		spy.change(func() { spy.onRenew = nil })
 		asked := spy.renewals()
 		wantOnly(t, l.Extend(bg, time.Hour), core.ErrLeaseLost)
-		if spy.renewals() != asked {
-			t.Error("the store was asked")
-		}
+		check(t, spy.renewals() == asked, "the store was asked")
 		wantOnly(t, l.Release(bg), core.ErrLeaseLost)
 	})
 	inBubble(t, "max hold", func(t *testing.T) {
@@ -94,9 +80,7 @@ func TestExtendDoesNotBringBack(t *testing.T) {
 		must(t, l.Extend(bg, time.Hour))
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		if reason(l) != driver.LossMaxHold {
-			t.Errorf("lost: %v", l.Err())
-		}
+		check(t, reason(l) == driver.LossMaxHold, "lost: %v", l.Err())
 		wantOnly(t, l.Release(bg), core.ErrLeaseLost)
 	})
 }
@@ -106,120 +90,51 @@ func TestExtendDoesNotBringBack(t *testing.T) {
 func TestUnansweredExtension(t *testing.T) {
 	hang := func(ctx context.Context, _ driver.Grant) error { <-ctx.Done(); return ctx.Err() }
 	out := func(ctx context.Context, _ driver.Grant) error { <-ctx.Done(); return errDown }
-	bounded := func(d time.Duration) func() (context.Context, context.CancelFunc) {
-		return func() (context.Context, context.CancelFunc) { return context.WithTimeout(bg, d) }
-	}
-	hangUp := func() (context.Context, context.CancelFunc) {
-		ctx, cancel := context.WithCancel(bg)
-		time.AfterFunc(time.Second, cancel)
-		return ctx, cancel
-	}
+	refuse := func(context.Context, driver.Grant) error { return errDown }
+	unknown := func(why ...error) []error { return append(why, core.ErrOutcomeUnknown) }
 	for name, tc := range map[string]struct {
-		ctx   func() (context.Context, context.CancelFunc)
-		store func(context.Context, driver.Grant) error
-		ttl   time.Duration
-		want  []error
-		took  time.Duration
-		left  time.Duration // when it comes back
+		deadline, hangsUp time.Duration
+		store             func(context.Context, driver.Grant) error
+		ttl               time.Duration // an hour, if not said
+		want              []error
+		took              time.Duration
 	}{
-		"longer":                    {store: hang, ttl: time.Hour, want: []error{core.ErrOutcomeUnknown, core.ErrUnavailable}, took: 5 * time.Second, left: term(defaultTTL) - 5*time.Second},
-		"shorter":                   {store: hang, ttl: 3 * time.Second, want: []error{core.ErrOutcomeUnknown, core.ErrUnavailable}, took: time.Second, left: term(3*time.Second) - time.Second},
-		"refused":                   {store: func(context.Context, driver.Grant) error { return errDown }, ttl: time.Hour, want: []error{core.ErrOutcomeUnknown, core.ErrUnavailable}, left: term(defaultTTL)},
-		"another error":             {store: func(context.Context, driver.Grant) error { return errors.New("?") }, ttl: time.Hour, want: []error{core.ErrOutcomeUnknown}, left: term(defaultTTL)},
-		"hangs up":                  {ctx: hangUp, store: hang, ttl: time.Hour, want: []error{core.ErrOutcomeUnknown, context.Canceled}, took: time.Second, left: term(defaultTTL) - time.Second},
-		"own deadline":              {ctx: bounded(2 * time.Second), store: hang, ttl: time.Hour, want: []error{core.ErrOutcomeUnknown, context.DeadlineExceeded}, took: 2 * time.Second, left: term(defaultTTL) - 2*time.Second},
-		"own deadline in an outage": {ctx: bounded(2 * time.Second), store: out, ttl: time.Hour, want: []error{core.ErrOutcomeUnknown, core.ErrUnavailable}, took: 2 * time.Second, left: term(defaultTTL) - 2*time.Second},
+		"longer":                    {store: hang, want: unknown(core.ErrUnavailable), took: 5 * time.Second},
+		"shorter":                   {store: hang, ttl: 3 * time.Second, want: unknown(core.ErrUnavailable), took: time.Second},
+		"refused":                   {store: refuse, want: unknown(core.ErrUnavailable)},
+		"another error":             {store: func(context.Context, driver.Grant) error { return errors.New("?") }, want: unknown()},
+		"hangs up":                  {hangsUp: time.Second, store: hang, want: unknown(context.Canceled), took: time.Second},
+		"own deadline":              {deadline: 2 * time.Second, store: hang, want: unknown(context.DeadlineExceeded), took: 2 * time.Second},
+		"own deadline in an outage": {deadline: 2 * time.Second, store: out, want: unknown(core.ErrUnavailable), took: 2 * time.Second},
 		// Too little time to say anything about the store.
-		"own short deadline": {ctx: bounded(20 * time.Millisecond), store: out, ttl: time.Hour, want: []error{core.ErrOutcomeUnknown, context.DeadlineExceeded}, took: 20 * time.Millisecond, left: term(defaultTTL) - 20*time.Millisecond},
-		"gone before it":     {ctx: bounded(-1), ttl: time.Hour, want: []error{context.DeadlineExceeded}, left: term(defaultTTL)},
+		"own short deadline": {deadline: 20 * time.Millisecond, store: out, want: unknown(context.DeadlineExceeded), took: 20 * time.Millisecond},
+		"gone before it":     {deadline: -1, want: []error{context.DeadlineExceeded}},
 	} {
 		inBubble(t, name, func(t *testing.T) {
-			spy := newSpy()
-			eng := newEngine(t, spy)
+			spy, eng := newSpied(t)
 			l := mustAcquire(t, eng, "k")
 			spy.change(func() { spy.onRenew = tc.store })
-			ctx := bg
-			if tc.ctx != nil {
-				var cancel context.CancelFunc
-				ctx, cancel = tc.ctx()
-				defer cancel()
+			if tc.ttl == 0 {
+				tc.ttl = time.Hour
 			}
 			began := time.Now()
-			wantOnly(t, l.Extend(ctx, tc.ttl), tc.want...)
+			wantOnly(t, l.Extend(callerFor(t, tc.deadline, tc.hangsUp), tc.ttl), tc.want...)
 			wantTook(t, began, tc.took)
-			if left(l) != tc.left || l.TTL() != defaultTTL {
-				t.Errorf("%v left, want %v; TTL %v", left(l), tc.left, l.TTL())
-			}
+			wantEqual(t, "left", left(l), term(min(tc.ttl, defaultTTL))-tc.took)
+			wantEqual(t, "TTL", l.TTL(), defaultTTL)
 			spy.change(func() { spy.onRenew = nil })
 			time.Sleep(time.Minute)
-			if l.Err() != nil {
-				t.Errorf("not renewed any more: %v", l.Err())
-			}
+			wantNil(t, l.Err())
 			mustRelease(t, l)
 		})
 	}
-}
-
-// One request for a lease is under way at a time: of two, nobody could tell which TTL the store took last.
-func TestExtendWaitsForARenewalUnderWay(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		spy := newSpy()
-		l := mustAcquire(t, newEngine(t, spy), "k")
-		var inside atomic.Int32
-		spy.change(func() {
-			spy.onRenew = func(context.Context, driver.Grant) error {
-				if inside.Add(1) > 1 {
-					t.Error("two at a time")
-				}
-				time.Sleep(2 * time.Second)
-				inside.Add(-1)
-				return nil
-			}
-		})
-		time.Sleep(11 * time.Second) // the watchdog's began at 10s
-		var all sync.WaitGroup
-		for _, ttl := range []time.Duration{time.Minute, 20 * time.Second} {
-			all.Go(func() {
-				wantNil(t, l.Extend(bg, ttl))
-				if left(l) != term(ttl)-2*time.Second {
-					t.Errorf("%v left of %v", left(l), ttl)
-				}
-			})
-			synctest.Wait()
-		}
-		all.Wait()
-		spy.change(func() { spy.onRenew = nil })
-		mustRelease(t, l)
-	})
-}
-
-// The observer is told of what the holder asked for, and not of a renewal.
-func TestObserverIsToldOfExtensions(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		spy, seen := newSpy(), &recorder{}
-		eng := newEngine(t, spy, core.WithHooks(seen.hooks()), core.WithHooks(observe.Hooks{}))
-		l := mustAcquire(t, eng, "k")
-		_ = l.Extend(bg, time.Minute)
-		spy.change(func() { spy.onRenew = func(context.Context, driver.Grant) error { return errDown } })
-		_ = l.Extend(bg, time.Minute)
-		spy.change(func() { spy.onRenew = nil })
-		breakLock(t, spy, l)
-		_ = l.Extend(bg, time.Minute)
-		for event, n := range map[string]int{"extended ok": 1, "extended outage": 1, "extended lost": 1, "held lost": 1, "renewed ok": 0, "renewed lost": 0} {
-			if seen.count(event) != n {
-				t.Errorf("%d times %q in %q", seen.count(event), event, seen.events)
-			}
-		}
-		_ = l.Release(bg)
-	})
 }
 
 // A nested lease has the outer one's time, as long as it lasts itself.
 func TestExtendNested(t *testing.T) {
 	eng := newEngine(t, newSpy())
 	outer := mustAcquire(t, eng, "k")
-	inner, err := eng.Acquire(outer.Context(), "k")
-	must(t, err)
+	inner := acquireIn(t, outer.Context(), eng, "k")
 	if err := inner.Extend(bg, time.Hour); err != nil || outer.TTL() != time.Hour || inner.TTL() != time.Hour {
 		t.Errorf("TTL %v and %v, %v", outer.TTL(), inner.TTL(), err)
 	}
@@ -231,31 +146,20 @@ func TestExtendNested(t *testing.T) {
 // A caller that waits for a renewal that hangs, and gives up, has sent nothing. So nothing is
 // unknown. That wait is bounded, too.
 func TestExtendBehindARenewalThatHangs(t *testing.T) {
-	for name, tc := range map[string]struct {
-		own  time.Duration // the caller's; 0: none
-		want error
-		took time.Duration
-	}{
-		"own deadline": {own: time.Second, want: context.DeadlineExceeded, took: time.Second},
-		"no deadline":  {want: core.ErrUnavailable, took: defaultReleaseTimeout},
-	} {
-		inBubble(t, name, func(t *testing.T) {
-			spy := newSpy()
-			l := mustAcquire(t, newEngine(t, spy, core.WithTTL(30*time.Second)), "k")
+	for deadline, want := range map[time.Duration]error{time.Second: context.DeadlineExceeded, defaultReleaseTimeout: core.ErrUnavailable} {
+		inBubble(t, want.Error(), func(t *testing.T) {
+			spy, eng := newSpied(t, core.WithTTL(30*time.Second))
+			l := mustAcquire(t, eng, "k")
 			spy.change(func() { spy.onRenew = func(ctx context.Context, _ driver.Grant) error { <-ctx.Done(); return errDown } })
 			time.Sleep(11 * time.Second)
 			ctx := bg
-			if tc.own > 0 {
-				var cancel context.CancelFunc
-				ctx, cancel = context.WithTimeout(bg, tc.own)
-				defer cancel()
+			if want == context.DeadlineExceeded {
+				ctx = callerFor(t, deadline, 0)
 			}
 			began := time.Now()
-			wantOnly(t, l.Extend(ctx, time.Hour), tc.want)
-			wantTook(t, began, tc.took)
-			if spy.renewals() != 1 {
-				t.Errorf("asked %d times", spy.renewals())
-			}
+			wantOnly(t, l.Extend(ctx, time.Hour), want)
+			wantTook(t, began, deadline)
+			wantEqual(t, "renewals", spy.renewals(), 1)
 			mustRelease(t, l)
 		})
 	}

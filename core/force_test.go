@@ -1,11 +1,11 @@
 package core_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -14,9 +14,8 @@ import (
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/core/observe"
+	"github.com/keyturn/keyturn/store/memstore"
 )
-
-var discard = slog.New(slog.DiscardHandler)
 
 func TestForceNeedsAReason(t *testing.T) {
 	eng := newEngine(t, answering(func(context.Context) error { t.Error("the store was asked"); return nil }))
@@ -28,75 +27,58 @@ func TestForceNeedsAReason(t *testing.T) {
 		"no UTF-8":          "stuck \xff",
 		"a control, at end": strings.Repeat("x", driver.MaxNoteBytes-1) + "\x7f",
 	} {
-		t.Run(name, func(t *testing.T) {
-			_, err := eng.ForceRelease(context.Background(), "k", reason)
-			wantOnly(t, err, core.ErrInvalidOption)
-			if len(err.Error()) > 500 {
-				t.Errorf("an error of %d bytes", len(err.Error()))
+		_, forced := eng.ForceRelease(bg, "k", reason)
+		_, forgot := eng.Forget(bg, "k", reason)
+		for _, err := range []error{forced, forgot} {
+			if wantOnly(t, err, core.ErrInvalidOption); len(err.Error()) > 500 {
+				t.Errorf("%s: an error of %d bytes", name, len(err.Error()))
 			}
-			_, err = eng.Forget(context.Background(), "k", reason)
-			wantOnly(t, err, core.ErrInvalidOption)
-		})
+		}
 	}
-	_, err := newEngine(t, answering(noWork)).
-		ForceRelease(context.Background(), "k", strings.Repeat("x", driver.MaxNoteBytes))
-	wantNil(t, err)
+	wantNil(t, errOf(newEngine(t, answering(noWork)).ForceRelease(bg, "k", strings.Repeat("x", driver.MaxNoteBytes))))
 }
 
 // A removal by force leaves traces. A call that finds no holder leaves none.
 func TestForceIsToldAndLogged(t *testing.T) {
-	var many []driver.Holder
-	for i := range 100 {
-		many = append(many, driver.Holder{Owner: fmt.Sprint("owner", i)})
-	}
-	force := func(eng *core.Engine) error {
-		_, err := eng.ForceRelease(context.Background(), "k", "it hangs")
-		return err
-	}
-	forget := func(eng *core.Engine) error {
-		_, err := eng.Forget(context.Background(), "k", "it hangs")
-		return err
-	}
 	for name, tc := range map[string]struct {
-		holders []driver.Holder
+		holders int
+		forget  bool // not ForceRelease
 		record  bool
 		err     error
-		do      func(*core.Engine) error
 		told    string
 		logged  []string
 	}{
-		"held":              {holders: many[:2], do: force, told: "k it hangs 2", logged: []string{"level=WARN", "key=k", `reason="it hangs"`, "count=2", `holders="[owner0 owner1]"`}},
-		"held by many":      {holders: many, do: force, told: "k it hangs 100", logged: []string{"count=100", "owner15]"}},
-		"free":              {do: force},
-		"on record":         {record: true, do: forget, told: "k it hangs 0", logged: []string{"level=WARN", "key=k", `reason="it hangs"`}},
-		"not on record":     {do: forget},
-		"unanswered":        {err: errDown, do: force, logged: []string{"level=WARN", "unanswered", "key=k", "op=force", "connection refused"}},
-		"forget unanswered": {err: errDown, do: forget, logged: []string{"level=WARN", "unanswered", "op=forget"}},
-		"refused":           {err: errors.New("no"), do: force},
+		"held":              {holders: 2, told: "Forced k, it hangs, 2", logged: []string{`level=WARN .* key=k reason="it hangs" count=2 holders="\[owner0 owner1\]" .*`}},
+		"held by many":      {holders: 100, told: "Forced k, it hangs, 100", logged: []string{`.* count=100 holders=.* owner15\].*`}},
+		"free":              {},
+		"on record":         {forget: true, record: true, told: "Forced k, it hangs, 0", logged: []string{`level=WARN .* key=k reason="it hangs" .*`}},
+		"not on record":     {forget: true},
+		"unanswered":        {err: errDown, logged: []string{`level=WARN .*unanswered.* op=force key=k .*connection refused.*`}},
+		"forget unanswered": {forget: true, err: errDown, logged: []string{`level=WARN .*unanswered.* op=forget .*`}},
+		"refused":           {err: errors.New("no")},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var log bytes.Buffer
-			var seen []string
-			p := answering(nil)
-			p.force = func(context.Context, string, string) ([]driver.Holder, error) { return tc.holders, tc.err }
+			log, seen, p := newLines(), &recorder{}, answering(nil)
+			p.force = func(context.Context, string, string) (holders []driver.Holder, _ error) {
+				for i := range tc.holders {
+					holders = append(holders, driver.Holder{Owner: fmt.Sprint("owner", i)})
+				}
+				return holders, tc.err
+			}
 			p.forget = func(context.Context, string) (bool, error) { return tc.record, tc.err }
-			eng := newEngine(t, p, core.WithHooks(observe.Hooks{Forced: func(_ context.Context, r observe.Removal) {
-				seen = append(seen, fmt.Sprint(r.Key, " ", r.Reason, " ", len(r.Holders)))
-			}}), core.WithHooks(observe.Hooks{}), core.WithLogger(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))))
-			if err := tc.do(eng); !errors.Is(err, tc.err) && !errors.Is(err, core.ErrUnavailable) {
+			eng := newEngine(t, p, core.WithHooks(seen.hooks(t, "")), core.WithLogger(slog.New(log)))
+			var err error
+			if tc.forget {
+				_, err = eng.Forget(bg, "k", "it hangs")
+			} else {
+				_, err = eng.ForceRelease(bg, "k", "it hangs")
+			}
+			if !errors.Is(err, tc.err) && !errors.Is(err, core.ErrUnavailable) {
 				t.Errorf("error %v", err)
 			}
-			if got := strings.Join(seen, ", "); got != tc.told {
-				t.Errorf("told %q, want %q", got, tc.told)
-			}
-			if (log.Len() > 0) != (len(tc.logged) > 0) || strings.Count(log.String(), "\n") > 1 {
-				t.Errorf("logged %q", &log)
-			}
-			for _, want := range tc.logged {
-				if !strings.Contains(log.String(), want) {
-					t.Errorf("%q is not in the log: %s", want, &log)
-				}
-			}
+			told := slices.DeleteFunc(seen.events, func(event string) bool { return !strings.HasPrefix(event, "Forced") })
+			wantEqual(t, "told", strings.Join(told, "; "), tc.told)
+			log.wantLines(t, tc.logged...)
 		})
 	}
 }
@@ -126,7 +108,7 @@ func TestForcedLossTellsWhy(t *testing.T) {
 				check(t, context.Cause(l.Context()), l)
 				check(t, l.Err(), l)
 			}
-			check(t, l.Release(context.Background()), l)
+			check(t, l.Release(bg), l)
 			check(t, l.Err(), l)
 			check(t, end, l)
 		})
@@ -135,17 +117,49 @@ func TestForcedLossTellsWhy(t *testing.T) {
 
 // A store that refuses has not done it: nothing is unknown.
 func TestForceIsRefused(t *testing.T) {
-	for _, c := range []struct {
-		err     error
-		unknown bool
-	}{
-		{&core.UnavailableError{Op: "force release", Err: errors.New("permission denied"), Refused: true}, false},
-		{&core.UnavailableError{Op: "force release", Err: errors.New("no answer")}, true},
-		{&core.UnavailableError{Op: "force release", Err: core.ErrOutcomeUnknown, Refused: true}, true},
+	for unknown, said := range map[bool]*core.UnavailableError{
+		false: {Op: "force release", Err: errors.New("permission denied"), Refused: true},
+		true:  {Op: "force release", Err: core.ErrOutcomeUnknown, Refused: true},
 	} {
-		eng := newEngine(t, answering(func(context.Context) error { return c.err }))
-		if _, err := eng.ForceRelease(t.Context(), "k", "why"); errors.Is(err, core.ErrOutcomeUnknown) != c.unknown || !errors.Is(err, core.ErrUnavailable) {
-			t.Errorf("%v: %v", c.err, err)
+		_, err := newEngine(t, answering(func(context.Context) error { return said })).ForceRelease(bg, "k", "why")
+		if errors.Is(err, core.ErrOutcomeUnknown) != unknown || !errors.Is(err, core.ErrUnavailable) {
+			t.Errorf("%v: %v", said, err)
 		}
 	}
+}
+
+// TestForcedReleaseOfWhatWasSeen: an operator who looks and then acts does not take the key
+// from somebody who got it in between. A lease that was handed on is, to the store, that of its first holder, whose
+// token Inspect shows.
+func TestForcedReleaseOfWhatWasSeen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mem := memstore.New()
+		eng, operator := newEngine(t, mem), newEngine(t, mem.Peer())
+		stuck := mustAcquire(t, eng, "k")
+		seen, err := operator.Inspect(bg, "k")
+		must(t, err)
+		mustRelease(t, stuck)
+		other := mustAcquire(t, eng, "k")
+		had, err := operator.ForceRelease(bg, "k", "it hangs", seen.Holders...)
+		var held *core.HeldError
+		if len(had) != 0 || !errors.As(err, &held) || held.Holder != other.Owner() || errors.Is(err, core.ErrOutcomeUnknown) {
+			t.Errorf("a key that another has by now: %v, %v", had, err)
+		}
+		wantNil(t, other.Extend(bg, 0))
+
+		next := make(chan *core.Lease)
+		go func() { next <- mustAcquire(t, eng, "k", core.WithTTL(other.TTL())) }()
+		synctest.Wait()
+		mustRelease(t, other)
+		heir := <-next
+		if heir.Owner() != other.Owner() {
+			t.Fatal("it was not handed on")
+		}
+		seen, _ = operator.Inspect(bg, "k")
+		had, err = operator.ForceRelease(bg, "k", "it hangs", seen.Holders...)
+		if err != nil || len(had) != 1 || had[0].Owner != other.Owner() || had[0].Token != other.Token() {
+			t.Errorf("%v, %v", had, err)
+		}
+		wantOnly(t, heir.Release(bg), core.ErrLeaseLost)
+	})
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/store/memstore"
 )
 
@@ -17,42 +18,36 @@ func TestRetryAfterGoesByTheHolder(t *testing.T) {
 	const usual, unusual, ttl = 2 * time.Millisecond, 6 * time.Second, 30 * time.Second
 	synctest.Test(t, func(t *testing.T) {
 		store := memstore.New()
-		here := newEngine(t, store, core.WithTTL(ttl))
-		there := newEngine(t, store.Peer(), core.WithTTL(ttl))
-		stranger := newEngine(t, store.Peer())
-		for range 100 {
-			for _, eng := range []*core.Engine{here, there} {
-				l := mustAcquire(t, eng, "k")
-				time.Sleep(usual)
-				mustRelease(t, l)
-			}
-		}
-		hint := func(eng *core.Engine, opt core.CallOption) time.Duration {
-			t.Helper()
-			_, err := eng.Acquire(context.Background(), "k", opt)
-			var held *core.HeldError
-			if !errors.As(err, &held) {
-				t.Fatalf("error %v", err)
-			}
-			return held.RetryAfter
-		}
-		within := func(what string, got, least, most time.Duration) {
-			t.Helper()
-			if got < least || got > most {
-				t.Errorf("%s: retry after %v, want %v to %v", what, got, least, most)
-			}
+		here, there, stranger := newEngine(t, store, core.WithTTL(ttl)), newEngine(t, store.Peer()), newEngine(t, store.Peer())
+		for _, eng := range []*core.Engine{here, there} {
+			l := mustAcquire(t, eng, "k")
+			time.Sleep(usual)
+			mustRelease(t, l)
 		}
 		holder := mustAcquire(t, here, "k")
-		within("at once", hint(here, core.WithFailFast()), usual, 2*usual)
-		within("at once, there", hint(there, core.WithFailFast()), usual, 2*usual)
-		time.Sleep(unusual)
-		within("here", hint(here, core.WithFailFast()), unusual, unusual)
-		within("there", hint(there, core.WithFailFast()), unusual, unusual)
-		within("here, in line", hint(here, core.WithMaxWait(time.Second)), unusual+time.Second, unusual+time.Second)
-		within("there, in line", hint(there, core.WithMaxWait(time.Second)), unusual+2*time.Second, unusual+2*time.Second)
-		within("who knows of no lease that has ended", hint(stranger, core.WithFailFast()), unusual, unusual+2*time.Second)
-		time.Sleep(5 * time.Minute)
-		within("never beyond the lease", hint(there, core.WithFailFast()), ttl/2, ttl)
+		for _, step := range []struct {
+			what        string
+			after       time.Duration // the step before
+			who         *core.Engine
+			opt         core.CallOption
+			least, most time.Duration
+		}{
+			{"at once", 0, here, core.WithFailFast(), usual, 2 * usual},
+			{"at once, there", 0, there, core.WithFailFast(), usual, 2 * usual},
+			{"here", unusual, here, core.WithFailFast(), unusual, unusual},
+			{"there", 0, there, core.WithFailFast(), unusual, unusual},
+			{"here, in line", 0, here, core.WithMaxWait(time.Second), unusual + time.Second, unusual + time.Second},
+			{"there, in line", 0, there, core.WithMaxWait(time.Second), unusual + 2*time.Second, unusual + 2*time.Second},
+			{"an engine that knows of no lease that has ended", 0, stranger, core.WithFailFast(), unusual, unusual + 2*time.Second},
+			{"never beyond the lease", 5 * time.Minute, there, core.WithFailFast(), ttl / 2, ttl},
+		} {
+			time.Sleep(step.after)
+			_, err := step.who.Acquire(bg, "k", step.opt)
+			var held *core.HeldError
+			if !errors.As(err, &held) || held.RetryAfter < step.least || held.RetryAfter > step.most {
+				t.Errorf("%s: %v, retry after %v, want %v to %v", step.what, err, held.RetryAfter, step.least, step.most)
+			}
+		}
 		mustRelease(t, holder)
 	})
 }
@@ -62,9 +57,8 @@ func TestRetryAfterGoesByTheHolder(t *testing.T) {
 func TestRetryAfterGoesByTheHand(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		eng := newEngine(t, memstore.New())
-		holder := mustAcquire(t, eng, "k")
+		holder, heir := mustAcquire(t, eng, "k"), make(chan *core.Lease)
 		time.Sleep(80 * time.Millisecond)
-		heir := make(chan *core.Lease)
 		go func() { heir <- mustAcquire(t, eng, "k") }()
 		synctest.Wait()
 		mustRelease(t, holder)
@@ -73,15 +67,94 @@ func TestRetryAfterGoesByTheHand(t *testing.T) {
 			t.Fatal("not handed on")
 		}
 		time.Sleep(time.Second)
-		_, err := eng.TryAcquire(context.Background(), "k")
-		var held *core.HeldError
-		if !errors.As(err, &held) || held.HeldFor != time.Second {
-			t.Errorf("error %#v, want one that is held for a second", err)
-		}
-		_, err = eng.Acquire(context.Background(), "k", core.WithMaxWait(time.Second))
-		if !errors.As(err, &held) || held.HeldFor != 2*time.Second {
-			t.Errorf("error %#v, want one that is held for two seconds", err)
+		_, tried := eng.TryAcquire(bg, "k")
+		_, waited := eng.Acquire(bg, "k", core.WithMaxWait(time.Second))
+		for err, want := range map[error]time.Duration{tried: time.Second, waited: 2 * time.Second} {
+			if held := (*core.HeldError)(nil); !errors.As(err, &held) || held.HeldFor != want {
+				t.Errorf("error %#v, want one that is held for %v", err, want)
+			}
 		}
 		mustRelease(t, second)
 	})
+}
+
+// Where the store can't say when to come back, the average of the holds can; and
+// a caller that found the line full is told, too.
+func TestRetryAfterWithoutTheStoresHelp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		spy, eng := newSpied(t, core.WithMaxWaiters(1))
+		l := mustAcquire(t, eng, "k")
+		time.Sleep(time.Second)
+		mustRelease(t, l)
+		spy.onAcquire = func(context.Context, driver.Request) error { return &core.HeldError{Key: "k"} }
+		_, err := eng.TryAcquire(bg, "k")
+		if held := (*core.HeldError)(nil); !errors.As(err, &held) || held.RetryAfter != time.Second {
+			t.Errorf("%+v", held)
+		}
+		spy.onAcquire = func(context.Context, driver.Request) error {
+			_, err := eng.Acquire(bg, "k")
+			if full := (*core.TooManyWaitersError)(nil); !errors.As(err, &full) || full.RetryAfter != time.Second {
+				t.Errorf("%+v", full)
+			}
+			return nil
+		}
+		mustRelease(t, mustAcquire(t, eng, "k"))
+	})
+}
+
+func TestMinHoldIsRefused(t *testing.T) {
+	spy := newSpy()
+	brief := described{spy, func(d *driver.Description) { d.TTLs.Most = time.Minute }}
+	never := described{spy, func(d *driver.Description) { d.MinHold = false }}
+	for name, tc := range map[string]struct {
+		store driver.Store
+		d     time.Duration
+		want  error
+	}{
+		"negative":          {spy, -1, core.ErrInvalidOption},
+		"too long":          {spy, 25 * time.Hour, core.ErrInvalidOption},
+		"for this store":    {brief, time.Hour, core.ErrInvalidOption},
+		"a store can't":     {never, time.Second, errors.ErrUnsupported},
+		"none, which it is": {never, 0, nil},
+	} {
+		eng := newEngine(t, tc.store)
+		l, err := eng.Acquire(bg, "k", core.WithMinHold(tc.d))
+		wantIs(t, name, err, tc.want)
+		if err == nil {
+			mustRelease(t, l)
+		}
+	}
+	_, err := newEngine(t, spy).Once(bg, "k", func(context.Context) ([]byte, error) { return nil, nil }, core.WithMinHold(time.Second))
+	wantOnly(t, err, core.ErrInvalidOption)
+}
+
+// A lease with a min hold keeps its key after its release, for others of this process and of another. If the
+// release is sent again, the key stays for what is left by then.
+func TestMinHoldKeepsTheKey(t *testing.T) {
+	for name, answer := range map[string]error{"answered": nil, "unanswered": errDown} {
+		inBubble(t, name, func(t *testing.T) {
+			spy := newSpy()
+			eng, other := newEngine(t, spy), newEngine(t, spy.Peer())
+			began := time.Now()
+			l := mustAcquire(t, eng, "k", core.WithMinHold(10*time.Second))
+			time.Sleep(3 * time.Second)
+			spy.change(func() { spy.onRelease = func(context.Context, driver.Grant) error { return answer } })
+			if err := l.Release(bg); errors.Is(err, core.ErrOutcomeUnknown) != (answer != nil) || time.Since(began) != 3*time.Second {
+				t.Errorf("released after %v: %v", time.Since(began), err)
+			}
+			time.Sleep(4 * time.Second)
+			spy.mend()
+			time.Sleep(2 * time.Second)
+			for _, e := range []*core.Engine{eng, other} {
+				wantOnly(t, errOf(e.TryAcquire(bg, "k")), core.ErrHeld)
+			}
+			next := mustAcquire(t, eng, "k", core.WithMinHold(time.Second))
+			if got := time.Since(began); got < 10*time.Second || got > 10100*time.Millisecond || next.Token() <= l.Token() {
+				t.Errorf("the next one came after %v, with token %d after %d", got, next.Token(), l.Token())
+			}
+			time.Sleep(2 * time.Second)
+			mustRelease(t, next)
+			isFree(t, other, "k") // its min hold was over
+		})
+	}
 }

@@ -5,135 +5,71 @@ import (
 	"errors"
 	"runtime"
 	"slices"
-	"sync"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
-	"github.com/keyturn/keyturn/core/internal/watchdog"
 	"github.com/keyturn/keyturn/core/observe"
-	"github.com/keyturn/keyturn/store/memstore"
 )
-
-// recorder writes down what it is told.
-type recorder struct {
-	mu     sync.Mutex
-	events []string
-}
 
 type marked struct{}
 
-func (r *recorder) note(event string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.events = append(r.events, event)
-}
-
-func (r *recorder) count(event string) (n int) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, e := range r.events {
-		if e == event {
-			n++
-		}
-	}
-	return n
-}
-
-func outcome(err error) string {
-	switch {
-	case err == nil:
-		return "ok"
-	case errors.Is(err, core.ErrHeld):
-		return "held"
-	case errors.Is(err, core.ErrLeaseLost):
-		return "lost"
-	case errors.Is(err, core.ErrUnavailable):
-		return "outage"
-	case errors.Is(err, observe.ErrPanicked):
-		return "panicked"
-	}
-	return "error"
-}
-
-func (r *recorder) hooks() observe.Hooks {
-	return observe.Hooks{
-		AcquireStart: func(ctx context.Context, a observe.Acquisition) context.Context {
-			r.note("acquire " + a.Claims[0].Key)
-			return context.WithValue(ctx, marked{}, "acquire")
-		},
-		AcquireEnd: func(ctx context.Context, _ observe.Acquisition, _ observe.Lease, err error) {
-			if ctx.Value(marked{}) != "acquire" {
-				r.note("AcquireEnd without its context")
-			}
-			r.note("acquired " + outcome(err))
-		},
-		HoldStart: func(ctx context.Context, l observe.Lease) context.Context {
-			if ctx.Value(marked{}) == "acquire" {
-				r.note("the hold lies under the acquisition")
-			}
-			r.note("hold " + l.Claims()[0].Key)
-			return context.WithValue(ctx, marked{}, "hold")
-		},
-		HoldEnd: func(ctx context.Context, _ observe.Lease, err error) {
-			if ctx.Value(marked{}) != "hold" {
-				r.note("HoldEnd without its context")
-			}
-			r.note("held " + outcome(err))
-		},
-		Renewed:  func(_ observe.Lease, _ time.Duration, err error) { r.note("renewed " + outcome(err)) },
-		Extended: func(_ observe.Lease, err error) { r.note("extended " + outcome(err)) },
-		OnceStart: func(ctx context.Context, x observe.Execution) context.Context {
-			r.note("once " + x.Key)
-			return ctx
-		},
-		OnceEnd: func(_ context.Context, _ observe.Execution, out observe.Outcome, err error) {
-			if out.Duplicate {
-				r.note("duplicate")
-				return
-			}
-			r.note("once " + outcome(err))
-		},
-		Unlocked: func(context.Context, observe.Acquisition, error) { r.note("unlocked") },
-	}
-}
-
+// Hooks are told of all that happens to leases, in order: the second hooks after the first of what begins, and
+// before it of what ends.
 func TestHooksSeeTheWholeLife(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		seen := &recorder{}
-		spy := newSpy()
-		eng := newEngine(t, spy, core.WithHooks(seen.hooks()))
+		log, spy := &recorder{}, newSpy()
+		eng := newEngine(t, spy, core.WithHooks(log.hooks(t, "1")), core.WithHooks(observe.Hooks{}), core.WithHooks(log.hooks(t, "2")))
 		l := mustAcquire(t, eng, "k", core.WithTTL(3*time.Second))
-		if l.Context().Value(marked{}) != "hold" {
-			t.Error("the handler's spans would not lie under the hold")
-		}
-		_, _ = eng.TryAcquire(context.Background(), "k")
+		check(t, passedBy(l.Context(), "HoldStart") == log.chain, "the handler's spans would not lie under the hold")
+		_, _ = eng.TryAcquire(bg, "k")
 		time.Sleep(1500 * time.Millisecond)
+		must(t, l.Extend(bg, 0))
 		mustRelease(t, l)
 		lost := mustAcquire(t, eng, "k", core.WithTTL(3*time.Second))
 		breakLock(t, spy, lost)
 		time.Sleep(1500 * time.Millisecond)
-		_ = lost.Release(context.Background())
+		_ = lost.Release(bg)
+		lost = mustAcquire(t, eng, "k")
+		breakLock(t, spy, lost)
+		wantOnly(t, lost.Extend(bg, 0), core.ErrLeaseLost)
+		_ = lost.Release(bg)
 		for range 2 {
-			_, _ = eng.Once(context.Background(), "o", nothing)
+			_, _ = eng.Once(bg, "o", nothing)
 		}
 		spy.onAcquire = func(context.Context, driver.Request) error { return errDown }
-		_, _ = eng.Acquire(context.Background(), "d")
+		must(t, eng.Do(bg, "d", noWork, core.WithRunUnlocked()))
+
+		seen := slices.DeleteFunc(log.events, func(event string) bool { return strings.Contains(event, "Trace") })
+		var once []string
+		for i := 0; i < len(seen); i += 2 {
+			order := "12"
+			if strings.Contains(seen[i], "End") {
+				order = "21"
+			}
+			if a, b := seen[i], seen[i+1]; a[:1]+b[:1] != order || a[1:] != b[1:] {
+				t.Errorf("first %q, then %q", a, b)
+			}
+			once = append(once, seen[i][1:])
+		}
 		want := []string{
-			"acquire k", "hold k", "acquired ok",
-			"acquire k", "acquired held",
-			"renewed ok", "held ok",
-			"acquire k", "hold k", "acquired ok",
-			"held lost", "renewed lost",
-			"once o", "acquire o", "hold o", "acquired ok", "held ok", "once ok",
-			"once o", "acquire o", "acquired ok", "duplicate",
-			"acquire d", "acquired outage",
+			"AcquireStart k", "StoreCalled memory acquire ok", "HoldStart", "AcquireEnd k ok",
+			"AcquireStart k", "StoreCalled memory acquire held", "Blocked k by trace2 0", "AcquireEnd k held",
+			"StoreCalled memory renew ok", "Renewed ok", "StoreCalled memory renew ok", "Extended ok",
+			"StoreCalled memory release ok", "HoldEnd ok",
+			"AcquireStart k", "StoreCalled memory acquire ok", "HoldStart", "AcquireEnd k ok",
+			"StoreCalled memory renew lost", "HoldEnd lost", "Renewed lost",
+			"AcquireStart k", "StoreCalled memory acquire ok", "HoldStart", "AcquireEnd k ok",
+			"StoreCalled memory renew lost", "HoldEnd lost", "Extended lost",
+			"OnceStart o", "AcquireStart o", "StoreCalled memory acquire ok", "HoldStart", "AcquireEnd o ok",
+			"StoreCalled memory complete ok", "HoldEnd ok", "OnceEnd o ok",
+			"OnceStart o", "AcquireStart o", "StoreCalled memory acquire ok", "AcquireEnd o ok", "OnceEnd o duplicate ok",
+			"AcquireStart d", "StoreCalled memory acquire outage", "AcquireEnd d outage", "Unlocked d outage",
 		}
-		if !slices.Equal(seen.events, want) {
-			t.Errorf("seen\n%q, want\n%q", seen.events, want)
-		}
+		check(t, slices.Equal(once, want), "seen\n%q, want\n%q", once, want)
 	})
 }
 
@@ -143,92 +79,48 @@ func TestHooksSeeTheEndOfWhatPanics(t *testing.T) {
 			_, _ = eng.Once(bg, "k", func(context.Context) ([]byte, error) { how(); return nil, nil })
 		}
 	}
-	ended := []string{"once k", "acquire k", "hold k", "acquired ok", "held ok", "once panicked"}
+	ended := "OnceEnd k panicked"
 	for name, tt := range map[string]struct {
 		call func(*core.Engine)
-		want []string
+		want []string // of the ends
 	}{
-		"function panics":             {once(func() { panic("fn") }), ended},
-		"function ends its goroutine": {once(runtime.Goexit), ended},
+		"function panics":             {once(func() { panic("fn") }), []string{"AcquireEnd k ok", "HoldEnd ok", ended}},
+		"function ends its goroutine": {once(runtime.Goexit), []string{"AcquireEnd k ok", "HoldEnd ok", ended}},
 		"store panics in an extension": {
 			call: func(eng *core.Engine) {
-				l := mustAcquire(t, eng, "held", core.WithTTL(time.Minute))
+				l := mustAcquire(t, eng, "k", core.WithTTL(time.Minute))
 				defer mustRelease(t, l)
 				_ = l.Extend(bg, 0)
 			},
-			want: []string{"acquire held", "hold held", "acquired ok", "extended panicked", "held ok"},
+			want: []string{"AcquireEnd k ok", "Extended panicked", "HoldEnd ok"},
 		},
-		"store panics": {
-			call: func(eng *core.Engine) { _, _ = eng.Acquire(context.Background(), "k") },
-			want: []string{"acquire k", "acquired panicked"},
-		},
+		"store panics": {func(eng *core.Engine) { _, _ = eng.Acquire(bg, "panics") }, []string{"AcquireEnd panics panicked"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			seen := &recorder{}
-			spy := newSpy()
-			spy.onAcquire = func(_ context.Context, req driver.Request) error { // Once asks Begin
-				if req.Claims[0].Key != "held" {
+			seen, spy := &recorder{}, newSpy()
+			spy.onAcquire = func(_ context.Context, req driver.Request) error {
+				if req.Claims[0].Key == "panics" {
 					panic("store")
 				}
 				return nil
 			}
 			spy.onRenew = func(context.Context, driver.Grant) error { panic("store") }
-			eng := newEngine(t, spy, core.WithHooks(seen.hooks()))
-			ended := make(chan struct{})
+			eng := newEngine(t, spy, core.WithHooks(seen.hooks(t, "")))
+			gone := make(chan struct{})
 			go func() {
-				defer close(ended)
+				defer close(gone)
 				defer func() { _ = recover() }()
 				tt.call(eng)
 			}()
-			<-ended
-			if !slices.Equal(seen.events, tt.want) {
-				t.Errorf("seen\n%q, want\n%q", seen.events, tt.want)
-			}
+			<-gone
+			ends := slices.DeleteFunc(seen.events, func(e string) bool { return !strings.Contains(e, "End") && !strings.Contains(e, "Extended") })
+			check(t, slices.Equal(ends, tt.want), "seen\n%q, want\n%q", ends, tt.want)
 		})
 	}
 }
 
-// onHold has functions called with the lease.
-type onHold struct {
-	start func(observe.Lease)
-	end   func(observe.Lease, error)
-}
-
-func (o onHold) hooks() observe.Hooks {
-	return observe.Hooks{
-		HoldStart: func(ctx context.Context, l observe.Lease) context.Context { o.start(l); return ctx },
-		HoldEnd:   func(_ context.Context, l observe.Lease, err error) { o.end(l, err) },
-	}
-}
-
-// A hook may look at the lease that it is told of.
-func TestHookLooksAtTheLease(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var atEnd error
-		eng := newEngine(t, memstore.New(), core.WithHooks(onHold{
-			start: func(l observe.Lease) {
-				if left := time.Until(l.Deadline()); left != defaultTTL-watchdog.Margin(defaultTTL) || l.Err() != nil || l.Context().Err() != nil {
-					t.Errorf("at the start: %v left, Err %v, context %v", left, l.Err(), l.Context().Err())
-				}
-			},
-			end: func(l observe.Lease, _ error) { atEnd = l.Err() },
-		}.hooks()))
-		mustRelease(t, mustAcquire(t, eng, "k"))
-		if !errors.Is(atEnd, core.ErrReleased) {
-			t.Errorf("at the end: %v", atEnd)
-		}
-		lost := mustAcquire(t, eng, "k", core.WithMaxHold(time.Second))
-		time.Sleep(time.Minute)
-		synctest.Wait()
-		if !errors.Is(atEnd, core.ErrLeaseLost) {
-			t.Errorf("at the loss: %v", atEnd)
-		}
-		_ = lost.Release(context.Background())
-	})
-}
-
 // How a release ends is told by the release, though others look at the lease
-// while it is under way.
+// while it is under way. The context ends before the next one can be let in.
 func TestHoldEndIsTheReleasesOutcome(t *testing.T) {
 	for name, tc := range map[string]struct{ said, want error }{
 		"released": {nil, nil},
@@ -237,23 +129,16 @@ func TestHoldEndIsTheReleasesOutcome(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var ends []error
-			spy := newSpy()
-			eng := newEngine(t, spy, core.WithHooks(onHold{
-				start: func(observe.Lease) {},
-				end:   func(_ observe.Lease, err error) { ends = append(ends, err) },
-			}.hooks()))
+			spy, eng := newSpied(t, core.WithHooks(observe.Hooks{HoldEnd: func(_ context.Context, _ observe.Lease, err error) { ends = append(ends, err) }}))
 			l := mustAcquire(t, eng, "k")
 			spy.onRelease = func(context.Context, driver.Grant) error {
-				if !errors.Is(l.Err(), core.ErrReleased) {
-					t.Errorf("Err during the release: %v", l.Err())
-				}
+				check(t, errors.Is(l.Err(), core.ErrReleased), "Err during the release: %v", l.Err())
+				check(t, context.Cause(l.Context()) == core.ErrReleased, "this one's work may go on")
 				return tc.said
 			}
 			defer spy.mend()
-			_ = l.Release(context.Background())
-			if len(ends) != 1 || !errors.Is(ends[0], tc.want) {
-				t.Errorf("HoldEnd was told %v, want %v", ends, tc.want)
-			}
+			_ = l.Release(bg)
+			check(t, len(ends) == 1 && errors.Is(ends[0], tc.want), "HoldEnd was told %v, want %v", ends, tc.want)
 		})
 	}
 }

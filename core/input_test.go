@@ -1,7 +1,6 @@
 package core_test
 
 import (
-	"context"
 	"errors"
 	"math"
 	"strings"
@@ -10,7 +9,6 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
-	"github.com/keyturn/keyturn/core/observe"
 	"github.com/keyturn/keyturn/store/memstore"
 )
 
@@ -29,26 +27,17 @@ func TestKeysThatCannotNameALock(t *testing.T) {
 		"a Redis hash tag":   "{user}:1",
 		"cut in a character": "user:\xe2\x82",
 	}
-	spy := newSpy()
-	eng := newEngine(t, spy)
+	spy, eng := newSpied(t)
 	for name, key := range bad {
-		t.Run(name, func(t *testing.T) {
-			ctx := context.Background()
-			_, err := eng.Acquire(ctx, key)
-			wantOnly(t, err, core.ErrInvalidKey)
-			if len(err.Error()) > 400 {
-				t.Errorf("the message has %d bytes: a hostile key must not fill the log", len(err.Error()))
+		for _, err := range []error{
+			errOf(eng.Acquire(bg, key)), errOf(eng.TryAcquire(bg, key)), errOf(eng.Once(bg, key, nothing)), eng.Do(bg, key, noWork),
+		} {
+			if wantOnly(t, err, core.ErrInvalidKey); len(err.Error()) > 400 {
+				t.Errorf("%s: the message has %d bytes: a hostile key must not fill the log", name, len(err.Error()))
 			}
-			_, err = eng.TryAcquire(ctx, key)
-			wantOnly(t, err, core.ErrInvalidKey)
-			_, err = eng.Once(ctx, key, func(context.Context) ([]byte, error) { return nil, nil })
-			wantOnly(t, err, core.ErrInvalidKey)
-			wantOnly(t, eng.Do(ctx, key, func(context.Context) error { return nil }), core.ErrInvalidKey)
-		})
+		}
 	}
-	if spy.mostAtOne > 0 {
-		t.Error("a bad key reached the store")
-	}
+	check(t, spy.mostAtOne == 0, "a bad key reached the store")
 	for _, key := range []string{"a", strings.Repeat("k", 512), "user:status:42", "群:7", "a b", "%7B", "x/y/z"} {
 		if err := driver.ValidateKey(key); err != nil {
 			t.Errorf("ValidateKey(%q): %v", key, err)
@@ -76,8 +65,7 @@ func TestClaimSetsThatCannotBe(t *testing.T) {
 		"two":    {[]core.Claim{core.Exclusive("a"), core.Exclusive("b")}, errors.ErrUnsupported},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := eng.AcquireAll(context.Background(), tc.claims)
-			wantOnly(t, err, tc.want)
+			wantOnly(t, errOf(eng.AcquireAll(bg, tc.claims)), tc.want)
 		})
 	}
 }
@@ -94,15 +82,11 @@ func TestEveryFaultIsNamed(t *testing.T) {
 		claims: {"is empty", "less than one permit", "contains a brace"},
 	} {
 		for _, want := range wants {
-			if err == nil || !strings.Contains(err.Error(), want) {
-				t.Errorf("%v does not say %q", err, want)
-			}
+			check(t, err != nil && strings.Contains(err.Error(), want), "%v does not say %q", err, want)
 		}
 	}
 	var nilStore *memstore.Store
-	if _, err := core.New(nilStore); !errors.Is(err, core.ErrInvalidOption) {
-		t.Errorf("a nil pointer as a store: %v", err)
-	}
+	wantOnly(t, errOf(core.New(nilStore)), core.ErrInvalidOption)
 }
 
 func TestOptionsOutOfRange(t *testing.T) {
@@ -121,18 +105,18 @@ func TestOptionsOutOfRange(t *testing.T) {
 		"limit negative":     core.WithResultLimit(-1),
 		"linger negative":    core.WithLinger(-1),
 		"linger over a day":  core.WithLinger(25 * time.Hour),
+		"adaptive floor":     core.WithAdaptiveTTL(driver.MinTTL-1, time.Second),
+		"adaptive ceiling":   core.WithAdaptiveTTL(time.Second, driver.MaxTTL+1),
+		"upside down":        core.WithAdaptiveTTL(2*time.Second, time.Second),
+		"adaptive zero":      core.WithAdaptiveTTL(0, 0),
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := core.New(memstore.New(), o)
-			wantOnly(t, err, core.ErrInvalidOption)
-			_, err = core.NewPolicy(o)
-			wantOnly(t, err, core.ErrInvalidOption)
+			wantOnly(t, errOf(core.New(memstore.New(), o)), core.ErrInvalidOption)
+			wantOnly(t, errOf(core.NewPolicy(o)), core.ErrInvalidOption)
 			spy := newSpy() // an option that is wrong is an error also if a later one overrides it
-			_, err = newEngine(t, spy).Acquire(bg, "k", o, core.WithTTL(time.Second), core.WithMaxWait(time.Second))
+			_, err := newEngine(t, spy).Acquire(bg, "k", o, core.WithTTL(time.Second), core.WithMaxWait(time.Second))
 			wantOnly(t, err, core.ErrInvalidOption)
-			if spy.mostAtOne > 0 {
-				t.Error("the store was asked all the same")
-			}
+			check(t, spy.mostAtOne == 0, "the store was asked all the same")
 		})
 	}
 	for name, o := range map[string]core.EngineOption{
@@ -145,66 +129,39 @@ func TestOptionsOutOfRange(t *testing.T) {
 		"negative timeout":  core.WithReleaseTimeout(-time.Second),
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := core.New(memstore.New(), o)
-			wantOnly(t, err, core.ErrInvalidOption)
+			wantOnly(t, errOf(core.New(memstore.New(), o)), core.ErrInvalidOption)
 		})
 	}
 	var none core.CallOption
-	_, err := newEngine(t, memstore.New()).Acquire(context.Background(), "k", none)
-	wantOnly(t, err, core.ErrInvalidOption)
+	wantOnly(t, errOf(newEngine(t, memstore.New()).Acquire(bg, "k", none)), core.ErrInvalidOption)
 }
 
 func TestNoFunctionToRun(t *testing.T) {
-	spy := newSpy()
-	eng := newEngine(t, spy)
-	wantOnly(t, eng.Do(context.Background(), "k", nil), core.ErrInvalidOption)
-	_, err := eng.Once(context.Background(), "k", nil)
-	wantOnly(t, err, core.ErrInvalidOption)
-	if spy.mostAtOne > 0 {
-		t.Error("the store was asked all the same")
-	}
-}
-
-func TestBoundsThemselvesAreFine(t *testing.T) {
-	eng := newEngine(t, memstore.New(), core.WithTTL(driver.MinTTL), core.WithMaxWait(core.Forever), core.WithMaxHold(core.Forever), core.WithHooks(observe.Hooks{}))
-	mustRelease(t, mustAcquire(t, eng, "k", core.WithTTL(driver.MaxTTL)))
-	l := mustAcquire(t, eng, "k", core.WithTTL(1500*time.Microsecond+10*time.Millisecond))
-	if got := l.TTL(); got != 12*time.Millisecond {
-		t.Errorf("TTL = %v, want whole milliseconds, rounded up", got)
-	}
-	mustRelease(t, l)
+	spy, eng := newSpied(t)
+	wantOnly(t, eng.Do(bg, "k", nil), core.ErrInvalidOption)
+	wantOnly(t, errOf(eng.Once(bg, "k", nil)), core.ErrInvalidOption)
+	check(t, spy.mostAtOne == 0, "the store was asked all the same")
 }
 
 func TestOwnersAreTraceableAndDistinct(t *testing.T) {
+	const id = "/0123456789abcdef0123456789abcdef"
 	seen := map[string]bool{}
 	eng := newEngine(t, newSpy())
 	for range 1000 {
 		l := mustAcquire(t, eng, "k")
 		mustRelease(t, l)
-		s := l.Owner()
-		o, err := driver.ParseOwner(s)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if o.String() != s {
-			t.Fatalf("%q parsed and printed is %q", s, o)
-		}
-		if seen[o.ID] {
-			t.Fatalf("the id of %q came twice", s)
+		o, err := driver.ParseOwner(l.Owner())
+		if err != nil || o.String() != l.Owner() || seen[o.ID] || strings.ContainsAny(l.Owner(), ": \n") || o.PID == 0 || o.Instance == 0 || time.Since(o.Start) > time.Minute {
+			t.Fatalf("owner %q, parsed %+v, %v; its id came before: %v", l.Owner(), o, err, seen[o.ID])
 		}
 		seen[o.ID] = true
-		if strings.ContainsAny(s, ": \n") || o.PID == 0 || o.Instance == 0 || time.Since(o.Start) > time.Minute {
-			t.Fatalf("owner %q, parsed %+v", s, o)
-		}
 	}
-	for _, bad := range []string{"", "uuid-of-a-stranger", "h/1/1/abc/xyz", "h/x/1/abc/" + strings.Repeat("0", 32), "h/1/x/abc/" + strings.Repeat("0", 32), "h/1/1/!/" + strings.Repeat("0", 32), "h/1/1/a/" + strings.Repeat("g", 32), "/1/1/a/" + strings.Repeat("0", 32), "h/+1/1/a/" + strings.Repeat("0", 32), "h h/1/1/a/" + strings.Repeat("0", 32)} {
+	for _, bad := range []string{"", "uuid-of-a-stranger", "h/1/1/abc/xyz", "h/x/1/abc" + id, "h/1/x/abc" + id, "h/1/1/!" + id, "h/1/1/a/" + strings.Repeat("g", 32), "/1/1/a" + id, "h/+1/1/a" + id, "h h/1/1/a" + id} {
 		if _, err := driver.ParseOwner(bad); err == nil {
 			t.Errorf("ParseOwner(%q) gave no error", bad)
 		}
 	}
 	for host, want := range map[string]string{"": "unknown", "a:b/c d\n": "a-b-c-d-", "web-1.local_x": "web-1.local_x", strings.Repeat("h", 300): strings.Repeat("h", 64)} {
-		if got := driver.CleanHost(host); got != want {
-			t.Errorf("host %q becomes %q, want %q", host, got, want)
-		}
+		wantEqual(t, "host "+host, driver.CleanHost(host), want)
 	}
 }

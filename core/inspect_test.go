@@ -1,6 +1,7 @@
 package core_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -50,102 +51,72 @@ func answering(answer func(context.Context) error) *panel {
 	}
 }
 
+// listed is all keys of a list, and all errors.
 func listed(seq func(func(driver.LockInfo, error) bool)) (keys []string, err error) {
-	for info, err := range seq {
-		if err != nil {
-			return keys, err
+	for info, e := range seq {
+		if e == nil || info.Key != "" {
+			keys = append(keys, info.Key)
 		}
-		keys = append(keys, info.Key)
+		err = errors.Join(err, e)
 	}
-	return keys, nil
+	return keys, err
 }
 
-// calls are all that an Inspector is asked for.
-var calls = map[string]struct {
-	writes bool
-	do     func(ctx context.Context, eng *core.Engine, key string) error
-}{
-	"Inspect": {do: func(ctx context.Context, eng *core.Engine, key string) error {
-		_, err := eng.Inspect(ctx, key)
-		return err
-	}},
-	"List": {do: func(ctx context.Context, eng *core.Engine, key string) error {
-		_, err := listed(eng.List(ctx, key))
-		return err
-	}},
-	"ListAll": {do: func(ctx context.Context, eng *core.Engine, key string) error {
-		_, err := listed(eng.ListAll(ctx, key))
-		return err
-	}},
-	"ForceRelease": {writes: true, do: func(ctx context.Context, eng *core.Engine, key string) error {
-		_, err := eng.ForceRelease(ctx, key, "a test")
-		return err
-	}},
-	"Forget": {writes: true, do: func(ctx context.Context, eng *core.Engine, key string) error {
-		_, err := eng.Forget(ctx, key, "a test")
-		return err
-	}},
-}
+// calls are all that an Inspector is asked for; those in writing change something.
+var (
+	calls = map[string]func(ctx context.Context, eng *core.Engine, key string) error{
+		"Inspect": func(ctx context.Context, eng *core.Engine, key string) error { return errOf(eng.Inspect(ctx, key)) },
+		"List": func(ctx context.Context, eng *core.Engine, key string) error {
+			return errOf(listed(eng.List(ctx, key)))
+		},
+		"ListAll": func(ctx context.Context, eng *core.Engine, key string) error {
+			return errOf(listed(eng.ListAll(ctx, key)))
+		},
+		"ForceRelease": func(ctx context.Context, eng *core.Engine, key string) error {
+			return errOf(eng.ForceRelease(ctx, key, "a test"))
+		},
+		"Forget": func(ctx context.Context, eng *core.Engine, key string) error {
+			return errOf(eng.Forget(ctx, key, "a test"))
+		},
+	}
+	writing = map[string]bool{"ForceRelease": true, "Forget": true}
+)
 
 func TestInspectorErrors(t *testing.T) {
 	silent := func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
 	out := func(ctx context.Context) error { <-ctx.Done(); return errDown }
-	within := func(d time.Duration) func() (context.Context, context.CancelFunc) {
-		return func() (context.Context, context.CancelFunc) { return context.WithTimeout(bg, d) }
-	}
-	leaves := func(after time.Duration) func() (context.Context, context.CancelFunc) {
-		return func() (context.Context, context.CancelFunc) {
-			ctx, cancel := context.WithCancel(bg)
-			if after == 0 {
-				cancel()
-			}
-			time.AfterFunc(after, cancel)
-			return ctx, cancel
-		}
-	}
 	for name, tc := range map[string]struct {
-		ctx     func() (context.Context, context.CancelFunc) // nil: Background
-		store   func(context.Context) error
-		key     string
-		closed  bool // before, or when the call has taken a second
-		want    []error
-		unknown bool // for what writes: it may have been done
-		took    time.Duration
+		deadline, hangsUp time.Duration
+		store             func(context.Context) error
+		key               string // k, if not said
+		closed            bool   // before, or when the call has taken a second
+		want              error
+		unknown           bool // for what writes: it may have been done
+		took              time.Duration
 	}{
-		"key":    {key: "a{b", want: []error{core.ErrInvalidKey}},
-		"closed": {closed: true, want: []error{core.ErrClosed}},
+		"key":    {key: "a{b", want: core.ErrInvalidKey},
+		"closed": {closed: true, want: core.ErrClosed},
 		// Close does not wait for a store that does not answer.
-		"closed meanwhile": {closed: true, store: silent, want: []error{core.ErrClosed}, unknown: true, took: time.Second},
-		"gone before":      {ctx: leaves(0), want: []error{context.Canceled}},
-		"hangs up": {
-			ctx: leaves(time.Second), store: silent, want: []error{context.Canceled}, unknown: true, took: time.Second,
-		},
-		"own deadline": {
-			ctx:   within(time.Minute),
-			store: silent, want: []error{context.DeadlineExceeded}, unknown: true, took: time.Minute,
-		},
+		"closed meanwhile": {closed: true, store: silent, want: core.ErrClosed, unknown: true, took: time.Second},
+		"gone before":      {hangsUp: -1, want: context.Canceled},
+		"hangs up":         {hangsUp: time.Second, store: silent, want: context.Canceled, unknown: true, took: time.Second},
+		"own deadline":     {deadline: time.Minute, store: silent, want: context.DeadlineExceeded, unknown: true, took: time.Minute},
 		"own deadline uncovers an outage": {
-			ctx: within(time.Minute), store: out,
-			want: []error{core.ErrUnavailable}, unknown: true, took: time.Minute,
+			deadline: time.Minute, store: out, want: core.ErrUnavailable, unknown: true, took: time.Minute,
 		},
 		// Too little time to say anything about the store.
 		"own short deadline": {
-			ctx: within(20 * time.Millisecond), store: out,
-			want: []error{context.DeadlineExceeded}, unknown: true, took: 20 * time.Millisecond,
+			deadline: 20 * time.Millisecond, store: out, want: context.DeadlineExceeded, unknown: true, took: 20 * time.Millisecond,
 		},
-		"no deadline": {store: silent, want: []error{core.ErrUnavailable}, unknown: true, took: defaultReleaseTimeout},
-		"outage":      {store: func(context.Context) error { return errDown }, want: []error{core.ErrUnavailable}, unknown: true},
-		"definite": {
-			store: func(context.Context) error { return &driver.UnsupportedError{Feature: "this"} },
-			want:  []error{errors.ErrUnsupported},
-		},
+		"no deadline": {store: silent, want: core.ErrUnavailable, unknown: true, took: defaultReleaseTimeout},
+		"outage":      {store: func(context.Context) error { return errDown }, want: core.ErrUnavailable, unknown: true},
+		"definite":    {store: func(context.Context) error { return &driver.UnsupportedError{Feature: "this"} }, want: errors.ErrUnsupported},
 	} {
-		for call, c := range calls {
+		for call, do := range calls {
 			inBubble(t, name+"/"+call, func(t *testing.T) {
-				asked := false
 				eng := newEngine(t, answering(func(ctx context.Context) error {
-					asked = true
 					if tc.store == nil {
+						t.Error("the store was asked")
 						return nil
 					}
 					return tc.store(ctx)
@@ -155,27 +126,13 @@ func TestInspectorErrors(t *testing.T) {
 				} else if tc.closed {
 					time.AfterFunc(tc.took, func() { shut(t, eng) })
 				}
-				ctx := bg
-				if tc.ctx != nil {
-					var cancel context.CancelFunc
-					ctx, cancel = tc.ctx()
-					defer cancel()
-				}
-				key := tc.key
-				if key == "" {
-					key = "k"
+				want := []error{tc.want}
+				if writing[call] && tc.unknown {
+					want = append(want, core.ErrOutcomeUnknown)
 				}
 				began := time.Now()
-				err := c.do(ctx, eng, key)
-				want := tc.want
-				if c.writes && tc.unknown {
-					want = append(slices.Clone(want), core.ErrOutcomeUnknown)
-				}
-				wantOnly(t, err, want...)
+				wantOnly(t, do(callerFor(t, tc.deadline, tc.hangsUp), eng, cmp.Or(tc.key, "k")), want...)
 				wantTook(t, began, tc.took)
-				if tc.store == nil && asked {
-					t.Error("the store was asked")
-				}
 			})
 		}
 	}
@@ -183,24 +140,11 @@ func TestInspectorErrors(t *testing.T) {
 
 func TestInspectionIsUnsupported(t *testing.T) {
 	eng := newEngine(t, plain{Store: memstore.New()})
-	for name, c := range calls {
+	for name, do := range calls {
 		t.Run(name, func(t *testing.T) {
-			wantOnly(t, c.do(context.Background(), eng, "k"), errors.ErrUnsupported)
+			wantOnly(t, do(bg, eng, "k"), errors.ErrUnsupported)
 		})
 	}
-}
-
-// Close does not wait for a caller that reads on.
-func TestCloseEndsAList(t *testing.T) {
-	eng := newEngine(t, paged(1000))
-	n, last := 0, error(nil)
-	for _, err := range eng.List(bg, "") {
-		if n++; n == 10 {
-			shut(t, eng)
-		}
-		last = err
-	}
-	wantOnly(t, last, core.ErrClosed)
 }
 
 // paged has n keys, and repeats the last of each page in the next one.
@@ -226,17 +170,16 @@ func paged(n int) *panel {
 func TestListGoesThroughAllPages(t *testing.T) {
 	keys, err := listed(newEngine(t, paged(1234)).List(bg, "user:"))
 	wantNil(t, err)
-	for i, key := range keys {
-		if !strings.HasPrefix(key, "user:") || i > 0 && key <= keys[i-1] {
-			t.Fatalf("key %d is %q", i, key)
-		}
+	if !slices.IsSorted(keys) || len(slices.Compact(keys)) != len(keys) || !strings.HasPrefix(keys[0], "user:") {
+		t.Errorf("%q", keys)
 	}
 	if len(keys) < 1200 { // those that the test's empty pages skip
 		t.Errorf("%d keys", len(keys))
 	}
 }
 
-// A list ends with the first error, and with its reader.
+// A list ends with the first error, with its reader, and with the engine: Close does not wait for a caller that
+// reads on.
 func TestListEnds(t *testing.T) {
 	p := paged(1000)
 	pages, list := 0, p.list
@@ -247,32 +190,28 @@ func TestListEnds(t *testing.T) {
 		return list(ctx, q)
 	}
 	eng := newEngine(t, p)
-	keys, errs := 0, 0
-	for info, err := range eng.List(bg, "") {
-		if keys++; err != nil {
-			errs++
-			wantOnly(t, err, core.ErrUnavailable)
-			if info.Key != "" {
-				t.Errorf("%q comes with an error", info.Key)
-			}
-		}
-	}
-	if keys != 101 || errs != 1 {
-		t.Errorf("%d turns, %d errors", keys, errs)
-	}
+	keys, err := listed(eng.List(bg, ""))
+	wantOnly(t, err, core.ErrUnavailable)
+	check(t, len(keys) == 100 && pages == 2, "%d keys of %d pages", len(keys), pages)
 	pages = 0
 	for range eng.List(bg, "") {
 		break
 	}
-	if pages != 1 {
-		t.Errorf("%d pages for one key", pages)
+	wantEqual(t, "pages for one key", pages, 1)
+	eng = newEngine(t, paged(1000))
+	n, last := 0, error(nil)
+	for _, err := range eng.List(bg, "") {
+		if n++; n == 10 {
+			shut(t, eng)
+		}
+		last = err
 	}
+	wantOnly(t, last, core.ErrClosed)
 }
 
 func TestRecordsAreListedOnRequest(t *testing.T) {
 	eng := newEngine(t, memstore.New())
-	_, err := eng.Once(bg, "on record", func(context.Context) ([]byte, error) { return nil, nil })
-	wantNil(t, err)
+	wantNil(t, errOf(eng.Once(bg, "on record", func(context.Context) ([]byte, error) { return nil, nil })))
 	held := mustAcquire(t, eng, "held")
 	locks, err := listed(eng.List(bg, ""))
 	wantNil(t, err)

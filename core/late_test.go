@@ -23,27 +23,24 @@ import (
 func newLate(t *testing.T, opts ...core.EngineOption) *core.Engine {
 	t.Helper()
 	eng, err := core.NewLate(opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = eng.Close(context.Background()) })
+	must(t, err)
+	t.Cleanup(func() { _ = eng.Close(bg) })
 	return eng
 }
 
 // TestLateRefusesUntilItHasAStore, however long that takes, and works as any engine afterwards.
 func TestLateRefusesUntilItHasAStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ctx := context.Background()
 		eng, p := newLate(t), policy(t, core.WithRule("r"))
 		nobody := func(context.Context) error { t.Error("ran"); return nil }
 		for range 10 { // the circuit would be open after two seconds
-			_, acquired := eng.Acquire(ctx, "k")
-			_, tried := eng.TryAcquire(ctx, "k", core.WithRunUnlocked())
-			_, once := eng.Once(ctx, "k", func(context.Context) ([]byte, error) { return nil, nobody(ctx) })
-			_, raised := eng.AdvanceVersion(ctx, "k", 1)
-			_, inspected := eng.Inspect(ctx, "k")
-			set := eng.DoAll(ctx, []core.Claim{core.Shared("a"), core.Permit("b", 2)}, nobody, core.WithLinger(0))
-			for _, err := range []error{acquired, tried, once, raised, inspected, set, eng.Do(ctx, "k", nobody, p), eng.Ping(ctx)} {
+			_, acquired := eng.Acquire(bg, "k")
+			_, tried := eng.TryAcquire(bg, "k", core.WithRunUnlocked())
+			_, once := eng.Once(bg, "k", func(context.Context) ([]byte, error) { return nil, nobody(bg) })
+			_, raised := eng.AdvanceVersion(bg, "k", 1)
+			_, inspected := eng.Inspect(bg, "k")
+			set := eng.DoAll(bg, []core.Claim{core.Shared("a"), core.Permit("b", 2)}, nobody, core.WithLinger(0))
+			for _, err := range []error{acquired, tried, once, raised, inspected, set, eng.Do(bg, "k", nobody, p), eng.Ping(bg)} {
 				if !errors.Is(err, core.ErrNoStore) || !errors.Is(err, core.ErrUnavailable) || errors.Is(err, core.ErrCircuitOpen) {
 					t.Errorf("%v", err)
 				}
@@ -51,17 +48,13 @@ func TestLateRefusesUntilItHasAStore(t *testing.T) {
 			time.Sleep(time.Second)
 		}
 		ran := false
-		if err := eng.Do(ctx, "k", func(context.Context) error { ran = true; return nil }, core.WithRunUnlocked()); err != nil || !ran {
+		if err := eng.Do(bg, "k", func(context.Context) error { ran = true; return nil }, core.WithRunUnlocked()); err != nil || !ran {
 			t.Errorf("told to run unlocked: %v", err)
 		}
-		if err := eng.Bind(memstore.New()); err != nil {
-			t.Fatal(err)
-		}
-		wantNil(t, eng.OnceEach(ctx, []core.Item{{Key: "o"}}, func(context.Context, []int) error { return nil }))
-		wantNil(t, eng.Do(ctx, "k", func(context.Context) error { return nil }, p))
-		if err := eng.Bind(memstore.New()); !errors.Is(err, core.ErrInvalidOption) {
-			t.Errorf("a second store: %v", err)
-		}
+		must(t, eng.Bind(memstore.New()))
+		wantNil(t, eng.OnceEach(bg, []core.Item{{Key: "o"}}, func(context.Context, []int) error { return nil }))
+		wantNil(t, eng.Do(bg, "k", noWork, p))
+		wantOnly(t, eng.Bind(memstore.New()), core.ErrInvalidOption)
 	})
 }
 
@@ -72,10 +65,8 @@ func TestBindChecksWhatWasDeclared(t *testing.T) {
 	eng := newLate(t, core.WithHooks(observe.Hooks{Declared: func(observe.Declaration) { t.Error("hooks are told of a rule before there is a store") }}))
 	for name, opts := range map[string][]core.CallOption{"short": {core.WithTTL(50 * time.Millisecond)}, "held": {core.WithMinHold(time.Second)}} {
 		p := policy(t, append(opts, core.WithRule(name))...)
-		if _, err := author.Declare(eng, author.Rule{Policy: p, About: coverage.Rule{Key: "k"}, Like: []string{"k"}}); err != nil {
-			t.Error(err)
-		}
-		if err := eng.Do(context.Background(), "k", func(context.Context) error { return nil }, p); !errors.Is(err, core.ErrNoStore) {
+		wantNil(t, errOf(author.Declare(eng, author.Rule{Policy: p, About: coverage.Rule{Key: "k"}, Like: []string{"k"}})))
+		if err := eng.Do(bg, "k", noWork, p); !errors.Is(err, core.ErrNoStore) {
 			t.Errorf("%s: %v", name, err) // and the policy has seen the engine without a store
 		}
 	}
@@ -84,17 +75,11 @@ func TestBindChecksWhatWasDeclared(t *testing.T) {
 	if !errors.Is(err, errors.ErrUnsupported) || !errors.Is(err, core.ErrInvalidOption) || !strings.Contains(err.Error(), `rule for "short"`) {
 		t.Errorf("%v", err)
 	}
-	if err := eng.Bind(nil); !errors.Is(err, core.ErrInvalidOption) {
-		t.Error(err)
-	}
-	eng = newLate(t, core.WithHooks(numbered{t, "1", log}.hooks()), core.WithLogger(slog.New(slog.NewTextHandler(text, nil))))
-	if _, err := author.Declare(eng, author.Rule{Policy: policy(t, core.WithRule("held"), core.WithMinHold(time.Second)), Like: []string{"k"}}); err != nil {
-		t.Error(err)
-	}
-	if err := eng.Bind(keeping(newSpy())); err != nil {
-		t.Fatal(err)
-	}
-	if !slices.ContainsFunc(log.events, func(e string) bool { return strings.HasPrefix(e, "declared1 held") }) || !strings.Contains(text.String(), "least_hold=2s") {
+	wantOnly(t, eng.Bind(nil), core.ErrInvalidOption)
+	eng = newLate(t, core.WithHooks(log.hooks(t, "")), core.WithLogger(slog.New(slog.NewTextHandler(text, nil))))
+	wantNil(t, errOf(author.Declare(eng, author.Rule{Policy: policy(t, core.WithRule("held"), core.WithMinHold(time.Second)), Like: []string{"k"}})))
+	must(t, eng.Bind(keeping(newSpy())))
+	if !slices.ContainsFunc(log.events, func(e string) bool { return strings.HasPrefix(e, "Declared held") }) || !strings.Contains(text.String(), "least_hold=2s") {
 		t.Errorf("%q, %s", log.events, text)
 	}
 }
@@ -102,16 +87,10 @@ func TestBindChecksWhatWasDeclared(t *testing.T) {
 // TestBindAfterClose leaves the store to its owner.
 func TestBindAfterClose(t *testing.T) {
 	eng, store := newLate(t), memstore.New()
-	if err := eng.Close(context.Background()); err != nil {
-		t.Fatal(err)
-	}
-	if err := eng.Bind(store); !errors.Is(err, core.ErrClosed) {
-		t.Error(err)
-	}
-	if _, err := eng.Acquire(context.Background(), "k"); !errors.Is(err, core.ErrClosed) {
-		t.Error(err)
-	}
-	wantNil(t, newEngine(t, store).Close(context.Background()))
+	must(t, eng.Close(bg))
+	wantOnly(t, eng.Bind(store), core.ErrClosed)
+	wantOnly(t, errOf(eng.Acquire(bg, "k")), core.ErrClosed)
+	wantNil(t, newEngine(t, store).Close(bg))
 }
 
 // TestBindBesideCalls: callers are refused or served, and Close closes the store if Bind took it.
@@ -122,7 +101,7 @@ func TestBindBesideCalls(t *testing.T) {
 		for range 4 {
 			all.Go(func() {
 				for range 50 {
-					err := eng.Do(context.Background(), "k", func(context.Context) error { return nil }, p)
+					err := eng.Do(bg, "k", noWork, p)
 					if err != nil && !errors.Is(err, core.ErrNoStore) && !errors.Is(err, core.ErrClosed) {
 						t.Error(err)
 					}
@@ -132,9 +111,9 @@ func TestBindBesideCalls(t *testing.T) {
 		store := memstore.New()
 		var bound error
 		all.Go(func() { bound = eng.Bind(store) })
-		all.Go(func() { _ = eng.Close(context.Background()) })
+		all.Go(func() { _ = eng.Close(bg) })
 		all.Wait()
-		_, err := store.Acquire(context.Background(), driver.Request{Owner: "o", Claims: []core.Claim{core.Exclusive("z")}, TTL: time.Second})
+		_, err := store.Acquire(bg, driver.Request{Owner: "o", Claims: []core.Claim{core.Exclusive("z")}, TTL: time.Second})
 		if closed := errors.Is(err, core.ErrClosed); closed != (bound == nil) {
 			t.Errorf("Bind returned %v, and the store says %v", bound, err)
 		}

@@ -1,6 +1,7 @@
 package core_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"testing"
@@ -15,25 +16,21 @@ import (
 // deposed leader campaigns again. A leader's context has ended before the other one leads.
 func TestLeadOneAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		spies := []*spy{newSpy(), newSpy()}
-		spies[1].Store = spies[0].Peer()
+		spies := []*spy{newSpy(), nil}
+		spies[1] = spies[0].peer()
 		ctx, stop := context.WithCancel(bg)
 		leader, terms := -1, 0
 		var last uint64
 		returned := make(chan error, 2)
 		for i, spy := range spies {
-			eng := newEngine(t, spy, core.WithMaxWait(time.Second), core.WithMaxHold(time.Second), core.WithRunUnlocked(), core.WithLogger(discard))
+			eng := newEngine(t, spy, core.WithMaxWait(time.Second), core.WithMaxHold(time.Second), core.WithRunUnlocked(), core.WithoutCancelOnLoss(), core.WithLogger(discard))
 			go func() {
 				returned <- eng.Lead(ctx, "leader", func(ctx context.Context) error {
-					if leader >= 0 {
-						t.Errorf("%d leads beside %d", i, leader)
-					}
+					check(t, leader < 0, "%d leads beside %d", i, leader)
 					leader = i
 					terms++
 					l, ok := core.LeaseFrom(ctx)
-					if !ok || l.Token() <= last {
-						t.Errorf("token %d after %d", l.Token(), last)
-					}
+					check(t, ok && l.Token() > last, "token %d after %d", l.Token(), last)
 					last = l.Token()
 					<-ctx.Done()
 					leader = -1
@@ -58,46 +55,7 @@ func TestLeadOneAtATime(t *testing.T) {
 				t.Errorf("Lead returned %v", err)
 			}
 		}
-		if terms != 7 {
-			t.Errorf("they led %d times, want 7", terms)
-		}
-	})
-}
-
-// cutOff has every request fail.
-func (s *spy) cutOff() {
-	down := func(context.Context, driver.Grant) error { return errDown }
-	s.change(func() {
-		s.onAcquire = func(context.Context, driver.Request) error { return errDown }
-		s.onRenew, s.onRelease = down, down
-	})
-}
-
-// reach ends cutOff.
-func (s *spy) reach() { s.change(func() { s.onAcquire, s.onRenew, s.onRelease = nil, nil, nil }) }
-
-// TestLeadGoesOnAfterAnOutage: the leader is deposed when its lease runs out, and leads again once
-// the store answers. Nobody leads meanwhile, although the engine runs other work unlocked.
-func TestLeadGoesOnAfterAnOutage(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		spy := newSpy()
-		eng := newEngine(t, spy, core.WithRunUnlocked(), core.WithoutCancelOnLoss(), core.WithLogger(discard))
-		var terms []time.Duration
-		began := time.Now()
-		ctx, stop := context.WithTimeout(bg, 40*time.Minute)
-		defer stop()
-		time.AfterFunc(10*time.Minute, spy.cutOff)
-		time.AfterFunc(20*time.Minute, spy.reach)
-		_ = eng.Lead(ctx, "k", func(ctx context.Context) error {
-			terms = append(terms, time.Since(began))
-			<-ctx.Done()
-			terms = append(terms, time.Since(began))
-			return nil
-		}, core.WithTTL(time.Minute))
-		if len(terms) != 4 || terms[0] != 0 || terms[1] < 10*time.Minute || terms[1] > 11*time.Minute ||
-			terms[2] < 20*time.Minute || terms[2] > 20*time.Minute+5*time.Second || terms[3] != 40*time.Minute {
-			t.Errorf("led from and until %v", terms)
-		}
+		wantEqual(t, "terms", terms, 7)
 	})
 }
 
@@ -130,21 +88,9 @@ func TestLeadReturns(t *testing.T) {
 		"an idle executor": {fn: never, opts: []core.CallOption{core.WithExecutor(nowhere{})}, want: core.ErrInvalidOption},
 	} {
 		t.Run(name, func(t *testing.T) {
-			eng, ctx, key := tc.eng, tc.ctx, tc.key
-			if eng == nil {
-				eng = newEngine(t, newSpy())
-				defer mustRelease(t, mustAcquire(t, eng, "held"))
-			}
-			if ctx == nil {
-				ctx = bg
-			}
-			if key == "" {
-				key = "k"
-			}
-			err := eng.Lead(ctx, key, tc.fn, tc.opts...)
-			if !errors.Is(err, tc.want) || (err == nil) != (tc.want == nil) {
-				t.Errorf("Lead returned %v, want %v", err, tc.want)
-			}
+			eng := newEngine(t, newSpy())
+			defer mustRelease(t, mustAcquire(t, eng, "held"))
+			wantIs(t, "Lead", cmp.Or(tc.eng, eng).Lead(cmp.Or(tc.ctx, bg), cmp.Or(tc.key, "k"), tc.fn, tc.opts...), tc.want)
 		})
 	}
 }
@@ -158,9 +104,8 @@ func (nowhere) Validate() error { return nil }
 func TestLeadEndsInAnOutage(t *testing.T) {
 	for name, want := range map[string]error{"context": context.DeadlineExceeded, "engine": core.ErrClosed} {
 		inBubble(t, name, func(t *testing.T) {
-			spy := newSpy()
+			spy, eng := newSpied(t, core.WithLogger(discard))
 			spy.onAcquire = func(context.Context, driver.Request) error { return errDown }
-			eng := newEngine(t, spy, core.WithLogger(discard))
 			ctx, cancel := context.WithCancel(bg)
 			if want != core.ErrClosed {
 				ctx, cancel = context.WithTimeout(bg, time.Minute)
@@ -169,7 +114,7 @@ func TestLeadEndsInAnOutage(t *testing.T) {
 			}
 			defer cancel()
 			began := time.Now()
-			wantOnly(t, eng.Lead(ctx, "k", func(context.Context) error { return nil }), want)
+			wantOnly(t, eng.Lead(ctx, "k", noWork), want)
 			wantTook(t, began, time.Minute)
 		})
 	}

@@ -3,6 +3,7 @@ package core_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -13,120 +14,64 @@ import (
 	"github.com/keyturn/keyturn/store/memstore"
 )
 
-func TestLeaseContext(t *testing.T) {
-	eng := newEngine(t, memstore.New())
-	type key struct{}
-	parent, cancel := context.WithCancel(context.WithValue(context.Background(), key{}, "v"))
-	l, err := eng.Acquire(parent, "k")
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx := l.Context()
-	if ctx.Err() != nil || ctx.Value(key{}) != "v" {
-		t.Errorf("err %v, value %v", ctx.Err(), ctx.Value(key{}))
-	}
-	if got, ok := core.LeaseFrom(ctx); !ok || got != l {
-		t.Error("the handler can't find its lease")
-	}
-	if _, ok := core.LeaseFrom(parent); ok {
-		t.Error("a lease where there is none")
-	}
-	cancel()
-	<-ctx.Done()
-	if l.Err() != nil {
-		t.Errorf("a context that ends does not end the lease: %v", l.Err())
-	}
-	_, err = eng.TryAcquire(context.Background(), "k")
-	wantOnly(t, err, core.ErrHeld)
-	mustRelease(t, l)
-}
-
-func TestReleaseEndsTheContextFirst(t *testing.T) {
-	spy := newSpy()
-	eng := newEngine(t, spy)
-	l := mustAcquire(t, eng, "k")
-	spy.onRelease = func(context.Context, driver.Grant) error {
-		if context.Cause(l.Context()) != core.ErrReleased {
-			t.Error("the next one is let in while this one's work may go on")
-		}
-		return nil
-	}
-	mustRelease(t, l)
-	if !errors.Is(l.Err(), core.ErrReleased) {
-		t.Errorf("Err after release: %v", l.Err())
-	}
-}
-
 func TestReleaseIsIdempotent(t *testing.T) {
-	spy := newSpy()
-	eng := newEngine(t, spy)
+	spy, eng := newSpied(t)
 	l := mustAcquire(t, eng, "k")
 	var all sync.WaitGroup
 	for range 20 {
 		all.Go(func() { mustRelease(t, l) })
 	}
 	all.Wait()
-	if len(spy.released) != 1 {
-		t.Errorf("the store was told %d times", len(spy.released))
-	}
+	wantEqual(t, "releases", len(spy.released), 1)
 	next := mustAcquire(t, eng, "k")
 	mustRelease(t, l) // must not touch the next one's
-	if next.Err() != nil {
-		t.Errorf("next: %v", next.Err())
-	}
+	check(t, next.Err() == nil, "next: %v", next.Err())
 	mustRelease(t, next)
 }
 
 // A client that hangs up cancels the request's context; the lock must not stay
 // behind for its TTL. (open-match#1578, blnk#355)
 func TestReleaseGoesOnWhenTheCallerIsGone(t *testing.T) {
-	spy := newSpy()
+	spy, eng := newSpied(t)
 	spy.onRelease = func(ctx context.Context, _ driver.Grant) error { return ctx.Err() }
-	eng := newEngine(t, spy)
-	ctx, cancel := context.WithCancel(context.Background())
-	l, err := eng.Acquire(ctx, "k")
-	if err != nil {
-		t.Fatal(err)
-	}
+	ctx, cancel := context.WithCancel(bg)
+	l := acquireIn(t, ctx, eng, "k")
 	cancel()
-	if err := l.Release(ctx); err != nil {
-		t.Errorf("Release: %v", err)
-	}
+	wantNil(t, l.Release(ctx))
 }
 
-// The bound is each caller's own, also when they queue up.
+// The bound is each caller's own, also when they queue up, and when the one ahead is in a store that knows no
+// bounds.
 func TestReleaseIsBounded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		spy := newSpy()
-		eng := newEngine(t, spy, core.WithReleaseTimeout(2*time.Second))
-		l := mustAcquire(t, eng, "k")
-		spy.onRelease = func(ctx context.Context, _ driver.Grant) error { <-ctx.Done(); return ctx.Err() }
-		var all sync.WaitGroup
-		for range 10 {
-			all.Go(func() { wantOnly(t, l.Release(context.Background()), core.ErrOutcomeUnknown) })
-		}
-		began := time.Now()
-		all.Wait()
-		wantTook(t, began, 2*time.Second)
-		spy.mend()
-	})
-}
-
-// Also when the one ahead is in a store that knows no bounds.
-func TestReleaseBehindOneThatHangs(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		spy := newSpy()
-		eng := newEngine(t, spy, core.WithReleaseTimeout(2*time.Second))
-		l := mustAcquire(t, eng, "k")
-		spy.onRelease = func(context.Context, driver.Grant) error { time.Sleep(10 * time.Second); return nil }
-		var first sync.WaitGroup
-		first.Go(func() { mustRelease(t, l) })
-		synctest.Wait()
-		began := time.Now()
-		wantOnly(t, l.Release(context.Background()), core.ErrOutcomeUnknown)
-		wantTook(t, began, 2*time.Second)
-		first.Wait()
-	})
+	const bound = 2 * time.Second
+	for name, tc := range map[string]struct {
+		store func(context.Context, driver.Grant) error
+		first error
+	}{
+		"the store hangs":           {func(ctx context.Context, _ driver.Grant) error { <-ctx.Done(); return ctx.Err() }, core.ErrOutcomeUnknown},
+		"the store knows no bounds": {func(context.Context, driver.Grant) error { time.Sleep(5 * bound); return nil }, nil},
+	} {
+		inBubble(t, name, func(t *testing.T) {
+			spy := newSpy()
+			l := mustAcquire(t, newEngine(t, spy, core.WithReleaseTimeout(bound)), "k")
+			spy.onRelease = tc.store
+			var first, others sync.WaitGroup
+			first.Go(func() {
+				if err := l.Release(bg); !errors.Is(err, tc.first) {
+					t.Errorf("the first: %v", err)
+				}
+			})
+			synctest.Wait()
+			began := time.Now()
+			for range 10 {
+				others.Go(func() { wantOnly(t, l.Release(bg), core.ErrOutcomeUnknown) })
+			}
+			others.Wait()
+			wantTook(t, began, bound)
+			first.Wait()
+			spy.mend()
+		})
+	}
 }
 
 // After an unanswered release, a repeat that finds the key not ours means that
@@ -134,8 +79,7 @@ func TestReleaseBehindOneThatHangs(t *testing.T) {
 func TestUnknownReleaseMayBeRepeated(t *testing.T) {
 	for name, reached := range map[string]bool{"the first attempt arrived": true, "it did not": false} {
 		t.Run(name, func(t *testing.T) {
-			spy := newSpy()
-			eng := newEngine(t, spy)
+			spy, eng := newSpied(t)
 			l := mustAcquire(t, eng, "k")
 			spy.onRelease = func(ctx context.Context, g driver.Grant) error {
 				if reached {
@@ -143,12 +87,12 @@ func TestUnknownReleaseMayBeRepeated(t *testing.T) {
 				}
 				return errDown
 			}
-			err := l.Release(context.Background())
+			err := l.Release(bg)
 			wantOnly(t, err, core.ErrOutcomeUnknown, core.ErrUnavailable)
 			spy.mend()
 			mustRelease(t, l)
 			mustRelease(t, l)
-			next, err := eng.TryAcquire(context.Background(), "k")
+			next, err := eng.TryAcquire(bg, "k")
 			if err != nil {
 				t.Fatalf("the key is not free: %v", err)
 			}
@@ -158,13 +102,12 @@ func TestUnknownReleaseMayBeRepeated(t *testing.T) {
 }
 
 func TestReleaseOfALostLeaseSaysSo(t *testing.T) {
-	spy := newSpy()
-	eng := newEngine(t, spy)
+	spy, eng := newSpied(t)
 	l := mustAcquire(t, eng, "k")
 	breakLock(t, spy, l)
-	err := l.Release(context.Background())
+	err := l.Release(bg)
 	wantOnly(t, err, core.ErrLeaseLost)
-	wantOnly(t, l.Release(context.Background()), core.ErrLeaseLost)
+	wantOnly(t, l.Release(bg), core.ErrLeaseLost)
 	wantOnly(t, l.Err(), core.ErrLeaseLost)
 	var lost *core.LeaseLostError
 	if !errors.As(err, &lost) || lost.Reason != driver.LossTaken || lost.Key != "k" || lost.Token != l.Token() {
@@ -188,7 +131,7 @@ func TestReleaseOfAnExpiredLeaseDoesNotWait(t *testing.T) {
 		l := mustAcquire(t, eng, "k")
 		<-l.Context().Done()
 		began := time.Now()
-		wantOnly(t, l.Release(context.Background()), core.ErrLeaseLost)
+		wantOnly(t, l.Release(bg), core.ErrLeaseLost)
 		wantTook(t, began, 0)
 		<-asked
 	})
@@ -202,25 +145,18 @@ func TestWithoutCancelOnLoss(t *testing.T) {
 		"max hold": func(*testing.T, *spy, *core.Lease) {},
 	} {
 		inBubble(t, name, func(t *testing.T) {
-			spy := newSpy()
-			eng := newEngine(t, spy, core.WithMaxHold(10*time.Second))
+			spy, eng := newSpied(t, core.WithMaxHold(10*time.Second))
 			l := mustAcquire(t, eng, "k", core.WithoutCancelOnLoss())
 			lose(t, spy, l)
 			time.Sleep(defaultTTL)
 			wantOnly(t, l.Err(), core.ErrLeaseLost)
-			if l.Context().Err() != nil {
-				t.Error("the context ended with the loss")
-			}
+			check(t, l.Context().Err() == nil, "the context ended with the loss")
 			spy.onRelease = func(context.Context, driver.Grant) error {
-				if l.Context().Err() == nil {
-					t.Error("the next one is let in while this one's context is alive")
-				}
+				check(t, l.Context().Err() != nil, "the next one is let in while this one's context is alive")
 				return nil
 			}
 			wantOnly(t, l.Release(bg), core.ErrLeaseLost)
-			if l.Context().Err() == nil {
-				t.Error("the context outlives the release")
-			}
+			check(t, l.Context().Err() != nil, "the context outlives the release")
 			if told := len(spy.released); told != 1 && name == "max hold" {
 				t.Errorf("the store was told %d times", told)
 			}
@@ -228,10 +164,62 @@ func TestWithoutCancelOnLoss(t *testing.T) {
 	}
 }
 
-// breakLock takes the key from its holder, behind the engine's back.
-func breakLock(t *testing.T, s *spy, l *core.Lease) {
-	t.Helper()
-	if err := s.Store.Release(context.Background(), driver.Grant{Owner: l.Owner(), Claims: l.Claims(), Token: l.Token()}); err != nil {
-		t.Fatal(err)
+// A lease's context has its parent's deadline and values, and so has what descends from it. It ends with
+// its parent, which does not end the lease.
+func TestLeaseContext(t *testing.T) {
+	type key struct{}
+	eng := newEngine(t, memstore.New())
+	deadline := time.Now().Add(time.Hour)
+	parent, cancel := context.WithDeadline(context.WithValue(bg, key{}, "v"), deadline)
+	defer cancel()
+	l := acquireIn(t, parent, eng, "k")
+	below, stop := context.WithCancel(l.Context())
+	defer stop()
+	for _, ctx := range []context.Context{l.Context(), below} {
+		at, _ := ctx.Deadline()
+		if got, _ := core.LeaseFrom(ctx); got != l || !at.Equal(deadline) || ctx.Value(key{}) != "v" || ctx.Err() != nil {
+			t.Errorf("lease %v, deadline %v, value %v, %v", got, at, ctx.Value(key{}), ctx.Err())
+		}
+	}
+	if _, ok := core.LeaseFrom(parent); ok {
+		t.Error("a lease where there is none")
+	}
+	wantEqual(t, "printed", fmt.Sprint(l.Context()), "keyturn.Lease")
+	ended := make(chan struct{})
+	context.AfterFunc(below, func() { close(ended) })
+	cancel()
+	<-ended
+	check(t, l.Err() == nil && !isDone(l), "the lease ended with its context: %v", l.Err())
+	wantOnly(t, errOf(eng.TryAcquire(bg, "k")), core.ErrHeld)
+	mustRelease(t, l)
+}
+
+// A lease's context ends once, with whatever ended it first, whether somebody
+// looked at it before that, or not until long after.
+func TestLeaseContextEndsOnce(t *testing.T) {
+	errOwn := errors.New("the caller's reason")
+	for want, cancelled := range map[error]bool{core.ErrReleased: false, errOwn: true} {
+		for _, looked := range []bool{true, false} {
+			eng := newEngine(t, memstore.New())
+			parent, cancel := context.WithCancelCause(bg)
+			l := acquireIn(t, parent, eng, "k")
+			ctx := l.Context()
+			if looked && ctx.Done() == nil || ctx.Err() != nil {
+				t.Error("over before its end:", ctx.Err())
+			}
+			if cancelled {
+				cancel(errOwn)
+			}
+			mustRelease(t, l)
+			cancel(errOwn)
+			below, stop := context.WithCancel(ctx)
+			for _, c := range []context.Context{ctx, below} {
+				<-c.Done()
+				if !errors.Is(c.Err(), context.Canceled) || !errors.Is(context.Cause(c), want) {
+					t.Errorf("looked at before: %v: err %v, cause %v; want %v", looked, c.Err(), context.Cause(c), want)
+				}
+			}
+			stop()
+		}
 	}
 }

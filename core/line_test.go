@@ -3,6 +3,7 @@ package core_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -12,47 +13,6 @@ import (
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/store/memstore"
 )
-
-// A store that has told the head to wait need not answer again soon. A caller that comes later
-// and leaves sooner waited for the holder, and must not run unlocked beside it.
-func TestWhoJoinsLaterWaitsForTheHolderToo(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		eng := newEngine(t, memstore.New())
-		holder := mustAcquire(t, eng, "k")
-		var head sync.WaitGroup
-		head.Go(func() {
-			_, err := eng.Acquire(context.Background(), "k", core.WithMaxWait(10*time.Second))
-			wantOnly(t, err, core.ErrHeld, core.ErrWaitTimeout)
-		})
-		time.Sleep(time.Second)
-		err := eng.Do(context.Background(), "k", func(context.Context) error {
-			t.Error("ran beside the holder")
-			return nil
-		}, core.WithMaxWait(time.Second), core.WithRunUnlocked())
-		wantOnly(t, err, core.ErrHeld, core.ErrWaitTimeout)
-		head.Wait()
-		mustRelease(t, holder)
-	})
-}
-
-// A store that nobody asked is not out, however short the caller's time was.
-func TestTimeOverBeforeTheStoreWasAsked(t *testing.T) {
-	past, cancel := context.WithTimeout(context.Background(), -time.Second)
-	defer cancel()
-	gone, cancel := context.WithCancel(context.Background())
-	cancel()
-	spy := newSpy()
-	eng := newEngine(t, spy)
-	for _, ctx := range []context.Context{past, gone} {
-		err := eng.Do(ctx, "k", func(context.Context) error { t.Error("ran"); return nil }, core.WithRunUnlocked())
-		wantOnly(t, err, ctx.Err())
-		_, err = eng.TryAcquire(ctx, "k")
-		wantOnly(t, err, ctx.Err())
-	}
-	if spy.mostAtOne > 0 {
-		t.Error("the store was asked for a caller that had gone")
-	}
-}
 
 // The error of a caller whose time ends in line depends on the store's answer to the callers
 // ahead of it. That answer takes a round trip.
@@ -68,7 +28,6 @@ func TestWhatTheLineKnows(t *testing.T) {
 		want          []error
 	}
 	silent := errors.New("says nothing until the request ends")
-	ctxError := errors.New("says nothing until the request ends, and that badly")
 	for name, callers := range map[string][]caller{
 		// The second one asks at 1s, and has no answer when the third one's time ends.
 		"the store refused the one before": {
@@ -95,20 +54,9 @@ func TestWhatTheLineKnows(t *testing.T) {
 			{joins: time.Second / 2, leaves: 2 * time.Second, store: silent, want: outage},
 			{joins: time.Second / 2, leaves: 2*time.Second - 1, want: outage},
 		},
-		"an outage that is over": {
-			{leaves: time.Minute, store: errDown, want: outage},
-			{leaves: time.Second, want: contention},
-			{leaves: 2 * time.Second, want: contention},
-		},
-		"the store hands contexts back": {
-			{leaves: time.Second, store: ctxError, want: outage},
-			{joins: time.Second / 2, leaves: 2 * time.Second, store: ctxError, want: outage},
-			{joins: time.Second / 2, leaves: time.Second + roundTrip, want: outage},
-		},
 	} {
 		inBubble(t, name, func(t *testing.T) {
-			spy := newSpy()
-			eng := newEngine(t, spy, core.WithTTL(time.Hour), core.WithMaxHold(core.Forever))
+			spy, eng := newSpied(t, core.WithTTL(time.Hour), core.WithMaxHold(core.Forever))
 			holder := mustAcquire(t, eng, "k")
 			spy.onAcquire = func(ctx context.Context, _ driver.Request) error {
 				c := ctx.Value(who{}).(caller)
@@ -120,9 +68,6 @@ func TestWhatTheLineKnows(t *testing.T) {
 					<-ctx.Done()
 				case <-ctx.Done():
 				}
-				if c.store == ctxError {
-					return ctx.Err()
-				}
 				return &core.UnavailableError{Op: "acquire", Err: ctx.Err()}
 			}
 			began := time.Now()
@@ -130,15 +75,14 @@ func TestWhatTheLineKnows(t *testing.T) {
 			for _, c := range callers {
 				time.Sleep(c.joins - time.Since(began))
 				all.Go(func() {
-					ctx, hangUp := context.WithCancel(context.WithValue(context.Background(), who{}, c))
+					ctx, hangUp := context.WithCancel(context.WithValue(bg, who{}, c))
 					defer hangUp()
 					stays := c.leaves - c.joins
 					if c.hangsUp {
 						time.AfterFunc(stays, hangUp)
 						stays = time.Minute
 					}
-					_, err := eng.Acquire(ctx, "k", core.WithMaxWait(max(stays, 1)))
-					wantOnly(t, err, c.want...)
+					wantOnly(t, errOf(eng.Acquire(ctx, "k", core.WithMaxWait(max(stays, 1)))), c.want...)
 				})
 				synctest.Wait()
 			}
@@ -148,33 +92,80 @@ func TestWhatTheLineKnows(t *testing.T) {
 	}
 }
 
-// Each in a line gives up at its own time, in whatever order they came, and those
-// who wait for ever are still there then.
-func TestEachGivesUpInTime(t *testing.T) {
+func TestTooManyWaiters(t *testing.T) {
+	for most, opts := range map[int][]core.EngineOption{2: {core.WithMaxWaiters(2)}, 1000: nil} {
+		synctest.Test(t, func(t *testing.T) {
+			eng := newEngine(t, memstore.New(), append(opts, core.WithMaxWait(time.Second))...)
+			holder := mustAcquire(t, eng, "k")
+			for range 2 { // those that have given up make room
+				var waiting sync.WaitGroup
+				for range most {
+					waiting.Go(func() {
+						wantOnly(t, errOf(eng.Acquire(bg, "k")), core.ErrHeld, core.ErrWaitTimeout)
+					})
+				}
+				synctest.Wait()
+				wantOnly(t, errOf(eng.Acquire(bg, "k")), core.ErrTooManyWaiters)
+				mustRelease(t, mustAcquire(t, eng, "other")) // per key
+				_, err := eng.TryAcquire(bg, "k")
+				wantOnly(t, err, core.ErrHeld) // does not stand in line
+				waiting.Wait()
+			}
+			mustRelease(t, holder)
+			mustRelease(t, mustAcquire(t, eng, "k"))
+		})
+	}
+}
+
+// A caller's own end during an outage says outage, unless it hung up, or left too little time to say anything about the
+// store: of the caller that asks and of those in line behind it. A store that hands the engine's own bound back says
+// nothing of a holder.
+func TestDeadlineDuringAnOutageSaysOutage(t *testing.T) {
+	out := func(ctx context.Context) error { return &core.UnavailableError{Op: "acquire", Err: ctx.Err()} }
+	for name, tc := range map[string]struct {
+		deadline, hangsUp time.Duration
+		store             func(context.Context) error
+		callers           int // 1, if not said
+		want              error
+	}{
+		"deadline":         {deadline: time.Second, store: out, want: core.ErrUnavailable},
+		"hangs up":         {hangsUp: time.Second, store: out, want: context.Canceled},
+		"too short":        {deadline: 20 * time.Millisecond, store: out, callers: 3, want: context.DeadlineExceeded},
+		"the engine's own": {store: context.Context.Err, want: core.ErrUnavailable},
+	} {
+		inBubble(t, name, func(t *testing.T) {
+			spy, eng := newSpied(t, core.WithMaxWait(1500*time.Millisecond))
+			spy.onAcquire = func(ctx context.Context, _ driver.Request) error { <-ctx.Done(); return tc.store(ctx) }
+			var all sync.WaitGroup
+			for range max(tc.callers, 1) {
+				all.Go(func() { wantOnly(t, errOf(eng.Acquire(callerFor(t, tc.deadline, tc.hangsUp), "k")), tc.want) })
+			}
+			all.Wait()
+		})
+	}
+}
+
+// A lease that is held for long has no line, so that many of them cost little;
+// and who comes for its key then waits as for any other.
+func TestLongHoldsNeedNoLines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		eng := newEngine(t, newSpy(), core.WithMaxHold(core.Forever))
-		holder := mustAcquire(t, eng, "k")
-		began := time.Now()
-		var all sync.WaitGroup
-		for _, wait := range []time.Duration{4, 2, 0, 6, 2, 5, 0, 1} {
-			wait *= time.Second
-			all.Go(func() {
-				bound := wait
-				if wait == 0 {
-					bound = core.Forever
-				}
-				l, err := eng.Acquire(context.Background(), "k", core.WithMaxWait(bound))
-				if wait == 0 {
-					mustRelease(t, l)
-					return
-				}
-				wantOnly(t, err, core.ErrWaitTimeout, core.ErrHeld)
-				wantTook(t, began, wait)
-			})
-			synctest.Wait()
+		eng := newEngine(t, newSpy(), core.WithTTL(time.Hour), core.WithMaxHold(core.Forever))
+		var held []*core.Lease
+		for i := range 5000 {
+			held = append(held, mustAcquire(t, eng, fmt.Sprint("k", i)))
+			time.Sleep(time.Millisecond)
 		}
-		time.Sleep(time.Hour)
-		mustRelease(t, holder)
-		all.Wait()
+		if n := core.Lines(eng); n > 1500 {
+			t.Errorf("%d lines for %d leases", n, len(held))
+		}
+		got := make(chan *core.Lease)
+		go func() { got <- mustAcquire(t, eng, "k0") }()
+		synctest.Wait()
+		mustRelease(t, held[0])
+		mustRelease(t, <-got)
+		for _, l := range held[1:] {
+			mustRelease(t, l)
+		}
+		wantEqual(t, "lines left", core.Lines(eng), 0)
 	})
 }

@@ -17,16 +17,11 @@ import (
 // telling is a spy whose messages to the engine a test can send, or hold back.
 type telling struct {
 	*spy
-	tell  func(key, owner string)
-	deaf  bool
-	asked int
+	tell func(key, owner string)
+	deaf bool
 }
 
-func newTelling() *telling {
-	s := &telling{spy: newSpy()}
-	s.onAcquire = func(context.Context, driver.Request) error { s.asked++; return nil }
-	return s
-}
+func newTelling() *telling { return &telling{spy: newSpy()} }
 
 func (s *telling) Describe() driver.Description {
 	d := s.spy.Describe()
@@ -41,20 +36,12 @@ func (s *telling) Describe() driver.Description {
 	return d
 }
 
-func (s *telling) releases() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.released)
-}
-
 // lingers checks whether the engine keeps the lease on key, and that a fail-fast caller of another
 // process is refused meanwhile. It does not make the engine give the lease up.
 func lingers(t *testing.T, s *telling, key string, want bool) {
 	t.Helper()
-	info, err := s.Inspect(context.Background(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	info, err := s.Inspect(bg, key)
+	must(t, err)
 	if is := len(info.Holders) == 1 && info.Holders[0].Lingers; is != want {
 		t.Errorf("%s is shown as %+v, lingers: want %t", key, info.Holders, want)
 	}
@@ -82,15 +69,13 @@ func TestLinger(t *testing.T) {
 				t.Errorf("%+v after %+v", l, first)
 			}
 		}
-		if s.asked != 1 || s.releases() != 0 {
-			t.Errorf("the store was asked %d times, released %d times", s.asked, s.releases())
+		if s.requests() != 1 || s.releases() != 0 {
+			t.Errorf("the store was asked %d times, released %d times", s.requests(), s.releases())
 		}
 		lingers(t, s, "k", true)
 		time.Sleep(1100 * time.Millisecond)
 		lingers(t, s, "k", false)
-		if s.releases() != 1 {
-			t.Errorf("the store was released %d times", s.releases())
-		}
+		wantEqual(t, "releases", s.releases(), 1)
 		wantNothingLeft(t, eng)
 		if l := sticky(t, eng, "k"); l.Token() <= first.Token()+5 || l.Owner() == first.Owner() {
 			t.Errorf("the next grant has token %d after %d", l.Token(), first.Token()+5)
@@ -100,25 +85,24 @@ func TestLinger(t *testing.T) {
 
 // What another process may work under, or was changed, or has been waited for, does not linger.
 func TestLingersNot(t *testing.T) {
-	ctx := context.Background()
 	for name, use := range map[string]func(*testing.T, *core.Engine){
 		"shared":  func(t *testing.T, e *core.Engine) { sticky(t, e, "k", core.WithShared()) },
 		"permit":  func(t *testing.T, e *core.Engine) { sticky(t, e, "k", core.WithPermits(3)) },
 		"minimum": func(t *testing.T, e *core.Engine) { sticky(t, e, "k", core.WithMinHold(time.Millisecond)) },
 		"set":     func(t *testing.T, e *core.Engine) { mustRelease(t, acquireAll(t, e, exclusive("j", "k")...)) },
 		"once": func(t *testing.T, e *core.Engine) {
-			if _, err := e.Once(ctx, "k", func(context.Context) ([]byte, error) { return nil, errDown }); !errors.Is(err, errDown) {
+			if _, err := e.Once(bg, "k", func(context.Context) ([]byte, error) { return nil, errDown }); !errors.Is(err, errDown) {
 				t.Error(err)
 			}
 		},
 		"extended": func(t *testing.T, e *core.Engine) {
 			l := mustAcquire(t, e, "k")
-			wantNil(t, l.Extend(ctx, time.Minute))
+			wantNil(t, l.Extend(bg, time.Minute))
 			mustRelease(t, l)
 		},
 		"downgraded": func(t *testing.T, e *core.Engine) {
 			l := mustAcquire(t, e, "k")
-			wantNil(t, l.Downgrade(ctx))
+			wantNil(t, l.Downgrade(bg))
 			mustRelease(t, l)
 		},
 	} {
@@ -145,15 +129,13 @@ func TestLingerBehindTheLine(t *testing.T) {
 		}
 		mustRelease(t, first)
 		c.all.Wait()
-		if s.asked != 1 || !slices.Equal(c.order, c.names(3)) {
-			t.Errorf("asked %d times, served in the order %v", s.asked, c.order)
+		if s.requests() != 1 || !slices.Equal(c.order, c.names(3)) {
+			t.Errorf("asked %d times, served in the order %v", s.requests(), c.order)
 		}
 		lingers(t, s, "k", true)
 
-		inside, err := here.TryAcquire(context.Background(), "k") // a lease that is not handed on
-		if err != nil {
-			t.Fatal(err)
-		}
+		inside, err := here.TryAcquire(bg, "k") // a lease that is not handed on
+		must(t, err)
 		s.deaf = true // the line is enough to know that somebody waits
 		c.join(here, "3", 0)
 		began := time.Now()
@@ -171,7 +153,7 @@ func TestLingerBehindTheLine(t *testing.T) {
 func TestLingerTakenByACallerThatHasGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newTelling()
-		ctx, cancel := context.WithCancel(context.Background())
+		ctx, cancel := context.WithCancel(bg)
 		eng := newEngine(t, s, core.WithLinger(time.Hour), core.WithHooks(observe.Hooks{Lingered: func(l observe.Linger) {
 			if l.State == observe.LingerTaken {
 				cancel()
@@ -188,12 +170,35 @@ func TestLingerTakenByACallerThatHasGone(t *testing.T) {
 
 func TestLingerNeedsAStoreThatTells(t *testing.T) {
 	mute := described{newSpy(), func(d *driver.Description) { d.OnWanted = nil }}
-	_, err := core.New(mute, core.WithLinger(time.Second))
-	wantOnly(t, err, errors.ErrUnsupported)
+	wantOnly(t, errOf(core.New(mute, core.WithLinger(time.Second))), errors.ErrUnsupported)
 	eng := newEngine(t, mute)
 	for _, opt := range []core.CallOption{core.WithLinger(time.Second), policy(t, core.WithLinger(time.Second))} {
-		_, err = eng.Acquire(bg, "k", opt)
-		wantOnly(t, err, errors.ErrUnsupported)
+		wantOnly(t, errOf(eng.Acquire(bg, "k", opt)), errors.ErrUnsupported)
 	}
 	sticky(t, eng, "k", core.WithLinger(0))
+}
+
+// What lingers is bounded, and what is owed counts.
+func TestLingeringIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newTelling()
+		eng := newEngine(t, s, core.WithLinger(time.Minute), core.WithMaxLingering(2), core.WithCircuit(core.Forever))
+		for _, key := range []string{"a", "b", "c"} {
+			sticky(t, eng, key)
+			lingers(t, s, key, key != "c")
+		}
+		time.Sleep(time.Minute)
+		sticky(t, eng, "c")
+		lingers(t, s, "c", true)
+
+		s.change(func() { s.onRelease = func(context.Context, driver.Grant) error { return errDown } })
+		for _, key := range []string{"d", "e"} {
+			l := mustAcquire(t, eng, key, core.WithLinger(0))
+			wantOnly(t, l.Release(bg), core.ErrOutcomeUnknown, core.ErrUnavailable)
+		}
+		l := mustAcquire(t, eng, "f")
+		wantOnly(t, l.Release(bg), core.ErrOutcomeUnknown, core.ErrUnavailable)
+		s.mend()
+	})
+	wantOnly(t, errOf(core.New(newTelling(), core.WithMaxLingering(0))), core.ErrInvalidOption)
 }

@@ -66,7 +66,7 @@ func (l *lines) wantLines(t *testing.T, want ...string) {
 // An operator learns of a lost lease also where nobody collects metrics, in the
 // trace of its holder, and without the key.
 func TestLossesAreLogged(t *testing.T) {
-	ctx := context.WithValue(context.Background(), asker{}, "the holder")
+	ctx := context.WithValue(bg, asker{}, "the holder")
 	for name, tc := range map[string]struct {
 		opts []core.CallOption
 		lose func(*core.Engine, *spy, *core.Lease)
@@ -91,10 +91,7 @@ func TestLossesAreLogged(t *testing.T) {
 		inBubble(t, name, func(t *testing.T) {
 			log, spy := newLines(), newSpy()
 			eng := newEngine(t, spy, core.WithLogger(slog.New(log)))
-			l, err := eng.Acquire(ctx, "k", tc.opts...)
-			if err != nil {
-				t.Fatal(err)
-			}
+			l := acquireIn(t, ctx, eng, "k", tc.opts...)
 			if tc.lose != nil {
 				tc.lose(eng, spy, l)
 			}
@@ -124,16 +121,14 @@ func TestManyLossesAreFewLines(t *testing.T) {
 				all.Go(func() {
 					l := mustAcquire(t, eng, fmt.Sprint(i), core.WithMaxHold(time.Millisecond))
 					<-l.Context().Done()
-					_ = l.Release(context.Background())
+					_ = l.Release(bg)
 				})
 			}
 			all.Wait()
 			synctest.Wait() // the watchdog has told of all losses
 		}
 		lose(1000)
-		if n := len(log.written()); n != 10 {
-			t.Errorf("%d lines", n)
-		}
+		wantEqual(t, "lines", len(log.written()), 10)
 		time.Sleep(10 * time.Second)
 		lose(2)
 		got := log.written()[10:] // in any order: a holder that wakes first logs its own loss
@@ -141,4 +136,30 @@ func TestManyLossesAreFewLines(t *testing.T) {
 			t.Errorf("after a while: %q", got)
 		}
 	})
+}
+
+// 20 000 leases with a TTL of 3 s were too many for a busy process. Nothing said so before the first
+// of them were lost.
+func TestSlowRenewalsAreLogged(t *testing.T) {
+	for took, want := range map[time.Duration][]string{
+		400 * time.Millisecond: nil,
+		700 * time.Millisecond: {`level=WARN msg="keyturn: renewals take long, leases may be lost" leases=1000 took=700ms have=1s unsaid=0 asker=<nil>`},
+	} {
+		inBubble(t, took.String(), func(t *testing.T) {
+			s, log := newSpy(), newLines()
+			eng := newEngine(t, s, core.WithTTL(3*time.Second), core.WithLogger(slog.New(log)))
+			leases := make([]*core.Lease, 1000)
+			for i := range leases {
+				leases[i] = mustAcquire(t, eng, fmt.Sprint(i))
+			}
+			s.change(func() {
+				s.onRenew = func(context.Context, driver.Grant) error { time.Sleep(took / 1000); return nil }
+			})
+			time.Sleep(1900 * time.Millisecond)
+			log.wantLines(t, want...)
+			for _, l := range leases {
+				mustRelease(t, l)
+			}
+		})
+	}
 }

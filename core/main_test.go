@@ -3,7 +3,7 @@ package core_test
 import (
 	"context"
 	"errors"
-	"sync"
+	"log/slog"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,10 +12,11 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
-	"github.com/keyturn/keyturn/store/memstore"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var bg = context.Background()
 
 // What the options' docstrings promise for an engine without options.
 const (
@@ -26,112 +27,6 @@ const (
 )
 
 var errDown = &core.UnavailableError{Op: "test", Err: errors.New("connection refused")}
-
-// spy is a memstore that counts what is asked of it and breaks on demand. A
-// hook that returns a nil error lets the call through.
-type spy struct {
-	*memstore.Store
-
-	mu        sync.Mutex
-	onAcquire func(context.Context, driver.Request) error
-	onRenew   func(context.Context, driver.Grant) error
-	onRelease func(context.Context, driver.Grant) error
-	onRecord  func(context.Context, driver.Grant) error
-	waiting   map[string]int   // requests at the store per key, now
-	mostAtOne int              // the most there ever were for one key
-	batches   [][]driver.Grant // of renewals
-	renewedAt []time.Time
-	released  []driver.Grant
-	closed    int
-}
-
-func newSpy() *spy { return &spy{Store: memstore.New(), waiting: make(map[string]int)} }
-
-// change sets a hook while the watchdog may be at work.
-func (s *spy) change(how func()) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	how()
-}
-
-// mend has the store answer releases again, so that the engine owes it none.
-func (s *spy) mend() { s.change(func() { s.onRelease, s.onRecord = nil, nil }) }
-
-func (s *spy) Acquire(ctx context.Context, req driver.Request) (driver.Grant, error) {
-	key := req.Claims[0].Key
-	s.mu.Lock()
-	s.waiting[key]++
-	s.mostAtOne = max(s.mostAtOne, s.waiting[key])
-	hook := s.onAcquire
-	s.mu.Unlock()
-	defer func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.waiting[key]--
-	}()
-	if hook != nil {
-		if err := hook(ctx, req); err != nil {
-			return driver.Grant{}, err
-		}
-	}
-	return s.Store.Acquire(ctx, req)
-}
-
-func (s *spy) Renew(ctx context.Context, grants []driver.Grant) []error {
-	s.mu.Lock()
-	s.batches = append(s.batches, grants)
-	s.renewedAt = append(s.renewedAt, time.Now())
-	hook := s.onRenew
-	s.mu.Unlock()
-	errs := make([]error, len(grants))
-	for i, g := range grants {
-		if hook != nil {
-			if errs[i] = hook(ctx, g); errs[i] != nil {
-				continue
-			}
-		}
-		errs[i] = s.Store.Renew(ctx, []driver.Grant{g})[0]
-	}
-	return errs
-}
-
-func (s *spy) Release(ctx context.Context, g driver.Grant) error {
-	s.mu.Lock()
-	s.released = append(s.released, g)
-	hook := s.onRelease
-	s.mu.Unlock()
-	if hook != nil {
-		if err := hook(ctx, g); err != nil {
-			return err
-		}
-	}
-	return s.Store.Release(ctx, g)
-}
-
-func (s *spy) Complete(ctx context.Context, g driver.Grant, rec driver.Record, retention time.Duration) error {
-	s.mu.Lock()
-	hook := s.onRecord
-	s.mu.Unlock()
-	if hook != nil {
-		if err := hook(ctx, g); err != nil {
-			return err
-		}
-	}
-	return s.Store.Complete(ctx, g, rec, retention)
-}
-
-func (s *spy) Close() error {
-	s.mu.Lock()
-	s.closed++
-	s.mu.Unlock()
-	return s.Store.Close()
-}
-
-func (s *spy) renewals() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.batches)
-}
 
 // newEngine makes an engine that is closed, gracefully, before the test ends.
 func newEngine(t testing.TB, store driver.Store, opts ...core.EngineOption) *core.Engine {
@@ -144,19 +39,41 @@ func newEngine(t testing.TB, store driver.Store, opts ...core.EngineOption) *cor
 	return eng
 }
 
+// errOf is the error of a call that returns more.
+func errOf[T any](_ T, err error) error { return err }
+
+// callerFor is the context of a caller who has a deadline, or hangs up after a while; 0: never, -1: before.
+func callerFor(t testing.TB, deadline, hangsUp time.Duration) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithCancel(bg)
+	switch {
+	case deadline != 0:
+		ctx, cancel = context.WithTimeout(bg, deadline)
+	case hangsUp > 0:
+		time.AfterFunc(hangsUp, cancel)
+	case hangsUp < 0:
+		cancel()
+	}
+	t.Cleanup(cancel)
+	return ctx
+}
+
 // shut closes an engine whose leases the test has all released.
 func shut(t testing.TB, eng *core.Engine) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(bg, 10*time.Second)
 	defer cancel()
-	if err := eng.Close(ctx); err != nil {
-		t.Errorf("Close: %v", err)
-	}
+	wantNil(t, eng.Close(ctx))
 }
 
 func mustAcquire(t testing.TB, eng *core.Engine, key string, opts ...core.CallOption) *core.Lease {
 	t.Helper()
-	l, err := eng.Acquire(context.Background(), key, opts...)
+	return acquireIn(t, bg, eng, key, opts...)
+}
+
+func acquireIn(t testing.TB, ctx context.Context, eng *core.Engine, key string, opts ...core.CallOption) *core.Lease {
+	t.Helper()
+	l, err := eng.Acquire(ctx, key, opts...)
 	if err != nil {
 		t.Fatalf("Acquire(%q): %v", key, err)
 	}
@@ -165,9 +82,7 @@ func mustAcquire(t testing.TB, eng *core.Engine, key string, opts ...core.CallOp
 
 func mustRelease(t testing.TB, l *core.Lease) {
 	t.Helper()
-	if err := l.Release(context.Background()); err != nil {
-		t.Errorf("Release: %v", err)
-	}
+	wantNil(t, l.Release(bg))
 }
 
 // sentinels are the causes that must never look alike.
@@ -200,10 +115,33 @@ func wantNil(t testing.TB, err error) {
 	}
 }
 
+func wantEqual[T comparable](t testing.TB, what string, got, want T) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s: %v, want %v", what, got, want)
+	}
+}
+
+// wantIs is for an error that may be nil.
+func wantIs(t testing.TB, what string, err, want error) {
+	t.Helper()
+	if !errors.Is(err, want) || (err == nil) != (want == nil) {
+		t.Errorf("%s: %v, want %v", what, err, want)
+	}
+}
+
 // inBubble runs a subtest with a clock of its own.
 func inBubble(t *testing.T, name string, test func(*testing.T)) {
 	t.Helper()
 	t.Run(name, func(t *testing.T) { synctest.Test(t, test) })
+}
+
+// check fails with a message unless ok.
+func check(t testing.TB, ok bool, format string, args ...any) {
+	t.Helper()
+	if !ok {
+		t.Errorf(format, args...)
+	}
 }
 
 func wantTook(t testing.TB, began time.Time, want time.Duration) {
@@ -221,4 +159,45 @@ func wantNothingLeft(t testing.TB, engines ...*core.Engine) {
 			t.Errorf("left: %s", left)
 		}
 	}
+}
+
+var discard = slog.New(slog.DiscardHandler)
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// policy bundles options.
+func policy(t testing.TB, opts ...core.CallOption) core.Policy {
+	t.Helper()
+	p, err := core.NewPolicy(opts...)
+	must(t, err)
+	return p
+}
+
+func acquireAll(t *testing.T, eng *core.Engine, claims ...core.Claim) *core.Lease {
+	t.Helper()
+	l, err := eng.AcquireAll(bg, claims)
+	must(t, err)
+	return l
+}
+
+func exclusive(keys ...string) (claims []core.Claim) {
+	for _, k := range keys {
+		claims = append(claims, core.Exclusive(k))
+	}
+	return claims
+}
+
+// isFree fails unless key can be had at once.
+func isFree(t *testing.T, eng *core.Engine, key string) {
+	t.Helper()
+	l, err := eng.TryAcquire(bg, key)
+	if err != nil {
+		t.Fatalf("%q is not free: %v", key, err)
+	}
+	mustRelease(t, l)
 }

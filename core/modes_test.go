@@ -3,6 +3,7 @@ package core_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -10,7 +11,7 @@ import (
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/author"
 	"github.com/keyturn/keyturn/core/coverage"
-	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/store/memstore"
 )
 
 func TestUnder(t *testing.T) {
@@ -35,8 +36,7 @@ func TestUnder(t *testing.T) {
 }
 
 func TestLevelsThatCannotBe(t *testing.T) {
-	spy := newSpy()
-	eng := newEngine(t, spy)
+	spy, eng := newSpied(t)
 	for name, tc := range map[string]struct {
 		path []string
 		want error
@@ -52,23 +52,20 @@ func TestLevelsThatCannotBe(t *testing.T) {
 		"too long":              {[]string{strings.Repeat("a", 300), strings.Repeat("b", 300)}, core.ErrInvalidKey, "longer"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := eng.AcquireAll(context.Background(), core.Under(tc.path...))
+			_, err := eng.AcquireAll(bg, core.Under(tc.path...))
 			wantOnly(t, err, tc.want)
-			_, byOption := eng.Acquire(context.Background(), strings.Join(tc.path, "/"), core.WithHierarchy())
+			_, byOption := eng.Acquire(bg, strings.Join(tc.path, "/"), core.WithHierarchy())
 			wantOnly(t, byOption, tc.want)
 			if !strings.Contains(err.Error(), tc.says) || !strings.Contains(byOption.Error(), tc.says) {
 				t.Errorf("%v, %v: want %q", err, byOption, tc.says)
 			}
 		})
 	}
-	if spy.mostAtOne > 0 {
-		t.Error("the store was asked all the same")
-	}
+	check(t, spy.mostAtOne == 0, "the store was asked all the same")
 }
 
 // Options say the mode of plain keys; claims that say one themselves keep it.
 func TestModesByOption(t *testing.T) {
-	ctx := context.Background()
 	shared, permits, hierarchy := core.WithShared(), core.WithPermits(5), core.WithHierarchy()
 	a, b := "g:1/m:1", "g:1/m:2"
 	for name, tc := range map[string]struct {
@@ -97,31 +94,24 @@ func TestModesByOption(t *testing.T) {
 		"a key twice":             {[]core.CallOption{hierarchy}, exclusive(a, a), core.Under(a)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			spy := newSpy()
-			var asked [][]core.Claim
-			spy.onAcquire = func(_ context.Context, req driver.Request) error { asked = append(asked, req.Claims); return nil }
-			eng := newEngine(t, spy)
+			spy, eng := newSpied(t)
 			var leases []*core.Lease
 			note := func(l *core.Lease, err error) {
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				leases = append(leases, l)
 				mustRelease(t, l)
 			}
 			if given := slices.Clone(tc.claims); given != nil {
-				note(eng.AcquireAll(ctx, tc.claims, tc.opts...))
-				if !slices.Equal(given, tc.claims) {
-					t.Errorf("the caller's slice is %v now", tc.claims)
-				}
+				note(eng.AcquireAll(bg, tc.claims, tc.opts...))
+				check(t, slices.Equal(given, tc.claims), "the caller's slice is %v now", tc.claims)
 			} else {
-				note(eng.Acquire(ctx, a, tc.opts...))
-				note(eng.TryAcquire(ctx, a, tc.opts...))
-				note(eng.Acquire(ctx, a, policy(t, tc.opts...)))
+				note(eng.Acquire(bg, a, tc.opts...))
+				note(eng.TryAcquire(bg, a, tc.opts...))
+				note(eng.Acquire(bg, a, policy(t, tc.opts...)))
 			}
 			for i, l := range leases {
-				if !slices.Equal(asked[i], tc.want) || !slices.Equal(l.Claims(), tc.want) {
-					t.Errorf("asked for %+v, granted %+v, want %+v", asked[i], l.Claims(), tc.want)
+				if !slices.Equal(spy.asked[i].Claims, tc.want) || !slices.Equal(l.Claims(), tc.want) {
+					t.Errorf("asked for %+v, granted %+v, want %+v", spy.asked[i].Claims, l.Claims(), tc.want)
 				}
 			}
 		})
@@ -129,30 +119,90 @@ func TestModesByOption(t *testing.T) {
 }
 
 func TestModesOutOfPlace(t *testing.T) {
-	ctx := context.Background()
 	spy := newSpy()
 	eng := newEngine(t, plain{spy})
 	for _, n := range []int{0, -1} {
-		_, err := eng.Acquire(ctx, "k", core.WithPermits(n))
-		wantOnly(t, err, core.ErrInvalidOption)
+		wantOnly(t, errOf(eng.Acquire(bg, "k", core.WithPermits(n))), core.ErrInvalidOption)
 	}
 	for name, o := range map[string]core.CallOption{
 		"WithShared": core.WithShared(), "WithPermits": core.WithPermits(2), "WithHierarchy": core.WithHierarchy(),
 	} {
-		_, err := eng.Acquire(ctx, "k/l", o)
-		wantOnly(t, err, errors.ErrUnsupported)
+		wantOnly(t, errOf(eng.Acquire(bg, "k/l", o)), errors.ErrUnsupported)
 		once := newEngine(t, spy)
-		_, err = once.Once(ctx, "k", func(context.Context) ([]byte, error) { t.Error("ran"); return nil, nil }, o)
+		_, err := once.Once(bg, "k", func(context.Context) ([]byte, error) { t.Error("ran"); return nil, nil }, o)
 		wantOnly(t, err, core.ErrInvalidOption)
-		if !strings.Contains(err.Error(), name) {
-			t.Errorf("%v does not name %s", err, name)
-		}
+		check(t, strings.Contains(err.Error(), name), "%v does not name %s", err, name)
 		_, err = author.Declare(once, author.Rule{Policy: policy(t, o), About: coverage.Rule{Once: true}, Like: []string{"k/l"}})
 		wantOnly(t, err, core.ErrInvalidOption)
 		_, err = author.Declare(eng, author.Rule{Policy: policy(t, o), About: coverage.Rule{}, Like: []string{"k/l"}})
 		wantOnly(t, err, errors.ErrUnsupported)
 	}
-	if spy.mostAtOne > 0 {
-		t.Error("the store was asked all the same")
+	check(t, spy.mostAtOne == 0, "the store was asked all the same")
+}
+
+func TestAssertHeld(t *testing.T) {
+	spy, eng := newSpied(t)
+	wantOnly(t, core.AssertHeld(bg, core.Exclusive("a")), core.ErrNotHeld)
+	var kept context.Context
+	err := eng.Do(bg, "a", func(ctx context.Context) error {
+		return eng.Do(ctx, "b", func(ctx context.Context) error {
+			kept = ctx
+			for _, key := range []string{"a", "b"} { // the inner one, and the one around it
+				if err := core.AssertHeld(ctx, core.Exclusive(key)); err != nil {
+					t.Errorf("%s: %v", key, err)
+				}
+			}
+			wantOnly(t, core.AssertHeld(ctx, core.Exclusive("c")), core.ErrNotHeld)
+			return nil
+		})
+	})
+	must(t, err)
+	// A goroutine that outlives its handler.
+	wantOnly(t, core.AssertHeld(context.WithoutCancel(kept), core.Exclusive("a")), core.ErrReleased)
+
+	l := mustAcquire(t, eng, "a", core.WithoutCancelOnLoss())
+	breakLock(t, spy, l)
+	_ = l.Release(bg)
+	wantOnly(t, core.AssertHeld(l.Context(), core.Exclusive("a")), core.ErrLeaseLost)
+
+	// Held again further in: the outer loss does not matter.
+	again := acquireIn(t, context.WithoutCancel(l.Context()), eng, "a")
+	wantNil(t, core.AssertHeld(again.Context(), core.Exclusive("a")))
+	mustRelease(t, again)
+}
+
+// A lease counts as what it is now.
+func TestAssertHeldFollowsTheLease(t *testing.T) {
+	eng := newEngine(t, newSpy())
+	exclusive := core.Exclusive("k")
+	l := mustAcquire(t, eng, "k")
+	inner := acquireIn(t, l.Context(), eng, "k", core.WithShared())
+	wantNil(t, core.AssertHeld(inner.Context(), exclusive))
+	must(t, l.Downgrade(bg))
+	for _, ctx := range []context.Context{l.Context(), inner.Context()} {
+		wantOnly(t, core.AssertHeld(ctx, exclusive), core.ErrNotHeld)
+		wantNil(t, core.AssertHeld(ctx, core.Shared("k")))
 	}
+	mustRelease(t, inner)
+	mustRelease(t, l)
+	wantOnly(t, core.AssertHeld(context.WithoutCancel(l.Context()), core.Shared("k")), core.ErrReleased)
+	wantOnly(t, core.AssertHeld(context.WithoutCancel(l.Context()), exclusive), core.ErrNotHeld)
+}
+
+func ExampleAssertHeld() {
+	ctx := context.Background()
+	eng, _ := core.New(memstore.New())
+	defer eng.Close(ctx)
+	rename := func(ctx context.Context) error {
+		// This must not run next to readers.
+		if err := core.AssertHeld(ctx, core.Exclusive("group:7")); err != nil {
+			return err
+		}
+		return nil // ... and here it writes
+	}
+	fmt.Println(eng.Do(ctx, "group:7", rename))
+	fmt.Println(eng.Do(ctx, "group:7", rename, core.WithShared()))
+	// Output:
+	// <nil>
+	// keyturn: not held: "group:7" is held shared only
 }

@@ -3,6 +3,7 @@ package core_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -27,33 +28,22 @@ func (a ahead) Acquire(ctx context.Context, req driver.Request) (driver.Grant, e
 	return g, err
 }
 
-func (a ahead) Begin(ctx context.Context, req driver.Request) (driver.Grant, *driver.Record, error) {
-	g, rec, err := a.Store.Begin(ctx, req)
-	if err == nil && rec == nil {
-		g.Token += uint64(a.by.Microseconds())
-	}
-	return g, rec, err
-}
-
+// own is g as the store knows it.
 func (a ahead) own(g driver.Grant) driver.Grant {
 	g.Token -= uint64(a.by.Microseconds())
 	return g
 }
 
 func (a ahead) Renew(ctx context.Context, grants []driver.Grant) []error {
-	var own []driver.Grant
-	for _, g := range grants {
-		own = append(own, a.own(g))
+	errs := make([]error, len(grants))
+	for i, g := range grants {
+		errs[i] = a.Store.Renew(ctx, []driver.Grant{a.own(g)})[0]
 	}
-	return a.Store.Renew(ctx, own)
+	return errs
 }
 
 func (a ahead) Release(ctx context.Context, g driver.Grant) error {
 	return a.Store.Release(ctx, a.own(g))
-}
-
-func (a ahead) Complete(ctx context.Context, g driver.Grant, rec driver.Record, retention time.Duration) error {
-	return a.Store.Complete(ctx, a.own(g), rec, retention)
 }
 
 // TestMoveExcludesBothKinds: processes that know the old store, the new store, and both take turns,
@@ -81,9 +71,7 @@ func TestMoveExcludesBothKinds(t *testing.T) {
 						if inside++; inside > 1 {
 							t.Error("two holders")
 						}
-						if l.Token() <= last {
-							t.Errorf("token %d after %d", l.Token(), last)
-						}
+						check(t, l.Token() > last, "token %d after %d", l.Token(), last)
 						last = l.Token()
 						turns++
 						time.Sleep(3 * time.Millisecond)
@@ -108,9 +96,7 @@ func TestMoveExcludesBothKinds(t *testing.T) {
 			work(plain(newMem, by.new), 2*time.Second, bg) // step 2
 			time.Sleep(10 * time.Second)
 			synctest.Wait()
-			if turns < 20 {
-				t.Errorf("%d turns", turns)
-			}
+			check(t, turns >= 20, "%d turns", turns)
 		})
 	}
 }
@@ -120,37 +106,38 @@ func TestMoveOfOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		oldMem, newMem := memstore.New(), memstore.New()
 		old, moving := newEngine(t, oldMem), newEngine(t, newMem, core.WithMoveFrom(newEngine(t, oldMem.Peer())))
-		after := newEngine(t, newMem.Peer())
-		once := func(eng *core.Engine, key string, fresh bool, opts ...core.CallOption) {
-			t.Helper()
-			out, err := eng.Once(bg, key, func(context.Context) ([]byte, error) { return []byte("r"), nil }, opts...)
-			if kept := !out.ResultNotKept; out.Duplicate == fresh || kept && (err != nil || string(out.Result) != "r") {
-				t.Errorf("%s: %+v, %v", key, out, err)
+		after, unkept := newEngine(t, newMem.Peer()), core.WithResultLimit(0)
+		for _, step := range []struct {
+			who   *core.Engine
+			key   string
+			fresh bool
+			opts  []core.CallOption
+		}{
+			{old, "a", true, nil},
+			{moving, "a", false, nil},
+			{moving, "b", true, nil},
+			{old, "b", false, nil},
+			{moving, "b", false, nil},
+			{after, "b", false, nil},
+			{after, "c", true, nil},
+			{moving, "c", false, nil},
+			{old, "c", false, nil}, // moving has left it there
+			{moving, "d", true, []core.CallOption{unkept}},
+			{old, "d", false, nil},
+			{after, "d", false, nil},
+		} {
+			out, err := step.who.Once(bg, step.key, func(context.Context) ([]byte, error) { return []byte("r"), nil }, step.opts...)
+			if kept := !out.ResultNotKept; out.Duplicate == step.fresh || kept && (err != nil || string(out.Result) != "r") {
+				t.Errorf("%s: %+v, %v", step.key, out, err)
 			}
 		}
-		once(old, "a", true)
-		once(moving, "a", false)
-		once(moving, "b", true)
-		for _, eng := range []*core.Engine{old, moving, after} {
-			once(eng, "b", false)
-		}
-		once(after, "c", true)
-		once(moving, "c", false)
-		once(old, "c", false) // moving has left it there
-		once(moving, "d", true, core.WithResultLimit(0))
-		once(old, "d", false)
-		once(after, "d", false)
-		if n, err := moving.AdvanceVersion(bg, "v", 7); n != 7 || err != nil {
-			t.Error(n, err)
-		}
-		if n, err := old.AdvanceVersion(bg, "v", 9); n != 9 || err != nil {
-			t.Error(n, err)
-		}
-		if n, err := moving.AdvanceVersion(bg, "v", 8); n != 9 || err != nil {
-			t.Error(n, err)
-		}
-		if n, err := after.AdvanceVersion(bg, "v", 0); n != 9 || err != nil {
-			t.Error(n, err)
+		for _, step := range []struct {
+			who             *core.Engine
+			version, newest uint64
+		}{{moving, 7, 7}, {old, 9, 9}, {moving, 8, 9}, {after, 0, 9}} {
+			if n, err := step.who.AdvanceVersion(bg, "v", step.version); n != step.newest || err != nil {
+				t.Errorf("version %d after %d, %v", n, step.version, err)
+			}
 		}
 	})
 }
@@ -213,9 +200,7 @@ func TestMoveHandsNothingOn(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		synctest.Wait()
-		if granted < 6 {
-			t.Errorf("%d leases", granted)
-		}
+		check(t, granted >= 6, "%d leases", granted)
 	})
 }
 
@@ -224,7 +209,7 @@ func TestMoveIsRefused(t *testing.T) {
 	bare := newEngine(t, described{newSpy(), func(d *driver.Description) { *d = driver.Description{} }})
 	_, acquire := eng.Acquire(bg, "k", core.WithMoveFrom(old))
 	_, set := eng.AcquireAll(bg, []core.Claim{core.Exclusive("k")}, core.WithMoveFrom(old))
-	nothing := func(context.Context) error { return nil }
+	nothing := noWork
 	_, once := eng.Once(bg, "k", func(context.Context) ([]byte, error) { return nil, nil }, core.WithMoveFrom(bare))
 	for i, tc := range []struct{ err, want error }{
 		{acquire, core.ErrInvalidOption},
@@ -235,8 +220,6 @@ func TestMoveIsRefused(t *testing.T) {
 		{once, errors.ErrUnsupported},
 		{eng.Do(bg, "k", nothing, core.WithMoveFrom(bare)), nil},
 	} {
-		if !errors.Is(tc.err, tc.want) || (tc.err == nil) != (tc.want == nil) {
-			t.Errorf("%d: %v, want %v", i, tc.err, tc.want)
-		}
+		wantIs(t, fmt.Sprint(i), tc.err, tc.want)
 	}
 }

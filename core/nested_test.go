@@ -3,8 +3,8 @@ package core_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,69 +13,16 @@ import (
 	"github.com/keyturn/keyturn/core/driver"
 )
 
-// yes grants whatever it is asked for, in any mode, and counts: for what the
-// engine decides without a store.
-type yes struct {
-	driver.Unsupported
-	asked, renewed, released atomic.Int64
-	renew                    func(driver.Grant) error
-}
-
-func (s *yes) Describe() driver.Description {
-	return driver.Description{Shared: true, Permits: true, Sets: true, Ledger: true}
-}
-
-func (s *yes) Acquire(_ context.Context, req driver.Request) (driver.Grant, error) {
-	return driver.Grant{Owner: req.Owner, Claims: req.Claims, TTL: req.TTL, Token: uint64(s.asked.Add(1))}, nil
-}
-
-func (s *yes) Begin(ctx context.Context, req driver.Request) (driver.Grant, *driver.Record, error) {
-	g, err := s.Acquire(ctx, req)
-	return g, nil, err
-}
-
-func (s *yes) Complete(context.Context, driver.Grant, driver.Record, time.Duration) error {
-	s.released.Add(1)
-	return nil
-}
-
-func (s *yes) AdvanceVersion(_ context.Context, _ string, version uint64, _ time.Duration) (uint64, error) {
-	return version, nil
-}
-
-func (s *yes) Renew(_ context.Context, grants []driver.Grant) []error {
-	errs := make([]error, len(grants))
-	for i, g := range grants {
-		s.renewed.Add(1)
-		if s.renew != nil {
-			errs[i] = s.renew(g)
-		}
-	}
-	return errs
-}
-
-func (s *yes) Release(context.Context, driver.Grant) error {
-	s.released.Add(1)
-	return nil
-}
-
-func (s *yes) Close() error { return nil }
-
 // within is a lease under another one, of the same key.
 func within(t *testing.T, eng *core.Engine, outer *core.Lease, opts ...core.CallOption) *core.Lease {
 	t.Helper()
 	inner, err := eng.TryAcquire(outer.Context(), outer.Key(), opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return inner
 }
 
 func TestNestedLeaseCounts(t *testing.T) {
-	spy := newSpy()
-	eng := newEngine(t, spy)
-	asked := 0
-	spy.onAcquire = func(context.Context, driver.Request) error { asked++; return nil }
+	spy, eng := newSpied(t)
 	outer := mustAcquire(t, eng, "k")
 	innermost := outer
 	for depth := 2; depth <= 4; depth++ {
@@ -97,155 +44,118 @@ func TestNestedLeaseCounts(t *testing.T) {
 		wantOnly(t, innermost.Err(), core.ErrReleased)
 		wantOnly(t, context.Cause(innermost.Context()), core.ErrReleased)
 	}
-	if outer.Err() != nil || outer.Context().Err() != nil || len(spy.released) != 0 || asked != 1 {
-		t.Errorf("the outer one: %v, asked %d times, released %d times", outer.Err(), asked, len(spy.released))
+	if outer.Err() != nil || outer.Context().Err() != nil || len(spy.released) != 0 || spy.requests() != 1 {
+		t.Errorf("the outer one: %v, asked %d times, released %d times", outer.Err(), spy.requests(), len(spy.released))
 	}
-	_, err := eng.TryAcquire(bg, "k")
-	wantOnly(t, err, core.ErrHeld)
+	wantOnly(t, errOf(eng.TryAcquire(bg, "k")), core.ErrHeld)
 	mustRelease(t, outer)
 	isFree(t, eng, "k")
 }
 
-// Released in the wrong order, and from a goroutine that the holder forgot.
+// Released in the wrong order, and from a goroutine that the holder forgot. A lease that has ended covers nothing,
+// whatever its context says, and another engine's lease is a stranger's.
 func TestOuterReleaseEndsTheNested(t *testing.T) {
-	eng := newEngine(t, newSpy())
+	spy, eng := newSpied(t)
 	outer := mustAcquire(t, eng, "k")
-	inner := within(t, eng, outer)
+	first, inner := within(t, eng, outer), within(t, eng, outer)
+	kept := context.WithoutCancel(first.Context())
+	mustRelease(t, first)
+	again, err := eng.Acquire(kept, "k") // the outer one is still there
+	if err != nil || core.Observed(again).Depth() != 2 || spy.requests() != 1 {
+		t.Errorf("depth %d, asked %d, %v", core.Observed(again).Depth(), spy.requests(), err)
+	}
+	mustRelease(t, again)
+	wantOnly(t, errOf(newEngine(t, spy.Peer()).TryAcquire(outer.Context(), "k")), core.ErrHeld)
+	ended, cancel := context.WithCancel(outer.Context())
+	cancel()
+	wantOnly(t, errOf(eng.Acquire(ended, "k")), context.Canceled)
+
 	mustRelease(t, outer)
 	wantOnly(t, context.Cause(inner.Context()), core.ErrReleased)
 	for range 2 {
-		err := inner.Release(context.Background())
+		err := inner.Release(bg)
 		wantOnly(t, err, core.ErrLeaseLost)
 		wantOnly(t, inner.Err(), core.ErrLeaseLost)
 		if lost := (*core.LeaseLostError)(nil); !errors.As(err, &lost) || lost.Reason != driver.LossOuter || lost.Key != "k" || lost.Token != outer.Token() {
 			t.Errorf("lost: %+v", lost)
 		}
 	}
-	isFree(t, eng, "k")
+	fresh, err := eng.Acquire(kept, "k")
+	if err != nil || core.Observed(fresh).Depth() != 1 || spy.requests() != 2 {
+		t.Errorf("depth %d, asked %d, %v", core.Observed(fresh).Depth(), spy.requests(), err)
+	}
+	mustRelease(t, fresh)
 }
 
 func TestOuterLossEndsTheNested(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		spy := newSpy()
-		eng := newEngine(t, spy)
+		spy, eng := newSpied(t)
 		outer := mustAcquire(t, eng, "k")
 		var ran bool
 		err := eng.Do(outer.Context(), "k", func(ctx context.Context) error {
 			ran = true
 			breakLock(t, spy, outer)
 			thief := driver.Request{Owner: "thief", Claims: exclusive("k"), TTL: time.Hour}
-			if _, err := spy.Store.Acquire(context.Background(), thief); err != nil {
+			if _, err := spy.Store.Acquire(bg, thief); err != nil {
 				t.Fatal(err)
 			}
 			<-ctx.Done()
 			wantOnly(t, context.Cause(ctx), core.ErrLeaseLost)
 			// A lost lease covers nothing: this caller counts as a stranger by now.
-			_, err := eng.TryAcquire(context.WithoutCancel(ctx), "k")
-			wantOnly(t, err, core.ErrHeld)
+			wantOnly(t, errOf(eng.TryAcquire(context.WithoutCancel(ctx), "k")), core.ErrHeld)
 			return nil
 		})
 		if lost := (*core.LeaseLostError)(nil); !ran || !errors.As(err, &lost) || lost.Reason != driver.LossTaken || lost.Token != outer.Token() {
 			t.Errorf("Do: ran %v, %v", ran, err)
 		}
-		wantOnly(t, outer.Release(context.Background()), core.ErrLeaseLost)
+		wantOnly(t, outer.Release(bg), core.ErrLeaseLost)
 	})
 }
 
-// A lease that ended before is none, whatever its context says.
-func TestEndedLeaseCoversNothing(t *testing.T) {
-	store := &yes{}
-	eng := newEngine(t, store)
-	outer := mustAcquire(t, eng, "k")
-	inner := within(t, eng, outer)
-	kept := context.WithoutCancel(inner.Context())
-	mustRelease(t, inner)
-	again, err := eng.Acquire(kept, "k") // the outer one is still there
-	if err != nil || core.Observed(again).Depth() != 2 || store.asked.Load() != 1 {
-		t.Errorf("depth %d, asked %d, %v", core.Observed(again).Depth(), store.asked.Load(), err)
-	}
-	mustRelease(t, again)
-	mustRelease(t, outer)
-	fresh, err := eng.Acquire(kept, "k")
-	if err != nil || core.Observed(fresh).Depth() != 1 || store.asked.Load() != 2 {
-		t.Errorf("depth %d, asked %d, %v", core.Observed(fresh).Depth(), store.asked.Load(), err)
-	}
-	mustRelease(t, fresh)
-}
-
-// All pairs of modes on one key.
+// All pairs of modes on one key. What is not covered would wait for itself, which is an error at once.
 func TestWhatALeaseCovers(t *testing.T) {
 	exclusive, shared, permit, other := core.Exclusive("k"), core.Shared("k"), core.Permit("k", 3), core.Permit("k", 9)
-	for _, tt := range []struct {
-		held, wanted core.Claim
-		covered      bool
-	}{
-		{exclusive, exclusive, true},
-		{exclusive, shared, true},
-		{exclusive, permit, true},
-		{shared, exclusive, false},
-		{shared, shared, true},
-		{shared, permit, false},
-		{permit, exclusive, false},
-		{permit, shared, false},
-		{permit, permit, true},
-		{permit, other, true},
+	for held, covers := range map[core.Claim]map[core.Claim]bool{
+		exclusive: {exclusive: true, shared: true, permit: true},
+		shared:    {exclusive: false, shared: true, permit: false},
+		permit:    {exclusive: false, shared: false, permit: true, other: true},
 	} {
-		t.Run(tt.held.Mode.String()+"/"+tt.wanted.Mode.String(), func(t *testing.T) {
-			store := &yes{}
-			eng := newEngine(t, store)
-			outer := acquireAll(t, eng, tt.held)
-			defer mustRelease(t, outer)
+		spy, eng := newSpied(t)
+		outer := acquireAll(t, eng, held)
+		for wanted, covered := range covers {
+			if err := core.AssertHeld(outer.Context(), wanted); (err == nil) != covered || err != nil && !strings.Contains(err.Error(), "held "+held.Mode.String()) {
+				t.Errorf("%v in %v: %v", wanted.Mode, held.Mode, err)
+			}
 			for _, opt := range []core.CallOption{core.WithMaxWait(time.Hour), core.WithFailFast(), core.WithRunUnlocked()} {
 				ran := false
-				err := eng.DoAll(outer.Context(), []core.Claim{tt.wanted}, func(context.Context) error { ran = true; return nil }, opt)
+				err := eng.DoAll(outer.Context(), []core.Claim{wanted}, func(context.Context) error { ran = true; return nil }, opt)
 				var circle *driver.DeadlockError
 				switch {
-				case tt.covered && (err != nil || !ran):
-					t.Errorf("ran %v, %v", ran, err)
-				case !tt.covered && (!errors.As(err, &circle) || !errors.Is(err, core.ErrWouldDeadlock) || ran):
-					t.Errorf("ran %v, %v", ran, err)
-				case !tt.covered:
-					wantOnly(t, err)
-					if *circle != (driver.DeadlockError{Key: "k", Held: tt.held, Wanted: tt.wanted}) {
-						t.Errorf("%+v", circle)
+				case ran != covered || covered && err != nil:
+					t.Errorf("%v in %v: ran %v, %v", wanted.Mode, held.Mode, ran, err)
+				case !covered:
+					wantOnly(t, err, core.ErrWouldDeadlock)
+					if !errors.As(err, &circle) || *circle != (driver.DeadlockError{Key: "k", Held: held, Wanted: wanted}) {
+						t.Errorf("%+v", err)
 					}
 				}
 			}
-			if store.asked.Load() != 1 {
-				t.Errorf("the store was asked %d times", store.asked.Load())
-			}
-		})
-	}
-}
-
-func TestOnceOnAHeldKey(t *testing.T) {
-	store := &yes{}
-	eng := newEngine(t, store)
-	_, err := eng.Once(bg, "k", func(ctx context.Context) ([]byte, error) {
-		_, err := eng.Once(ctx, "k", func(context.Context) ([]byte, error) { t.Error("it ran"); return nil, nil })
-		var circle *driver.DeadlockError
-		if !errors.As(err, &circle) || !circle.Once || circle.Key != "k" || store.asked.Load() != 1 {
-			t.Errorf("%v; asked %d times", err, store.asked.Load())
 		}
-		return nil, eng.Do(ctx, "k", func(context.Context) error { return nil }) // that is re-entrance
-	})
-	wantNil(t, err)
-}
-
-func TestAnotherEnginesLeaseIsAStrangers(t *testing.T) {
-	spy := newSpy()
-	one, two := newEngine(t, spy), newEngine(t, spy.Peer())
-	l := mustAcquire(t, one, "k")
-	_, err := two.TryAcquire(l.Context(), "k")
-	wantOnly(t, err, core.ErrHeld)
-	mustRelease(t, l)
+		_, err := eng.Once(outer.Context(), "k", neverRuns)
+		if circle := (*driver.DeadlockError)(nil); !errors.As(err, &circle) || !circle.Once || circle.Key != "k" || spy.requests() != 1 {
+			t.Errorf("Once in %v: %v, asked %d times", held.Mode, err, spy.requests())
+		}
+		mustRelease(t, outer)
+	}
+	eng := newEngine(t, newSpy())
+	wantNil(t, errOf(eng.Once(bg, "k", func(ctx context.Context) ([]byte, error) { return nil, eng.Do(ctx, "k", noWork) })))
 }
 
 // Close waits for the outermost one, lets its work nest to the end, and does not
 // wait for a nested one that nobody released.
 func TestCloseAndNested(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		eng := open(t, &yes{})
+		eng := open(t, newSpy())
 		outer := mustAcquire(t, eng, "k")
 		var all sync.WaitGroup
 		all.Go(func() { shut(t, eng) })
@@ -254,21 +164,9 @@ func TestCloseAndNested(t *testing.T) {
 		if err != nil || inner.Err() != nil {
 			t.Fatal(err)
 		}
-		_, err = eng.Acquire(outer.Context(), "other")
-		wantOnly(t, err, core.ErrClosed)
+		wantOnly(t, errOf(eng.Acquire(outer.Context(), "other")), core.ErrClosed)
 		mustRelease(t, outer)
 		all.Wait()
-		_, err = eng.Acquire(context.WithoutCancel(outer.Context()), "k")
-		wantOnly(t, err, core.ErrClosed)
+		wantOnly(t, errOf(eng.Acquire(context.WithoutCancel(outer.Context()), "k")), core.ErrClosed)
 	})
-}
-
-func TestNestedUnderAnEndedContext(t *testing.T) {
-	eng := newEngine(t, &yes{})
-	outer := mustAcquire(t, eng, "k")
-	ctx, cancel := context.WithCancel(outer.Context())
-	cancel()
-	_, err := eng.Acquire(ctx, "k")
-	wantOnly(t, err, context.Canceled)
-	mustRelease(t, outer)
 }

@@ -3,6 +3,7 @@ package core_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -21,49 +22,31 @@ func counted(result string, runs *int) func(context.Context) ([]byte, error) {
 	}
 }
 
-func TestOnceWaitsNoLongerThanItMay(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		eng := newEngine(t, memstore.New())
-		runs := 0
-		holder := mustAcquire(t, eng, "k")
-		_, err := eng.Once(bg, "k", counted("", &runs), core.WithFailFast())
-		wantOnly(t, err, core.ErrHeld)
-		_, err = eng.Once(bg, "k", counted("", &runs), core.WithMaxWait(time.Second))
-		wantOnly(t, err, core.ErrHeld, core.ErrWaitTimeout)
-		mustRelease(t, holder)
-		if runs > 0 {
-			t.Error("ran beside the holder")
-		}
-	})
-}
-
 // Marked only after success: a failed message must be processed on redelivery.
 // (Watermill's deduplicator marks before.)
 func TestOnceForgetsAFailedRun(t *testing.T) {
 	eng := newEngine(t, memstore.New())
 	runs := 0
-	_, err := eng.Once(context.Background(), "k", func(context.Context) ([]byte, error) { runs++; return []byte("x"), errHandler })
-	if err != errHandler {
-		t.Errorf("error %v", err)
-	}
+	_, err := eng.Once(bg, "k", func(context.Context) ([]byte, error) { runs++; return []byte("x"), errHandler })
+	wantEqual(t, "error", err, errHandler)
 	func() {
 		defer func() { _ = recover() }()
-		_, _ = eng.Once(context.Background(), "k", func(context.Context) ([]byte, error) { runs++; panic("boom") })
+		_, _ = eng.Once(bg, "k", func(context.Context) ([]byte, error) { runs++; panic("boom") })
 	}()
-	out, err := eng.Once(context.Background(), "k", counted("ok", &runs))
-	if err != nil || out.Duplicate || runs != 3 {
-		t.Errorf("%+v, %v after %d runs", out, err, runs)
-	}
+	out, err := eng.Once(bg, "k", counted("ok", &runs))
+	check(t, err == nil && !out.Duplicate && runs == 3, "%+v, %v after %d runs", out, err, runs)
 }
 
 func TestOnceFingerprint(t *testing.T) {
 	a, b := core.WithFingerprint([]byte("a")), core.WithFingerprint([]byte("b"))
+	unkept := core.WithResultLimit(0)
 	for name, tc := range map[string]struct {
 		first, second []core.CallOption
 		mismatch      bool
 	}{
 		"same":                {[]core.CallOption{a}, []core.CallOption{a}, false},
 		"other":               {[]core.CallOption{a}, []core.CallOption{b}, true},
+		"other, no result":    {[]core.CallOption{a, unkept}, []core.CallOption{b}, true},
 		"none stored":         {nil, []core.CallOption{b}, false},
 		"none given":          {[]core.CallOption{a}, nil, false},
 		"any content, before": {[]core.CallOption{a}, []core.CallOption{core.WithoutFingerprint(), b}, false},
@@ -72,21 +55,17 @@ func TestOnceFingerprint(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			eng := newEngine(t, memstore.New())
 			runs := 0
-			if _, err := eng.Once(context.Background(), "k", counted("r", &runs), tc.first...); err != nil {
+			if _, err := eng.Once(bg, "k", counted("r", &runs), tc.first...); err != nil {
 				t.Fatal(err)
 			}
-			out, err := eng.Once(context.Background(), "k", counted("r", &runs), tc.second...)
+			out, err := eng.Once(bg, "k", counted("r", &runs), tc.second...)
 			if tc.mismatch {
 				wantOnly(t, err, core.ErrFingerprintMismatch)
-				if out.Result != nil {
-					t.Error("the answer to something else was given away")
-				}
-			} else if err != nil || !out.Duplicate {
-				t.Errorf("%+v, %v", out, err)
+				check(t, out.Result == nil, "the answer to something else was given away")
+			} else {
+				check(t, err == nil && out.Duplicate, "%+v, %v", out, err)
 			}
-			if runs != 1 {
-				t.Errorf("%d runs", runs)
-			}
+			wantEqual(t, "runs", runs, 1)
 		})
 	}
 }
@@ -95,7 +74,7 @@ func TestOnceCopiesTheFingerprint(t *testing.T) {
 	eng := newEngine(t, memstore.New())
 	digest := []byte("a")
 	for range 2 {
-		_, err := eng.Once(context.Background(), "k", func(context.Context) ([]byte, error) {
+		_, err := eng.Once(bg, "k", func(context.Context) ([]byte, error) {
 			digest[0] = 'b' // a buffer that is used again
 			return nil, nil
 		}, core.WithFingerprint(digest))
@@ -107,8 +86,7 @@ func TestOnceCopiesTheFingerprint(t *testing.T) {
 // A record that can't be written is tried again while the lease is good.
 func TestOnceCompletesAcrossABlip(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		spy := newSpy()
-		eng := newEngine(t, spy)
+		spy, eng := newSpied(t)
 		start := time.Now()
 		spy.onRecord = func(context.Context, driver.Grant) error {
 			if time.Since(start) < time.Second {
@@ -117,10 +95,10 @@ func TestOnceCompletesAcrossABlip(t *testing.T) {
 			return nil
 		}
 		runs := 0
-		if _, err := eng.Once(context.Background(), "k", counted("r", &runs)); err != nil {
+		if _, err := eng.Once(bg, "k", counted("r", &runs)); err != nil {
 			t.Fatal(err)
 		}
-		if out, err := eng.Once(context.Background(), "k", counted("r", &runs)); err != nil || !out.Duplicate {
+		if out, err := eng.Once(bg, "k", counted("r", &runs)); err != nil || !out.Duplicate {
 			t.Errorf("%+v, %v", out, err)
 		}
 	})
@@ -131,15 +109,12 @@ func TestOnceCompletesAcrossABlip(t *testing.T) {
 func TestOnceWithoutARecord(t *testing.T) {
 	for ttl, bound := range map[time.Duration]time.Duration{defaultTTL: defaultReleaseTimeout, time.Second: time.Second - watchdog.Margin(time.Second)} {
 		synctest.Test(t, func(t *testing.T) {
-			spy := newSpy()
-			eng := newEngine(t, spy)
+			spy, eng := newSpied(t)
 			spy.onRecord = func(context.Context, driver.Grant) error { return errDown }
 			runs, began := 0, time.Now()
 			out, err := eng.Once(bg, "k", counted("r", &runs), core.WithTTL(ttl))
 			wantOnly(t, err, core.ErrOutcomeUnknown, core.ErrUnavailable)
-			if string(out.Result) != "r" || out.Duplicate {
-				t.Errorf("the function succeeded, the outcome says %+v", out)
-			}
+			check(t, string(out.Result) == "r" && !out.Duplicate, "the function succeeded, the outcome says %+v", out)
 			wantTook(t, began, bound)
 			synctest.Wait()
 			isFree(t, eng, "k")
@@ -147,36 +122,11 @@ func TestOnceWithoutARecord(t *testing.T) {
 	}
 }
 
-func TestOnceReportsALoss(t *testing.T) {
-	for name, own := range map[string]error{"success": nil, "an error": errHandler} {
-		t.Run(name, func(t *testing.T) {
-			spy := newSpy()
-			eng := newEngine(t, spy)
-			runs := 0
-			_, err := eng.Once(context.Background(), "k", func(ctx context.Context) ([]byte, error) {
-				l, _ := core.LeaseFrom(ctx)
-				breakLock(t, spy, l)
-				return nil, own
-			})
-			wantOnly(t, err, core.ErrLeaseLost)
-			if own != nil && !errors.Is(err, own) {
-				t.Errorf("%v hides the function's error", err)
-			}
-			if out, err := eng.Once(context.Background(), "k", counted("r", &runs)); err != nil || out.Duplicate {
-				t.Errorf("a run whose lease was lost is on record: %+v, %v", out, err)
-			}
-		})
-	}
-}
-
 func TestOnceNeedsALedger(t *testing.T) {
 	spy := newSpy()
 	eng := newEngine(t, plain{spy})
-	_, err := eng.Once(context.Background(), "k", nil)
-	wantOnly(t, err, errors.ErrUnsupported)
-	if _, err := eng.Once(context.Background(), "k", nil, core.WithTTL(0)); !errors.Is(err, core.ErrInvalidOption) {
-		t.Errorf("error %v", err)
-	}
+	wantOnly(t, errOf(eng.Once(bg, "k", nil)), errors.ErrUnsupported)
+	wantOnly(t, errOf(eng.Once(bg, "k", nil, core.WithTTL(0))), core.ErrInvalidOption)
 }
 
 // plain is a store without a ledger.
@@ -195,8 +145,7 @@ func TestOnceWhoseFunctionReleases(t *testing.T) {
 		"unanswered, and not released": {false, false, nil}, // so it could be recorded
 	} {
 		t.Run(name, func(t *testing.T) {
-			spy := newSpy()
-			eng := newEngine(t, spy)
+			spy, eng := newSpied(t)
 			defer spy.mend()
 			spy.onRelease = func(ctx context.Context, g driver.Grant) error {
 				if tc.answered {
@@ -207,20 +156,92 @@ func TestOnceWhoseFunctionReleases(t *testing.T) {
 				}
 				return errDown
 			}
-			out, err := eng.Once(context.Background(), "k", func(ctx context.Context) ([]byte, error) {
+			out, err := eng.Once(bg, "k", func(ctx context.Context) ([]byte, error) {
 				l, _ := core.LeaseFrom(ctx)
 				_ = l.Release(ctx)
 				return []byte("r"), nil
 			})
 			wantOnly(t, err, tc.want...)
-			if string(out.Result) != "r" {
-				t.Errorf("the function succeeded, the outcome says %+v", out)
-			}
+			check(t, string(out.Result) == "r", "the function succeeded, the outcome says %+v", out)
 			runs := 0
-			out, again := eng.Once(context.Background(), "k", counted("again", &runs))
+			out, again := eng.Once(bg, "k", counted("again", &runs))
 			if again != nil && !errors.Is(again, core.ErrOutcomeUnknown) || out.Duplicate != (err == nil) {
 				t.Errorf("after %v: %+v, %v", err, out, again)
 			}
 		})
 	}
+}
+
+// The effect is on record whatever becomes of its result: a function whose result
+// is over the limit used to run again with every delivery.
+func TestOnceRecordsTheEffectOfAResultOverTheLimit(t *testing.T) {
+	for name, tc := range map[string]struct {
+		size   int
+		result error // what the function returns along with it
+		opts   []core.CallOption
+		full   bool // the store has no room for it
+		kept   bool
+	}{
+		"at the limit":    {size: defaultResultLimit, kept: true},
+		"over the limit":  {size: defaultResultLimit + 1},
+		"no limit left":   {size: 1, opts: []core.CallOption{core.WithResultLimit(0)}},
+		"no result":       {size: 0, opts: []core.CallOption{core.WithResultLimit(0)}, kept: true},
+		"not to be kept":  {size: 10, result: core.ErrSkipResult},
+		"nothing to keep": {size: 0, result: core.ErrSkipResult},
+		"no room":         {size: 10, full: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			shared := memstore.New()
+			runs := 0
+			for delivery := range 3 {
+				var store driver.Store = shared.Peer() // as if by another process
+				if tc.full {
+					store = full{shared.Peer()}
+				}
+				eng := newEngine(t, store)
+				out, err := eng.Once(bg, "k", func(context.Context) ([]byte, error) {
+					runs++
+					return make([]byte, tc.size), tc.result
+				}, tc.opts...)
+				switch {
+				case out.Duplicate != (delivery > 0) || out.ResultNotKept == tc.kept:
+					t.Errorf("delivery %d: %+v", delivery, out)
+				case delivery == 0 || tc.kept:
+					if err != nil || len(out.Result) != tc.size {
+						t.Errorf("delivery %d: %d bytes, %v", delivery, len(out.Result), err)
+					}
+				default:
+					wantOnly(t, err, core.ErrResultNotKept)
+					var notKept *driver.ResultNotKeptError
+					if out.Result != nil || !errors.As(err, &notKept) || notKept.Key != "k" {
+						t.Errorf("delivery %d: %d bytes, %v", delivery, len(out.Result), err)
+					}
+				}
+			}
+			wantEqual(t, "effects of three deliveries", runs, 1)
+			isFree(t, newEngine(t, shared), "k")
+		})
+	}
+}
+
+// A wrapped ErrSkipResult is an error like any other: it may come from another
+// execution inside of the function.
+func TestOnceTakesOnlySkipResultItselfForOne(t *testing.T) {
+	eng := newEngine(t, memstore.New())
+	wrapped := fmt.Errorf("inner: %w", core.ErrSkipResult)
+	for range 2 {
+		out, err := eng.Once(bg, "k", func(context.Context) ([]byte, error) { return nil, wrapped })
+		check(t, err == wrapped && !out.Duplicate, "%+v, %v", out, err)
+	}
+}
+
+// full is a store that has room for marks only (L8).
+type full struct{ *memstore.Store }
+
+func (f full) Complete(ctx context.Context, g driver.Grant, rec driver.Record, retention time.Duration) error {
+	rec.Result, rec.ResultNotKept = nil, true
+	if err := f.Store.Complete(ctx, g, rec, retention); err != nil {
+		return err
+	}
+	return fmt.Errorf("no room: %w", core.ErrResultNotKept)
 }

@@ -1,29 +1,22 @@
 package core_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"io"
-	"log/slog"
+	"fmt"
+	"go/ast"
+	"go/doc"
+	"go/parser"
+	"go/token"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/keyturn/keyturn/core"
-	"github.com/keyturn/keyturn/core/author"
-	"github.com/keyturn/keyturn/core/observe"
+	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/store/memstore"
 )
-
-// policy bundles options.
-func policy(t testing.TB, opts ...core.CallOption) core.Policy {
-	t.Helper()
-	p, err := core.NewPolicy(opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
-}
 
 // Of several options about one matter the last one counts: in a call, in a policy, at its place among a
 // call's options, and in New. A call's options come after New's.
@@ -57,11 +50,9 @@ func TestTheLastOptionCounts(t *testing.T) {
 		inBubble(t, name, func(t *testing.T) {
 			eng := newEngine(t, memstore.New(), tc.engine...)
 			l := mustAcquire(t, eng, "k", tc.call...)
-			if l.TTL() != tc.ttl {
-				t.Errorf("TTL %v, want %v", l.TTL(), tc.ttl)
-			}
+			wantEqual(t, "TTL", l.TTL(), tc.ttl)
 			began := time.Now()
-			_, err := eng.Acquire(context.Background(), "k", tc.call...)
+			_, err := eng.Acquire(bg, "k", tc.call...)
 			if !errors.Is(err, core.ErrHeld) || errors.Is(err, core.ErrWaitTimeout) != (tc.waits > 0) || time.Since(began) != tc.waits {
 				t.Errorf("error %v after %v, want to wait for %v", err, time.Since(began), tc.waits)
 			}
@@ -70,31 +61,92 @@ func TestTheLastOptionCounts(t *testing.T) {
 	}
 }
 
-// The last option of an engine counts, too, with one exception: every hook is called.
-func TestTheLastOptionOfAnEngineCounts(t *testing.T) {
-	var first, second bytes.Buffer
-	text := func(w io.Writer) *slog.Logger { return slog.New(slog.NewTextHandler(w, nil)) }
-	eng := newEngine(t, memstore.New(), core.WithMaxWaiters(9), core.WithMaxWaiters(1), core.WithLogger(text(&first)), core.WithLogger(text(&second)))
-	author.Logger(eng).Info("hello")
-	if first.Len() > 0 || second.Len() == 0 {
-		t.Errorf("first logger: %q, second: %q", first.String(), second.String())
+func TestSetsAreBounded(t *testing.T) {
+	many := func(n int) []core.Claim {
+		claims := make([]core.Claim, n)
+		for i := range claims {
+			claims[i] = core.Exclusive(fmt.Sprintf("g/%d", i))
+		}
+		return claims
 	}
-	l := mustAcquire(t, eng, "k")
-	defer mustRelease(t, l)
-	refused := make(chan error, 2)
-	for range 2 {
-		go func() {
-			_, err := eng.Acquire(context.Background(), "k", core.WithMaxWait(50*time.Millisecond))
-			refused <- err
-		}()
+	spy, eng := newSpied(t)
+	err := eng.DoAll(bg, many(driver.MaxClaims+1), func(context.Context) error {
+		t.Error("it ran without its locks")
+		return nil
+	}, core.WithRunUnlocked())
+	wantOnly(t, err, core.ErrInvalidClaim)
+	wantOnly(t, errOf(eng.AcquireAll(bg, many(driver.MaxClaims+1))), core.ErrInvalidClaim)
+	if !strings.Contains(err.Error(), "4097 claims") || spy.requests() != 0 {
+		t.Errorf("%v; the store was asked %d times", err, spy.requests())
 	}
-	if a, b := <-refused, <-refused; !errors.Is(errors.Join(a, b), core.ErrTooManyWaiters) {
-		t.Errorf("two waiters where one may wait: %v, %v", a, b)
+	// The most that is allowed, and the level that the engine adds to it.
+	l, err := eng.AcquireAll(bg, many(driver.MaxClaims), core.WithHierarchy())
+	must(t, err)
+	wantEqual(t, "claims", len(l.Claims()), driver.MaxClaims+1)
+	mustRelease(t, l)
+}
+
+// Messages say which key, and never who holds it: they may reach the caller of a
+// service.
+func TestMessages(t *testing.T) {
+	const key, holder = "user:42", "host-7/1/1/abc/0123456789abcdef0123456789abcdef"
+	for want, err := range map[string]error{
+		`"user:42" is held by another`:                  &core.HeldError{Key: key, Holder: holder},
+		`3 callers already wait for "user:42"`:          &core.TooManyWaitersError{Key: key, Limit: 3},
+		`3 callers already wait`:                        &core.TooManyWaitersError{Limit: 3},
+		`lease on "user:42" lost: max hold`:             &core.LeaseLostError{Key: key, Reason: driver.LossMaxHold},
+		`not held: "user:42"`:                           core.AssertHeld(bg, core.Exclusive(key)),
+		`does not support permits`:                      &driver.UnsupportedError{Feature: "permits"},
+		`store unavailable: acquire: connection closed`: &core.UnavailableError{Op: "acquire", Err: errors.New("connection closed")},
+	} {
+		if got := err.Error(); !strings.HasPrefix(got, "keyturn: ") || !strings.Contains(got, want) || strings.Contains(got, holder) {
+			t.Errorf("%q, want %q", got, want)
+		}
 	}
-	calls := 0
-	count := core.WithHooks(observe.Hooks{AcquireEnd: func(context.Context, observe.Acquisition, observe.Lease, error) { calls++ }})
-	mustRelease(t, mustAcquire(t, newEngine(t, memstore.New(), count, count), "k"))
-	if calls != 2 {
-		t.Errorf("%d of 2 hooks were called", calls)
+}
+
+// The bound that cut a silent store short does not look like the caller's own;
+// what else the store said can be reached.
+func TestOutageHidesTheContextOnly(t *testing.T) {
+	cause := errors.New("connection reset")
+	wantOnly(t, &core.UnavailableError{Err: context.DeadlineExceeded}, core.ErrUnavailable)
+	if err := error(&core.UnavailableError{Err: cause}); !errors.Is(err, cause) {
+		t.Errorf("%v hides its cause", err)
 	}
+}
+
+// mostNames is what fits on two screens of go doc, methods included. A name that only authors
+// of stores, hooks or middlewares write belongs to the package that docs/architecture.md has for
+// them.
+const mostNames = 117
+
+func TestNoMoreNamesThanAUserCanRead(t *testing.T) {
+	paths, err := filepath.Glob("*.go")
+	must(t, err)
+	set := token.NewFileSet()
+	var files []*ast.File
+	for _, path := range paths {
+		if strings.HasSuffix(path, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(set, path, nil, parser.ParseComments)
+		must(t, err)
+		files = append(files, file)
+	}
+	pkg, err := doc.NewFromFiles(set, files, "github.com/keyturn/keyturn/core")
+	must(t, err)
+	names := len(pkg.Funcs)
+	values := func(all []*doc.Value) {
+		for _, v := range all {
+			names += len(v.Names)
+		}
+	}
+	values(pkg.Consts)
+	values(pkg.Vars)
+	for _, typ := range pkg.Types {
+		names += 1 + len(typ.Funcs) + len(typ.Methods)
+		values(typ.Consts)
+		values(typ.Vars)
+	}
+	check(t, names >= 50 && names <= mostNames, "core exports %d names and methods, want %d at most", names, mostNames)
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -20,71 +19,40 @@ import (
 	"github.com/keyturn/keyturn/core/observe"
 )
 
-// hookNames are all there are.
-func hookNames() (names []string) {
-	for _, f := range reflect.VisibleFields(reflect.TypeFor[observe.Hooks]()) {
-		names = append(names, f.Name)
-	}
-	return names
-}
-
-// makeHook sets the hook of that name. Where a hook returns a context, it is the one that
-// it was given.
-func makeHook(h *observe.Hooks, name string, called func()) {
-	field := reflect.ValueOf(h).Elem().FieldByName(name)
-	field.Set(reflect.MakeFunc(field.Type(), func(args []reflect.Value) []reflect.Value {
-		called()
-		switch {
-		case field.Type().NumOut() == 0:
-			return nil
-		case field.Type().Out(0).Kind() == reflect.String:
-			return []reflect.Value{reflect.ValueOf("the trace")}
-		}
-		return args[:1]
-	}))
-}
-
 // wholeLife has an engine do all that there are hooks for, and says what came of each
-// step, and which hooks were called how often besides those in opts: in order of their
-// names, because several goroutines call them.
-func wholeLife(t *testing.T, opts ...core.EngineOption) (outcomes, called []string) {
-	ctx := context.Background()
+// step, and what hooks besides those in opts were told: in order of their names, because several
+// goroutines call them.
+func wholeLife(t *testing.T, opts ...core.EngineOption) (outcomes, called []string, errs []error) {
 	spy := newSpy()
 	store := hooked{spy, &ailing{Store: spy.Store}}
-	var mu sync.Mutex
-	var seen observe.Hooks
-	for _, name := range hookNames() {
-		makeHook(&seen, name, func() {
-			mu.Lock()
-			defer mu.Unlock()
-			called = append(called, name)
-		})
+	seen := &recorder{}
+	eng := newEngine(t, store, append(opts, core.WithHooks(seen.hooks(t, "")))...)
+	note := func(step string, err error) {
+		outcomes, errs = append(outcomes, fmt.Sprint(step, ": ", outcome(err))), append(errs, err)
 	}
-	eng := newEngine(t, store, append(opts, core.WithHooks(seen))...)
-	note := func(step string, err error) { outcomes = append(outcomes, fmt.Sprint(step, ": ", outcome(err))) }
 
 	store.ailing.tell(errors.New("a limp"))
 	policy, err := core.NewPolicy(core.WithRule("rule"))
 	note("policy", err)
 	_, err = author.Declare(eng, author.Rule{Policy: policy, About: coverage.Rule{Key: "k"}, Like: []string{"k"}})
 	note("declare", err)
-	author.Skipped(ctx, eng, policy, coverage.SkipHeld)
+	author.Skipped(bg, eng, policy, coverage.SkipHeld)
 
-	first := mustAcquire(t, eng, "k", core.WithTTL(3*time.Second))
-	note("extend", first.Extend(ctx, 0))
-	_, err = eng.TryAcquire(ctx, "k")
+	first := mustAcquire(t, eng, "ann:k", core.WithTTL(3*time.Second))
+	note("extend", first.Extend(bg, 0))
+	_, err = eng.TryAcquire(bg, "ann:k")
 	note("refused", err)
 	var heir sync.WaitGroup
-	heir.Go(func() { mustRelease(t, mustAcquire(t, eng, "k")) })
+	heir.Go(func() { mustRelease(t, mustAcquire(t, eng, "ann:k")) })
 	time.Sleep(1500 * time.Millisecond) // a renewal
-	note("release", first.Release(ctx))
+	note("release", first.Release(bg))
 	heir.Wait()
 
-	far := mustAcquire(t, newEngine(t, spy.Peer()), "far")
+	far := mustAcquire(t, newEngine(t, spy.Peer()), "ann:far")
 	heir.Go(func() {
-		l, err := eng.AcquireAll(ctx, []core.Claim{core.Exclusive("far"), core.Exclusive("near")})
+		l, err := eng.AcquireAll(bg, []core.Claim{core.Exclusive("ann:far"), core.Exclusive("ann:near")})
 		if err == nil {
-			err = l.Release(ctx)
+			err = l.Release(bg)
 		}
 		note("a set", err)
 	})
@@ -92,40 +60,40 @@ func wholeLife(t *testing.T, opts ...core.EngineOption) (outcomes, called []stri
 	mustRelease(t, far)
 	heir.Wait()
 
-	lost := mustAcquire(t, eng, "k", core.WithTTL(3*time.Second))
+	lost := mustAcquire(t, eng, "ann:k", core.WithTTL(3*time.Second))
 	breakLock(t, spy, lost)
 	<-lost.Context().Done()
 	synctest.Wait() // the watchdog has called its hooks
-	note("lost", lost.Release(ctx))
-	forced := mustAcquire(t, eng, "k")
-	_, err = eng.ForceRelease(ctx, "k", "a test")
+	note("lost", lost.Release(bg))
+	forced := mustAcquire(t, eng, "ann:k")
+	_, err = eng.ForceRelease(bg, "ann:k", "a test")
 	note("force", err)
-	note("forced", forced.Release(ctx))
+	note("forced", forced.Release(bg))
 	for range 2 {
-		_, err = eng.Once(ctx, "once", func(context.Context) ([]byte, error) { return nil, nil })
+		_, err = eng.Once(bg, "ann:once", func(context.Context) ([]byte, error) { return nil, nil })
 		note("once", err)
 	}
 
-	owed := mustAcquire(t, eng, "k")
+	owed := mustAcquire(t, eng, "ann:k")
 	spy.change(func() { spy.onRelease = func(context.Context, driver.Grant) error { return errDown } })
-	note("owed", owed.Release(ctx))
+	note("owed", owed.Release(bg))
 	spy.mend()
 	time.Sleep(time.Second) // it is sent again
 	spy.change(func() { spy.onAcquire = func(context.Context, driver.Request) error { return errDown } })
-	note("unlocked", eng.Do(ctx, "k", func(context.Context) error { return nil }, core.WithRunUnlocked()))
+	note("unlocked", eng.Do(bg, "ann:k", noWork, core.WithRunUnlocked()))
 	spy.change(func() { spy.onAcquire = nil })
 	synctest.Wait()
 
-	mustRelease(t, mustAcquire(t, eng, "sticky", core.WithLinger(time.Second)))
+	mustRelease(t, mustAcquire(t, eng, "ann:sticky", core.WithLinger(time.Second)))
 	time.Sleep(2 * time.Second)
 	synctest.Wait() // it has been given back
 
-	for _, key := range []string{"k", "far", "near", "once", "sticky"} {
+	for _, key := range []string{"ann:k", "ann:far", "ann:near", "ann:once", "ann:sticky"} {
 		isFree(t, newEngine(t, spy.Peer()), key)
 	}
 	wantNothingLeft(t, eng)
-	slices.Sort(called)
-	return outcomes, called
+	slices.Sort(seen.events)
+	return outcomes, seen.events, errs
 }
 
 // hooked is a spy that may be impaired.
@@ -141,26 +109,20 @@ func (h hooked) Describe() driver.Description { return h.ailing.Describe() }
 func TestHookThatPanicsChangesNothing(t *testing.T) {
 	var wantOutcomes, wantCalled []string
 	synctest.Test(t, func(t *testing.T) {
-		wantOutcomes, wantCalled = wholeLife(t)
+		wantOutcomes, wantCalled, _ = wholeLife(t)
 	})
 	for _, name := range hookNames() {
-		if !slices.Contains(wantCalled, name) {
-			t.Errorf("%s was not called: this tests nothing", name)
-		}
+		check(t, strings.Contains(strings.Join(wantCalled, "\n"), name), "%s was not called: this tests nothing", name)
 		inBubble(t, name, func(t *testing.T) {
 			log := newLines()
 			var rude observe.Hooks
-			makeHook(&rude, name, func() { panic("the hook " + name) })
-			outcomes, called := wholeLife(t, core.WithHooks(rude), core.WithLogger(slog.New(log)))
-			if !slices.Equal(outcomes, wantOutcomes) {
-				t.Errorf("outcomes\n%q, want\n%q", outcomes, wantOutcomes)
-			}
-			if !slices.Equal(called, wantCalled) {
-				t.Errorf("called\n%q, want\n%q", called, wantCalled)
-			}
+			setHook(&rude, name, func([]any) any { panic("the hook " + name) })
+			outcomes, called, _ := wholeLife(t, core.WithHooks(rude), core.WithLogger(slog.New(log)))
+			check(t, slices.Equal(outcomes, wantOutcomes), "outcomes\n%q, want\n%q", outcomes, wantOutcomes)
+			check(t, slices.Equal(called, wantCalled), "called\n%q, want\n%q", called, wantCalled)
 			want := `level=ERROR msg="keyturn: a hook panicked" hook=` + name + ` panic="the hook ` + name + `" stack="goroutine `
 			if !slices.ContainsFunc(log.written(), func(line string) bool {
-				return strings.HasPrefix(line, want) && strings.Contains(line, "makeHook")
+				return strings.HasPrefix(line, want) && strings.Contains(line, "setHook")
 			}) {
 				t.Errorf("logged\n%q", log.written())
 			}
@@ -175,11 +137,9 @@ func TestHookThatReturnsNoContext(t *testing.T) {
 		HoldStart:    func(context.Context, observe.Lease) context.Context { return nil },
 		OnceStart:    func(context.Context, observe.Execution) context.Context { return nil },
 	}))
-	ctx := context.WithValue(context.Background(), marked{}, "mine")
+	ctx := context.WithValue(bg, marked{}, "mine")
 	out, err := eng.Once(ctx, "k", func(ctx context.Context) ([]byte, error) {
 		return []byte(ctx.Value(marked{}).(string)), nil
 	})
-	if err != nil || string(out.Result) != "mine" {
-		t.Errorf("%q, %v", out.Result, err)
-	}
+	check(t, err == nil && string(out.Result) == "mine", "%q, %v", out.Result, err)
 }

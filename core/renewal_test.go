@@ -2,6 +2,7 @@ package core_test
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -9,6 +10,8 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/core/internal/watchdog"
+	"github.com/keyturn/keyturn/core/observe"
 )
 
 // start is when a bubble's clock begins; offsets are counted from it.
@@ -19,36 +22,10 @@ func since(start time.Time, at []time.Time) (out []time.Duration) {
 	return out
 }
 
-func TestRenewedAtAThirdOfTheTTL(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		spy := newSpy()
-		eng := newEngine(t, spy, core.WithTTL(30*time.Second))
-		start := time.Now()
-		l := mustAcquire(t, eng, "k")
-		time.Sleep(95 * time.Second)
-		if l.Err() != nil || l.Context().Err() != nil {
-			t.Errorf("lost: %v", l.Err())
-		}
-		_, err := eng.TryAcquire(context.Background(), "k")
-		wantOnly(t, err, core.ErrHeld)
-		mustRelease(t, l)
-		got := since(start, spy.renewedAt)
-		if len(got) != 9 {
-			t.Fatalf("%d renewals in 95s: %v", len(got), got)
-		}
-		for i, at := range got {
-			if want := time.Duration(i+1) * 10 * time.Second; at != want {
-				t.Errorf("renewal %d at %v, want %v", i, at, want)
-			}
-		}
-	})
-}
-
 // One lease's failed renewal is that lease's alone. (redisson#3194, #2515)
 func TestRenewalFailuresAreIsolated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		spy := newSpy()
-		eng := newEngine(t, spy, core.WithTTL(30*time.Second))
+		spy, eng := newSpied(t, core.WithTTL(30*time.Second))
 		spy.onRenew = func(_ context.Context, g driver.Grant) error {
 			switch g.Claims[0].Key {
 			case "taken":
@@ -60,22 +37,14 @@ func TestRenewalFailuresAreIsolated(t *testing.T) {
 		}
 		taken, failing, good := mustAcquire(t, eng, "taken"), mustAcquire(t, eng, "failing"), mustAcquire(t, eng, "good")
 		time.Sleep(11 * time.Second)
-		if reason(taken) != driver.LossTaken {
-			t.Errorf("a definite no is a loss at once: %v", taken.Err())
-		}
-		if failing.Err() != nil {
-			t.Errorf("an error within the TTL is no loss yet: %v", failing.Err())
-		}
+		check(t, reason(taken) == driver.LossTaken, "a definite no is a loss at once: %v", taken.Err())
+		check(t, failing.Err() == nil, "an error within the TTL is no loss yet: %v", failing.Err())
 		time.Sleep(time.Minute)
-		if reason(failing) != driver.LossExpired {
-			t.Errorf("failing: %v", failing.Err())
-		}
-		if good.Err() != nil {
-			t.Errorf("good: %v", good.Err())
-		}
+		check(t, reason(failing) == driver.LossExpired, "failing: %v", failing.Err())
+		check(t, good.Err() == nil, "good: %v", good.Err())
 		mustRelease(t, good)
-		wantOnly(t, failing.Release(context.Background()), core.ErrLeaseLost)
-		wantOnly(t, taken.Release(context.Background()), core.ErrLeaseLost)
+		wantOnly(t, failing.Release(bg), core.ErrLeaseLost)
+		wantOnly(t, taken.Release(bg), core.ErrLeaseLost)
 	})
 }
 
@@ -83,8 +52,7 @@ func TestRenewalFailuresAreIsolated(t *testing.T) {
 // or declared lost in time.
 func TestHangingRenewalHoldsUpNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		spy := newSpy()
-		eng := newEngine(t, spy, core.WithMaxHold(core.Forever))
+		spy, eng := newSpied(t, core.WithMaxHold(core.Forever))
 		spy.onRenew = func(ctx context.Context, g driver.Grant) error {
 			if g.Claims[0].Key == "hangs" {
 				<-ctx.Done()
@@ -95,9 +63,7 @@ func TestHangingRenewalHoldsUpNobody(t *testing.T) {
 		hangs := mustAcquire(t, eng, "hangs", core.WithTTL(time.Hour))
 		short := mustAcquire(t, eng, "short", core.WithTTL(time.Second))
 		time.Sleep(30 * time.Minute)
-		if short.Err() != nil {
-			t.Errorf("short: %v", short.Err())
-		}
+		check(t, short.Err() == nil, "short: %v", short.Err())
 		mustRelease(t, short)
 		mustRelease(t, hangs)
 	})
@@ -110,14 +76,10 @@ func TestMissingAnswersAreNoAnswers(t *testing.T) {
 		eng := newEngine(t, mute{newSpy()}, core.WithTTL(10*time.Second))
 		l := mustAcquire(t, eng, "k")
 		time.Sleep(5 * time.Second)
-		if l.Err() != nil {
-			t.Errorf("lost too early: %v", l.Err())
-		}
+		check(t, l.Err() == nil, "lost too early: %v", l.Err())
 		time.Sleep(5 * time.Second)
-		if reason(l) != driver.LossExpired {
-			t.Errorf("cause %v", context.Cause(l.Context()))
-		}
-		_ = l.Release(context.Background())
+		check(t, reason(l) == driver.LossExpired, "cause %v", context.Cause(l.Context()))
+		_ = l.Release(bg)
 	})
 }
 
@@ -145,4 +107,117 @@ func TestBatchHasTheTimeOfItsShortest(t *testing.T) {
 			t.Errorf("bounds %v", bounds)
 		}
 	})
+}
+
+// redisson#7272, redisson#2714: renewal went on after the unlock. Here the lease
+// is released while a renewal of it is under way, whose answer comes during the
+// release or after it: it says nothing about the lease any more.
+func TestRenewalUnderWayAtTheRelease(t *testing.T) {
+	for name, said := range map[string]error{
+		"renewed": nil,
+		"failed":  errDown,
+		"lost":    &core.LeaseLostError{Reason: driver.LossTaken}, // as it must be, once released
+	} {
+		for when, release := range map[string]time.Duration{"during": 200 * time.Millisecond, "after": 0} {
+			inBubble(t, name+" "+when, func(t *testing.T) {
+				var ends []error
+				spy := newSpy()
+				spy.onRenew = func(context.Context, driver.Grant) error { time.Sleep(100 * time.Millisecond); return said }
+				spy.onRelease = func(context.Context, driver.Grant) error { time.Sleep(release); return nil }
+				eng := newEngine(t, spy, core.WithTTL(3*time.Second), core.WithHooks(observe.Hooks{HoldEnd: func(_ context.Context, _ observe.Lease, err error) { ends = append(ends, err) }}))
+				l := mustAcquire(t, eng, "k")
+				time.Sleep(1010 * time.Millisecond) // the renewal left at 1s
+				mustRelease(t, l)
+				time.Sleep(time.Minute)
+				wantEqual(t, "renewals", spy.renewals(), 1)
+				if !errors.Is(l.Err(), core.ErrReleased) || context.Cause(l.Context()) != core.ErrReleased {
+					t.Errorf("Err %v, cause %v", l.Err(), context.Cause(l.Context()))
+				}
+				check(t, len(ends) == 1 && ends[0] == nil, "HoldEnd was told %v", ends)
+			})
+		}
+	}
+}
+
+const firstTerm = 3 * time.Second
+
+// brief is a store that gives every lease firstTerm, counted from a while ago, until
+// it is renewed.
+type brief struct {
+	*spy
+	age  time.Duration
+	then func() // after each grant
+}
+
+func (s brief) Acquire(ctx context.Context, req driver.Request) (driver.Grant, error) {
+	ttl := req.TTL
+	req.TTL = firstTerm - s.age
+	g, err := s.spy.Acquire(ctx, req)
+	if err == nil {
+		g.Term, g.Since = firstTerm, time.Now().Add(-s.age)
+	}
+	g.TTL = ttl
+	if s.then != nil {
+		s.then()
+	}
+	return g, err
+}
+
+// leftOf is how long the lease has, and goes by the margin for a term.
+func leftOf(l *core.Lease, term time.Duration) time.Duration {
+	return time.Until(l.Deadline()) + watchdog.Margin(term)
+}
+
+// A lease with a short first term is renewed a moment after the grant, and then as
+// any other.
+func TestFirstTermIsRenewedSoon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := brief{spy: newSpy(), age: 2 * time.Second}
+		eng := newEngine(t, store, core.WithTTL(30*time.Second))
+		start := time.Now()
+		l := mustAcquire(t, eng, "k")
+		if got := leftOf(l, firstTerm); got != time.Second || l.TTL() != 30*time.Second {
+			t.Errorf("%v are left of the first term, 1s expected; the TTL is %v", got, l.TTL())
+		}
+		time.Sleep(5 * time.Millisecond)
+		wantEqual(t, "renewals of a lease that could be over by now", store.renewals(), 0)
+		time.Sleep(6 * time.Millisecond)
+		wantEqual(t, "left after the renewal", leftOf(l, 30*time.Second), 30*time.Second-time.Millisecond)
+		time.Sleep(15 * time.Second)
+		mustRelease(t, l)
+		got := since(start, store.renewedAt)
+		if len(got) != 2 || got[0] != 10*time.Millisecond || got[1] != 10*time.Second+10*time.Millisecond {
+			t.Errorf("renewed at %v", got)
+		}
+	})
+}
+
+// The first renewal does not wait where hardly anything is left of the term, and one that hangs is
+// tried again before the term is over.
+func TestFirstRenewalIsInTime(t *testing.T) {
+	for name, tc := range map[string]struct {
+		age, held time.Duration
+		hangs     bool
+		tries     int
+	}{
+		"the term is almost over": {age: firstTerm - watchdog.Margin(firstTerm) - 12*time.Millisecond, held: 5 * time.Millisecond, tries: 1},
+		"the store hangs":         {age: 2 * time.Second, held: 5 * time.Second, hangs: true, tries: 2},
+	} {
+		inBubble(t, name, func(t *testing.T) {
+			store := brief{spy: newSpy(), age: tc.age}
+			store.onRenew = func(ctx context.Context, _ driver.Grant) error {
+				if !tc.hangs || store.renewals() > 1 {
+					return nil
+				}
+				<-ctx.Done()
+				return ctx.Err()
+			}
+			l := mustAcquire(t, newEngine(t, store, core.WithTTL(30*time.Second)), "k")
+			time.Sleep(tc.held)
+			if n := store.renewals(); n != tc.tries || l.Err() != nil {
+				t.Errorf("%d renewals; the lease: %v", n, l.Err())
+			}
+			mustRelease(t, l)
+		})
+	}
 }

@@ -15,95 +15,80 @@ import (
 	"github.com/keyturn/keyturn/store/memstore"
 )
 
-// rehearsals notes how long calls would have waited, and what they would have got.
-type rehearsals struct {
-	mu    sync.Mutex
-	began map[string]time.Time // by rule
-	waits map[string]time.Duration
-	errs  map[string]error
-	held  map[string]time.Duration
-	real  int
+// rehearsal is what a call would have waited for, got and held.
+type rehearsal struct {
+	began      time.Time
+	wait, held time.Duration
+	err        error
+	real       bool
 }
 
-func newRehearsals() *rehearsals {
-	return &rehearsals{
-		began: map[string]time.Time{}, waits: map[string]time.Duration{}, errs: map[string]error{}, held: map[string]time.Duration{},
+// rehearse notes the calls of an engine by their rule.
+func rehearse() (map[string]*rehearsal, core.EngineOption) {
+	var mu sync.Mutex
+	seen := make(map[string]*rehearsal)
+	note := func(rule string, what func(*rehearsal)) {
+		mu.Lock()
+		defer mu.Unlock()
+		if seen[rule] == nil {
+			seen[rule] = new(rehearsal)
+		}
+		what(seen[rule])
 	}
-}
-
-func (r *rehearsals) hooks() observe.Hooks {
-	return observe.Hooks{
+	return seen, core.WithHooks(observe.Hooks{
 		AcquireStart: func(ctx context.Context, a observe.Acquisition) context.Context {
-			r.mu.Lock()
-			defer r.mu.Unlock()
-			if r.began[a.Rule] = time.Now(); !a.Shadow {
-				r.real++
-			}
+			note(a.Rule, func(r *rehearsal) { r.began, r.real = time.Now(), !a.Shadow })
 			return ctx
 		},
 		AcquireEnd: func(_ context.Context, a observe.Acquisition, _ observe.Lease, err error) {
-			r.mu.Lock()
-			defer r.mu.Unlock()
-			r.waits[a.Rule], r.errs[a.Rule] = time.Since(r.began[a.Rule]), err
+			note(a.Rule, func(r *rehearsal) { r.wait, r.err = time.Since(r.began), err })
 		},
 		HoldEnd: func(_ context.Context, l observe.Lease, _ error) {
-			r.mu.Lock()
-			defer r.mu.Unlock()
-			r.held[l.Rule()] = time.Since(r.began[l.Rule()]) - r.waits[l.Rule()]
+			note(l.Rule(), func(r *rehearsal) { r.held = time.Since(r.began) - r.wait })
 		},
-	}
+	})
 }
 
 // TestShadowRehearses the waits, refusals and holds that the rule would have caused in two
 // processes, while every function runs at once.
 func TestShadowRehearses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		const takes = 10 * time.Second
 		mem := memstore.New()
-		r := newRehearsals()
-		engines := []*core.Engine{newEngine(t, mem, core.WithHooks(r.hooks())), newEngine(t, mem.Peer(), core.WithHooks(r.hooks()))}
+		seen, hooks := rehearse()
+		engines := []*core.Engine{newEngine(t, mem, hooks), newEngine(t, mem.Peer(), hooks)}
 		began := time.Now()
-		for i, rule := range []string{"first", "second", "third", "hurried", "impatient"} {
+		calls := []struct {
+			rule       string
+			deadline   time.Duration
+			opts       []core.CallOption
+			wait, held time.Duration
+			err        error
+		}{
+			{rule: "first", held: takes},
+			{rule: "second", wait: 9 * time.Second, held: takes},
+			{rule: "third", wait: 18 * time.Second, held: takes},
+			{rule: "hurried", deadline: 3 * time.Second, wait: 3 * time.Second, err: context.DeadlineExceeded},
+			{rule: "impatient", opts: []core.CallOption{core.WithFailFast()}, err: core.ErrHeld},
+		}
+		for i, call := range calls {
 			go func() {
-				opts := []core.CallOption{core.WithShadow(), core.WithRule(rule)}
-				ctx := bg
-				switch rule {
-				case "hurried":
-					var cancel context.CancelFunc
-					ctx, cancel = context.WithTimeout(bg, 3*time.Second)
-					defer cancel()
-				case "impatient":
-					opts = append(opts, core.WithFailFast())
-				}
-				err := engines[i%2].Do(ctx, "k", func(ctx context.Context) error {
-					if time.Since(began) != time.Duration(i)*time.Second {
-						t.Errorf("%s ran after %v", rule, time.Since(began))
-					}
-					if core.AssertHeld(ctx, core.Exclusive("k")) == nil {
-						t.Errorf("%s has the key", rule)
-					}
-					time.Sleep(10 * time.Second)
+				wantNil(t, engines[i%2].Do(callerFor(t, call.deadline, 0), "k", func(ctx context.Context) error {
+					wantEqual(t, call.rule+" ran after", time.Since(began), time.Duration(i)*time.Second)
+					check(t, core.AssertHeld(ctx, core.Exclusive("k")) != nil, "%s has the key", call.rule)
+					time.Sleep(takes)
 					return nil
-				}, opts...)
-				if err != nil {
-					t.Errorf("%s: %v", rule, err)
-				}
+				}, append(call.opts, core.WithShadow(), core.WithRule(call.rule))...))
 			}()
 			time.Sleep(time.Second)
 		}
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		for rule, want := range map[string]time.Duration{"first": 0, "second": 9 * time.Second, "third": 18 * time.Second} {
-			if r.waits[rule] != want || r.held[rule] != 10*time.Second || r.errs[rule] != nil {
-				t.Errorf("%s would have waited %v and held %v, %v", rule, r.waits[rule], r.held[rule], r.errs[rule])
+		for _, call := range calls {
+			got := seen[call.rule]
+			if wantIs(t, call.rule, got.err, call.err); got.wait != call.wait || got.held != call.held || got.real {
+				t.Errorf("%s would have waited %v and held %v; real: %v", call.rule, got.wait, got.held, got.real)
 			}
-		}
-		if !errors.Is(r.errs["hurried"], context.DeadlineExceeded) || r.waits["hurried"] != 3*time.Second {
-			t.Errorf("hurried: %v after %v", r.errs["hurried"], r.waits["hurried"])
-		}
-		if !errors.Is(r.errs["impatient"], core.ErrHeld) || r.real > 0 {
-			t.Errorf("impatient: %v; %d real acquisitions", r.errs["impatient"], r.real)
 		}
 	})
 }
@@ -168,8 +153,8 @@ func TestShadowOfOnce(t *testing.T) {
 func TestShadowsNest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mem := memstore.New()
-		r := newRehearsals()
-		eng := newEngine(t, mem, core.WithHooks(r.hooks()))
+		seen, hooks := rehearse()
+		eng := newEngine(t, mem, hooks)
 		shadow := func(ctx context.Context, rule string, fn func(context.Context), claims ...core.Claim) {
 			wantNil(t, eng.DoAll(ctx, claims, func(ctx context.Context) error { fn(ctx); return nil }, core.WithShadow(), core.WithRule(rule)))
 		}
@@ -190,11 +175,7 @@ func TestShadowsNest(t *testing.T) {
 		}, core.WithRule("real"))
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		if len(r.waits) != 4 || r.waits["more"] != 0 || r.waits["stranger"] == 0 {
-			t.Errorf("would have waited: %v", r.waits)
-		}
+		check(t, len(seen) == 4 && seen["more"].wait == 0 && seen["stranger"].wait != 0, "would have waited: %+v", seen)
 	})
 }
 
@@ -214,9 +195,7 @@ func TestShadowEndsWithTheEngine(t *testing.T) {
 		if err := eng.Close(bg); err != nil || time.Since(began) > time.Second {
 			t.Errorf("Close took %v: %v", time.Since(began), err)
 		}
-		if err := eng.Do(bg, "k", func(context.Context) error { return nil }, core.WithShadow()); err != nil {
-			t.Errorf("after Close: %v", err)
-		}
+		wantNil(t, eng.Do(bg, "k", noWork, core.WithShadow()))
 		time.Sleep(time.Hour)
 	})
 }
@@ -227,31 +206,28 @@ func TestShadowIsRefusedWhereALeaseIsReturned(t *testing.T) {
 	_, try := eng.TryAcquire(bg, "k", core.WithShadow())
 	_, set := eng.AcquireAll(bg, []core.Claim{core.Exclusive("k")}, core.WithShadow())
 	_, once := eng.Once(bg, "k", func(context.Context) ([]byte, error) { return nil, nil }, core.WithShadow(), core.WithExecutor(nowhere{}))
-	lead := eng.Lead(bg, "k", func(context.Context) error { return nil }, core.WithShadow())
+	lead := eng.Lead(bg, "k", noWork, core.WithShadow())
 	for i, err := range []error{acquire, try, set, once, lead} {
-		if !errors.Is(err, core.ErrInvalidOption) {
-			t.Errorf("%d: %v", i, err)
-		}
+		check(t, errors.Is(err, core.ErrInvalidOption), "%d: %v", i, err)
 	}
 }
 
 // TestShadowOfALongKey: its shadow's key is not too long, and not another key's.
 func TestShadowOfALongKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRehearsals()
-		eng := newEngine(t, memstore.New(), core.WithHooks(r.hooks()))
+		seen, hooks := rehearse()
+		eng := newEngine(t, memstore.New(), hooks)
 		long := strings.Repeat("x", driver.MaxKeyBytes-1)
 		for _, key := range []string{long + "1", long + "2", ""} {
 			go func() {
 				_ = eng.Do(bg, key, func(context.Context) error { time.Sleep(time.Second); return nil }, core.WithShadow(), core.WithRule(key))
 			}()
-			synctest.Wait()
 		}
 		time.Sleep(time.Minute)
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		if r.errs[long+"1"] != nil || r.errs[long+"2"] != nil || r.waits[long+"2"] != 0 || !errors.Is(r.errs[""], core.ErrInvalidKey) {
-			t.Errorf("%v, waits %v", r.errs, r.waits)
+		synctest.Wait()
+		wantOnly(t, seen[""].err, core.ErrInvalidKey)
+		for _, r := range []*rehearsal{seen[long+"1"], seen[long+"2"]} {
+			check(t, r.err == nil && r.wait == 0, "%v after %v", r.err, r.wait)
 		}
 	})
 }

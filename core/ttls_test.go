@@ -4,13 +4,16 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/author"
 	"github.com/keyturn/keyturn/core/coverage"
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/store/memstore"
 )
 
 // keeping is a spy on a store that keeps leases for whole seconds, from 2 s to a minute.
@@ -47,9 +50,7 @@ func TestTTLThatTheStoreCannotKeepIsRefusedAtTheStart(t *testing.T) {
 			_, err = author.Declare(eng, author.Rule{Policy: policy(t, opt), About: coverage.Rule{Once: once}, Like: []string{"k"}})
 			refused("a rule", err)
 		}
-		if spy.mostAtOne != 0 {
-			t.Errorf("%s: the store was asked", name)
-		}
+		check(t, spy.mostAtOne == 0, "%s: the store was asked", name)
 	}
 }
 
@@ -61,19 +62,13 @@ func TestStoreThatCanKeepNoTTL(t *testing.T) {
 	} {
 		none := described{newSpy(), func(d *driver.Description) { d.TTLs = ttls }}
 		for _, opts := range [][]core.EngineOption{nil, {core.WithTTL(1300 * time.Millisecond)}, {core.WithAdaptiveTTL(time.Second, 10*time.Second)}} {
-			_, err := core.New(none, opts...)
-			wantOnly(t, err, core.ErrInvalidOption)
+			wantOnly(t, errOf(core.New(none, opts...)), core.ErrInvalidOption)
 		}
 	}
 }
 
 func TestTTLIsRoundedUpToTheStoresStep(t *testing.T) {
 	spy := newSpy()
-	var asked time.Duration
-	spy.onAcquire = func(_ context.Context, req driver.Request) error {
-		asked = req.TTL
-		return nil
-	}
 	for _, tc := range []struct {
 		opts []core.EngineOption
 		want time.Duration
@@ -86,9 +81,8 @@ func TestTTLIsRoundedUpToTheStoresStep(t *testing.T) {
 		{[]core.EngineOption{core.WithAdaptiveTTL(time.Second, time.Hour)}, time.Minute},
 	} {
 		l := mustAcquire(t, newEngine(t, keeping(spy), tc.opts...), "k")
-		if l.TTL() != tc.want || asked != tc.want {
-			t.Errorf("TTL %v, asked for %v, want %v", l.TTL(), asked, tc.want)
-		}
+		asked := spy.asked[len(spy.asked)-1].TTL
+		check(t, l.TTL() == tc.want && asked == tc.want, "TTL %v, asked for %v, want %v", l.TTL(), asked, tc.want)
 		mustRelease(t, l)
 	}
 }
@@ -97,9 +91,7 @@ func TestDefaultTTLGivesWayToTheStore(t *testing.T) {
 	brief := described{newSpy(), func(d *driver.Description) { d.TTLs.Most = 10 * time.Second }}
 	l := mustAcquire(t, newEngine(t, brief), "k")
 	defer mustRelease(t, l)
-	if l.TTL() != 10*time.Second {
-		t.Errorf("TTL %v", l.TTL())
-	}
+	wantEqual(t, "TTL", l.TTL(), 10*time.Second)
 }
 
 func TestExtensionIsRoundedUpToTheStoresStep(t *testing.T) {
@@ -114,4 +106,102 @@ func TestExtensionIsRoundedUpToTheStoresStep(t *testing.T) {
 	if err := l.Extend(bg, 40*time.Second+1); err != nil || l.TTL() != 41*time.Second {
 		t.Errorf("%v, TTL %v", err, l.TTL())
 	}
+}
+
+const (
+	adaptiveFloor   = 200 * time.Millisecond
+	adaptiveCeiling = 30 * time.Second
+)
+
+// holdMany has n leases held for so long each.
+func holdMany(t *testing.T, eng *core.Engine, n int, d time.Duration, opts ...core.CallOption) {
+	t.Helper()
+	for range n {
+		err := eng.Do(bg, "k", func(context.Context) error { time.Sleep(d); return nil }, opts...)
+		must(t, err)
+	}
+}
+
+// ttlNow is the TTL that a lease gets.
+func ttlNow(t *testing.T, eng *core.Engine, opts ...core.CallOption) time.Duration {
+	t.Helper()
+	l := mustAcquire(t, eng, "ttl", opts...)
+	defer mustRelease(t, l)
+	return l.TTL()
+}
+
+// After many short holds the key of a crashed holder is free after about the
+// floor; before, after the ceiling.
+func TestAdaptiveTTLOfACrashedHolder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		spy := newSpy()
+		var crashed atomic.Bool
+		spy.onRenew = func(context.Context, driver.Grant) error {
+			if crashed.Load() {
+				return errDown
+			}
+			return nil
+		}
+		eng := newEngine(t, spy, core.WithAdaptiveTTL(adaptiveFloor, adaptiveCeiling))
+		other := newEngine(t, spy.Peer(), core.WithMaxWait(core.Forever))
+		freedAfter := func() time.Duration {
+			l := mustAcquire(t, eng, "k")
+			began := time.Now()
+			crashed.Store(true)
+			mustRelease(t, mustAcquire(t, other, "k"))
+			crashed.Store(false)
+			freed := time.Since(began)
+			wantOnly(t, l.Release(bg), core.ErrLeaseLost)
+			return freed
+		}
+		wantEqual(t, "with nothing known it is free after", freedAfter(), adaptiveCeiling)
+		holdMany(t, eng, 100, 20*time.Millisecond)
+		wantEqual(t, "after holds of 20ms it is free after", freedAfter(), adaptiveFloor)
+	})
+}
+
+// Each rule goes by its own holds, and a call without one by all.
+func TestAdaptiveTTLOfRules(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		eng := newEngine(t, memstore.New(), core.WithAdaptiveTTL(driver.MinTTL, adaptiveCeiling), core.WithMaxHold(core.Forever))
+		quick, slow := core.WithRule("quick"), core.WithRule("slow")
+		holdMany(t, eng, 100, 100*time.Millisecond, quick)
+		holdMany(t, eng, 100, 4*time.Second, slow)
+		for name, tc := range map[string]struct {
+			opt      []core.CallOption
+			min, max time.Duration
+		}{
+			"unknown":              {[]core.CallOption{core.WithRule("unknown")}, adaptiveCeiling, adaptiveCeiling},
+			"quick":                {[]core.CallOption{quick}, 300 * time.Millisecond, 375 * time.Millisecond},
+			"slow":                 {[]core.CallOption{slow}, 12 * time.Second, 15 * time.Second},
+			"none":                 {nil, 12 * time.Second, 15 * time.Second},
+			"bounded by the call":  {[]core.CallOption{slow, core.WithAdaptiveTTL(driver.MinTTL, time.Second)}, time.Second, time.Second},
+			"taken back":           {[]core.CallOption{slow, core.WithTTL(time.Minute)}, time.Minute, time.Minute},
+			"adaptive after all":   {[]core.CallOption{policy(t, core.WithTTL(time.Minute)), quick, core.WithAdaptiveTTL(adaptiveFloor, adaptiveCeiling)}, 300 * time.Millisecond, 375 * time.Millisecond},
+			"fractions":            {[]core.CallOption{quick, core.WithAdaptiveTTL(adaptiveCeiling, adaptiveCeiling+999)}, adaptiveCeiling, adaptiveCeiling},
+			"fractions of a floor": {[]core.CallOption{quick, core.WithAdaptiveTTL(time.Second+999, adaptiveCeiling)}, time.Second + time.Millisecond, time.Second + time.Millisecond},
+		} {
+			if got := ttlNow(t, eng, tc.opt...); got < tc.min || got > tc.max {
+				t.Errorf("%s: TTL %v, want %v to %v", name, got, tc.min, tc.max)
+			}
+		}
+	})
+}
+
+// Leases that are lost make the TTL longer, as they would have been held for
+// longer.
+func TestAdaptiveTTLGrowsWithLosses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		spy, eng := newSpied(t, core.WithAdaptiveTTL(adaptiveFloor, adaptiveCeiling))
+		holdMany(t, eng, 100, time.Millisecond)
+		spy.onRenew = func(context.Context, driver.Grant) error { return errDown }
+		for range 5 {
+			err := eng.Do(bg, "k", func(ctx context.Context) error { <-ctx.Done(); return nil })
+			wantOnly(t, err, core.ErrLeaseLost)
+			time.Sleep(adaptiveCeiling)
+		}
+		if got := ttlNow(t, eng); got < 2*adaptiveFloor {
+			t.Errorf("after losses the TTL is %v", got)
+		}
+	})
 }

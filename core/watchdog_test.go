@@ -11,6 +11,8 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/core/internal/watchdog"
+	"github.com/keyturn/keyturn/core/observe"
 )
 
 // reason says how the lease's context came to its end.
@@ -29,8 +31,7 @@ func TestLostBeforeTheServerLetsTheNextOneIn(t *testing.T) {
 	for name, hang := range map[string]bool{"renewals fail": false, "renewals hang": true} {
 		inBubble(t, name, func(t *testing.T) {
 			const ttl, margin = 10 * time.Second, 102 * time.Millisecond // for clocks of different speeds
-			spy := newSpy()
-			eng := newEngine(t, spy, core.WithTTL(ttl))
+			spy, eng := newSpied(t, core.WithTTL(ttl))
 			spy.onRenew = func(ctx context.Context, _ driver.Grant) error {
 				if hang {
 					<-ctx.Done()
@@ -43,15 +44,13 @@ func TestLostBeforeTheServerLetsTheNextOneIn(t *testing.T) {
 			if got, want := time.Since(start), ttl-margin; got != want {
 				t.Errorf("context ended after %v, want %v", got, want)
 			}
-			if reason(l) != driver.LossExpired {
-				t.Errorf("cause %v", context.Cause(l.Context()))
-			}
+			check(t, reason(l) == driver.LossExpired, "cause %v", context.Cause(l.Context()))
 			next := mustAcquire(t, eng, "k") // the store's own clock frees it
 			if got := time.Since(start); got < ttl {
 				t.Errorf("next one let in after %v", got)
 			}
 			mustRelease(t, next)
-			wantOnly(t, l.Release(context.Background()), core.ErrLeaseLost)
+			wantOnly(t, l.Release(bg), core.ErrLeaseLost)
 		})
 	}
 }
@@ -60,20 +59,17 @@ func (mute) Renew(context.Context, []driver.Grant) []error { return nil }
 
 func TestMaxHold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		spy := newSpy()
-		eng := newEngine(t, spy, core.WithTTL(3*time.Second), core.WithMaxHold(10*time.Second+300*time.Millisecond))
+		eng := newEngine(t, newSpy(), core.WithTTL(3*time.Second), core.WithMaxHold(10*time.Second+300*time.Millisecond))
 		start := time.Now()
 		l := mustAcquire(t, eng, "k")
 		<-l.Context().Done()
 		if got := time.Since(start); got != 10*time.Second+300*time.Millisecond { // between two looks
 			t.Errorf("ended after %v", got)
 		}
-		if reason(l) != driver.LossMaxHold {
-			t.Errorf("cause %v", context.Cause(l.Context()))
-		}
-		_, err := eng.TryAcquire(context.Background(), "k")
+		check(t, reason(l) == driver.LossMaxHold, "cause %v", context.Cause(l.Context()))
+		_, err := eng.TryAcquire(bg, "k")
 		wantOnly(t, err, core.ErrHeld) // the rest of the TTL is for stopping
-		wantOnly(t, l.Release(context.Background()), core.ErrLeaseLost)
+		wantOnly(t, l.Release(bg), core.ErrLeaseLost)
 		isFree(t, eng, "k") // and a handler that stops frees it at once
 
 		hung := mustAcquire(t, eng, "k")
@@ -82,13 +78,11 @@ func TestMaxHold(t *testing.T) {
 			t.Errorf("a handler that hangs kept the key for %v", got)
 		}
 		mustRelease(t, next)
-		_ = hung.Release(context.Background())
+		_ = hung.Release(bg)
 
 		forever := mustAcquire(t, eng, "k", core.WithMaxHold(core.Forever))
 		time.Sleep(time.Hour)
-		if forever.Err() != nil {
-			t.Errorf("no max hold: %v", forever.Err())
-		}
+		check(t, forever.Err() == nil, "no max hold: %v", forever.Err())
 		mustRelease(t, forever)
 	})
 }
@@ -102,10 +96,8 @@ func TestLateSuccessDoesNotRevive(t *testing.T) {
 		deadline := l.Deadline()
 		time.Sleep(20 * time.Second)
 		wantOnly(t, l.Err(), core.ErrLeaseLost)
-		if l.Deadline() != deadline {
-			t.Errorf("the deadline moved by %v after the loss", l.Deadline().Sub(deadline))
-		}
-		wantOnly(t, l.Release(context.Background()), core.ErrLeaseLost)
+		check(t, l.Deadline() == deadline, "the deadline moved by %v after the loss", l.Deadline().Sub(deadline))
+		wantOnly(t, l.Release(bg), core.ErrLeaseLost)
 	})
 }
 
@@ -118,45 +110,115 @@ func (s lateRenewal) Renew(ctx context.Context, grants []driver.Grant) []error {
 	return errs
 }
 
-// Ended leases are garbage, with what their callers' contexts carry, even if other leases live
-// on.
+// Ended leases are garbage, with what their callers' contexts carry, even if other leases live on, and though
+// somebody asked for their Done.
 func TestEndedLeasesAreFreed(t *testing.T) {
+	type request struct{ _ [64]byte }
 	eng := newEngine(t, newSpy())
 	stays := mustAcquire(t, eng, "stays")
-	type request struct{ _ [64]byte }
-	lease, carried := func() (weak.Pointer[core.Lease], weak.Pointer[request]) {
+	use := func(ctx context.Context, key string) (weak.Pointer[core.Lease], weak.Pointer[request]) {
 		r := new(request)
-		l, err := eng.Acquire(context.WithValue(context.Background(), marked{}, r), "goes")
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := acquireIn(t, context.WithValue(ctx, marked{}, r), eng, key)
+		check(t, !isDone(l), "closed from the start")
 		mustRelease(t, l)
 		return weak.Make(l), weak.Make(r)
-	}()
+	}
+	lease, carried := use(bg, "goes")
+	nested, _ := use(stays.Context(), "stays")
 	for range 3 {
 		runtime.GC()
 	}
-	if lease.Value() != nil || carried.Value() != nil {
-		t.Errorf("something holds on to the lease: %v, to the request: %v", lease.Value() != nil, carried.Value() != nil)
+	if lease.Value() != nil || carried.Value() != nil || nested.Value() != nil {
+		t.Errorf("something holds on to the lease: %v, to the request: %v, to the nested lease: %v", lease.Value() != nil, carried.Value() != nil, nested.Value() != nil)
 	}
 	mustRelease(t, stays)
 }
 
-// A lease that is due before the watchdog's next look is not left for that.
-func TestShortLeaseAfterALongOne(t *testing.T) {
+// A first renewal that fails is tried again while the term lasts, and when that is
+// over the lease is, whatever its TTL.
+func TestFirstTermEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		spy := newSpy()
-		eng := newEngine(t, spy)
-		long := mustAcquire(t, eng, "long")
-		time.Sleep(time.Millisecond) // the watchdog has looked
-		short := mustAcquire(t, eng, "short", core.WithTTL(30*time.Millisecond))
-		time.Sleep(500 * time.Millisecond)
-		spy.change(func() {
-			if short.Err() != nil || len(spy.batches) == 0 {
-				t.Errorf("%v after %d renewals", short.Err(), len(spy.batches))
+		store := brief{spy: newSpy(), age: time.Second}
+		tries := 0
+		store.onRenew = func(context.Context, driver.Grant) error { tries++; return errDown }
+		eng := newEngine(t, store, core.WithTTL(30*time.Second))
+		began := time.Now()
+		l := mustAcquire(t, eng, "k")
+		<-l.Context().Done()
+		wantEqual(t, "lost after", time.Since(began), firstTerm-watchdog.Margin(firstTerm)-time.Second)
+		if reason(l) != driver.LossExpired || tries != 7 { // at 10 ms, and every tenth of the term
+			t.Errorf("cause %v after %d tries", context.Cause(l.Context()), tries)
+		}
+		wantOnly(t, l.Release(bg), core.ErrLeaseLost)
+	})
+}
+
+// A process that was paused, or asleep, while the grant was on its way to it must
+// not believe in it afterwards.
+func TestFirstTermThatIsOver(t *testing.T) {
+	for name, pause := range map[string]func(wall *core.Wall){
+		"paused": func(*core.Wall) { time.Sleep(firstTerm) },
+		"asleep": func(wall *core.Wall) { time.Sleep(time.Millisecond); wall.Jump(firstTerm) },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			wall := &core.Wall{}
+			eng := newEngine(t, brief{spy: newSpy(), then: func() { pause(wall) }}, wall, core.WithTTL(30*time.Second))
+			late, err := eng.Acquire(bg, "k")
+			if err == nil {
+				t.Fatalf("%s: granted until %v", name, late.Deadline())
 			}
+			wantOnly(t, err, core.ErrUnavailable)
 		})
-		mustRelease(t, long)
-		mustRelease(t, short)
+	}
+}
+
+// If the holder asks for another TTL in the first term, it gets a full one. If there is no
+// answer, the first term stays.
+func TestExtendInTheFirstTerm(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := brief{spy: newSpy()}
+		l := mustAcquire(t, newEngine(t, store, core.WithTTL(30*time.Second)), "k")
+		store.change(func() { store.onRenew = func(context.Context, driver.Grant) error { return errDown } })
+		before := l.Deadline()
+		wantOnly(t, l.Extend(bg, 0), core.ErrOutcomeUnknown, core.ErrUnavailable)
+		check(t, l.Deadline().Equal(before), "the deadline is %v, was %v", l.Deadline(), before)
+		store.change(func() { store.onRenew = nil })
+		must(t, l.Extend(bg, 0))
+		wantEqual(t, "left", leftOf(l, 30*time.Second), 30*time.Second)
+		time.Sleep(time.Minute)
+		mustRelease(t, l)
+	})
+}
+
+// An answer that comes after the lease's time is no lease: by then the key may be somebody else's. (The
+// process was stopped between request and reply; etcd#11456.) Nothing runs without a lock for that.
+func TestAnswerAfterTheLeaseIsOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		late := lateBy(2 * time.Second)
+		var seen observe.Lease
+		var ends []error
+		eng := newEngine(t, late, core.WithHooks(observe.Hooks{HoldEnd: func(_ context.Context, l observe.Lease, err error) { seen, ends = l, append(ends, err) }}))
+		err := eng.Do(bg, "k", func(context.Context) error { t.Error("it ran"); return nil }, core.WithTTL(time.Second), core.WithRunUnlocked())
+		wantOnly(t, err, core.ErrUnavailable)
+		synctest.Wait()
+		if len(ends) != 1 || !errors.Is(ends[0], core.ErrUnavailable) || seen.Context().Err() == nil {
+			t.Errorf("the observer was told of the ends %v, context %v", ends, seen.Context().Err())
+		}
+		wantEqual(t, "releases of what was granted too late", len(late.released), 1)
+	})
+}
+
+// The deadline counts from before the request was sent, never from the reply. The reply comes before a
+// third of the TTL is over, when the lease would be renewed at once.
+func TestDeadlineCountsFromBeforeTheRequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		late := lateBy(200 * time.Millisecond)
+		eng := newEngine(t, late)
+		asked := time.Now()
+		l := mustAcquire(t, eng, "k", core.WithTTL(time.Second))
+		if got, want := l.Deadline().Sub(asked), time.Second-watchdog.Margin(time.Second); got != want {
+			t.Errorf("deadline %v after asking, want %v", got, want)
+		}
+		mustRelease(t, l)
 	})
 }
