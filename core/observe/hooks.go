@@ -122,7 +122,8 @@ type Hooks struct {
 	// for "renew" that is one of the engine's (see Renewed). store is the store's name, "" if
 	// it has none. op is "acquire", "renew", "release", "complete", "advance_version", "downgrade",
 	// "inspect", "list", "force" or "forget". took includes the time that an acquisition
-	// waited at the store for a holder.
+	// waited at the store for a holder. err is the store's own: it may name the key also where
+	// core.WithKeyFilter hides it.
 	StoreCalled func(store, op string, took time.Duration, err error)
 
 	// StoreImpaired is called on a goroutine of the store when the store works less well than
