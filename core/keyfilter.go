@@ -9,10 +9,10 @@ import (
 
 // WithKeyFilter has everything that the engine says about keys show filter(key) instead of the key:
 // its log lines, what it tells hooks (so spans, too; not the store's own error in StoreCalled), and the
-// keys and texts of its errors. It is for keys that must not leave the process, such as those that name a person. What the store keeps
-// is the key itself, and so is what the program gets of it: [Lease.Key], [Lease.Claims],
-// [Engine.Inspect] and [Engine.List]. [Engine.ShowKey] is for those who show these, such as a page
-// for operators.
+// keys and texts of its errors. It is for keys that must not leave the process, such as those that name
+// a person. What the store keeps is the key itself, and so is what the program gets of it: [Lease.Key],
+// [Lease.Claims], [Engine.Inspect] and [Engine.List]. [Engine.ShowKey] is for those who show these, such
+// as a page for operators.
 //
 // filter is called from many goroutines, for every key that is shown, so it should be quick. It may be called
 // under a mutex, so it must not call the engine or a lease. Equal
