@@ -126,6 +126,37 @@ func TestForeignClientsThatHaveGone(t *testing.T) {
 	}
 }
 
+// TestLeftFreeForForeignClients: nobody in line gets the lock meanwhile. The next one does afterwards, also if the
+// first, who was told to ask then, gives up.
+func TestLeftFreeForForeignClients(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	server := database(t)
+	s := open(t, server.Client(), noPolling)
+	admin := server.Client()
+	lock(t, s, "holder", "another", time.Minute)
+	enqueue(t, s, "w", "another", time.Minute) // from now on, the process knows its inbox
+
+	left := time.Now().Add(500 * time.Millisecond)
+	admin.HSet(ctx, "{lock:k}:w", ":foreign", fmt.Sprint("0 ", left.UnixMilli(), " 0 0 0"))
+	admin.PExpire(ctx, "{lock:k}:w", time.Minute)
+	first := enqueue(t, s, "first", "k", time.Minute)
+	second := enqueue(t, s, "second", "k", time.Minute)
+	if n := admin.Exists(ctx, "lock:k").Val(); n != 0 {
+		t.Fatal("the lock is not left free")
+	}
+	var held *driver.HeldError
+	if _, err := s.Acquire(within(t, time.Second), request("o", "k", time.Minute)); !errors.As(err, &held) || held.RetryAfter > time.Second {
+		t.Errorf("a request that does not wait: %v", err)
+	}
+	first.cancel()
+	g := second.granted(soon)
+	if time.Now().Before(left) {
+		t.Error("the lock was not left free until then")
+	}
+	release(t, s, g)
+}
+
 // TestLongForeignLock: one that is held for long costs few looks.
 func TestLongForeignLock(t *testing.T) {
 	servertest.Long(t)

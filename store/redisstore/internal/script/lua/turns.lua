@@ -15,7 +15,8 @@
 --          half of the time is not lost
 -- unused   how many moments in a row nobody used. Each doubles the next one. After most_unused, the foreign
 --          clients are taken for gone
--- ends     the end of the foreign lease that was seen last: each lease has its own
+-- ends     the end of the foreign lease that was seen last: each lease has its own. One that is renewed
+--          counts again, as it lasts for longer
 
 local field, shortest, most_unused, most_behind = ':foreign', 4, 5, 32
 
