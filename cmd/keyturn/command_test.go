@@ -24,9 +24,7 @@ func TestOperator(t *testing.T) {
 	store := "redis://" + server.Addr()
 	eng := engine(t, store)
 	lease, err := eng.Acquire(t.Context(), "group:7", core.WithRule("r"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if _, err := eng.Once(t.Context(), "payment:1", func(context.Context) ([]byte, error) { return []byte("paid"), nil }); err != nil {
 		t.Fatal(err)
 	}
@@ -61,9 +59,7 @@ func TestOperator(t *testing.T) {
 		t.Fatal(lease.Err())
 	}
 	// Anybody who reaches the server can be an owner, with control characters for the terminal.
-	if err := server.Client().Set(t.Context(), "lock:evil", "\x1b[2Jx", time.Minute).Err(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, server.Client().Set(t.Context(), "lock:evil", "\x1b[2Jx", time.Minute).Err())
 	evil := at("force", "evil", "--reason", "x", "--yes", "--owner", "other").ends(75)
 	evil.says(`evil is held by the owner "\x1b[2Jx", not by other`)
 	if strings.Contains(evil.stderr.String(), "\x1b") {
@@ -95,9 +91,7 @@ func TestConfiguration(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {
 		file := filepath.Join(dir, name)
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(file, []byte(text), 0o600))
 		return file
 	}
 	good := write("good", "# locks\n\nstore = redis://"+addr+"?pool_size=2\nprefix = p:\n")
@@ -237,13 +231,9 @@ func TestWatch(t *testing.T) {
 	hold := func() {
 		t.Helper()
 		lease, err := engine(t, store).Acquire(t.Context(), "user:1")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		await(t, "it says who has the key", func() bool { return strings.Contains(p.stdout.String(), lease.Owner()) })
-		if err := lease.Release(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, lease.Release(t.Context()))
 		await(t, "it says that the key is free", func() bool {
 			return strings.Count(p.stdout.String(), `"change":"ended"`) == strings.Count(p.stdout.String(), `"change":"held"`)
 		})

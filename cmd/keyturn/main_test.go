@@ -121,6 +121,14 @@ func (p *process) ends(status int) *process {
 	return p
 }
 
+// must fails the test at once.
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // await waits until something is so.
 func await(t *testing.T, what string, so func() bool) {
 	t.Helper()
@@ -143,13 +151,9 @@ func (p *process) says(text string) {
 func engine(t *testing.T, url string) *core.Engine {
 	t.Helper()
 	st, err := storeurl.Open(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	eng, err := core.New(st, core.WithLogger(slog.New(slog.DiscardHandler)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel() // what is held is taken away at once

@@ -67,9 +67,7 @@ func TestOnceAtOnce(t *testing.T) {
 	store := "redis://" + redistest.Start(t).Addr()
 	a := command(t, "--store", store, "once", "k", "--", "sh", "-c", "echo $$; read x; exit 0")
 	stdin, err := a.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	a.start().says("\n")
 	b := command(t, "--store", store, "once", "k", "--", "sh", "-c", "echo $$").start()
 	command(t, "--store", store, "once", "k", "-n", "--", "true").ends(75)

@@ -16,9 +16,7 @@ import (
 func noReader(t *testing.T) *os.File {
 	t.Helper()
 	read, write, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = write.Close() })
 	_ = read.Close()
 	return write
@@ -58,9 +56,7 @@ func TestWatchThatNobodyReadsAnyMore(t *testing.T) {
 		t.Fatal(err)
 	}
 	read, write, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	p := command(t, "--store", store, "watch", "--interval", "1h")
 	p.Stdout = write
 	p.start()
@@ -77,14 +73,10 @@ func TestStatusOfASignal(t *testing.T) {
 	t.Parallel()
 	for s, status := range map[syscall.Signal]int{syscall.SIGINT: 130, syscall.SIGTERM: 143} {
 		silent, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		p := command(t, "--store", "redis://"+silent.Addr().String(), "ls", "--timeout", "30s").start()
 		conn, err := silent.Accept() // so it has begun to ask
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		_ = p.Process.Signal(s)
 		p.ends(status)
 		_, _ = conn.Close(), silent.Close()

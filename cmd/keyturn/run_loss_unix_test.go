@@ -27,14 +27,10 @@ func beat(file string) []string {
 func lastBeat(t *testing.T, file string) time.Time {
 	t.Helper()
 	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	lines := strings.Fields(string(text))
 	ns, err := strconv.ParseInt(lines[len(lines)-1], 10, 64)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return time.Unix(0, ns)
 }
 
@@ -128,9 +124,7 @@ func TestRunKilled(t *testing.T) {
 	p := command(t, "--store", store, "run", "k", "--", "sh", "-c", family).start()
 	p.says("in")
 	all := pids(p.stdout.String())
-	if err := p.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, p.Process.Kill())
 	await(t, "the group is gone", func() bool { return gone(all) })
 	info, err := engine(t, store).Inspect(t.Context(), "k")
 	if err != nil || len(info.Holders) != 1 {
@@ -150,13 +144,9 @@ func TestRunStopped(t *testing.T) {
 	p := command(t, append([]string{"--store", store, "run", "k", shortTTL, "--"}, beat(file)...)...).start()
 	await(t, "the program runs", exists(file))
 	next := nextHolder(t, engine(t, store), "k")
-	if err := p.Process.Signal(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	must(t, p.Process.Signal(syscall.SIGSTOP))
 	wantDead(t, file, <-next)
-	if err := p.Process.Signal(syscall.SIGCONT); err != nil {
-		t.Fatal(err)
-	}
+	must(t, p.Process.Signal(syscall.SIGCONT))
 	p.ends(76)
 	if said := p.stderr.String(); strings.Contains(said, "does not answer renewals") {
 		t.Errorf("the store was well: %s", said)
@@ -188,13 +178,9 @@ func TestRunGuardKilled(t *testing.T) {
 		ignored, _ := strconv.ParseUint(mask[1], 16, 64)
 		return ignored>>(syscall.SIGTERM-1)&1 == 1
 	})
-	if err := syscall.Kill(guard, syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	must(t, syscall.Kill(guard, syscall.SIGKILL))
 	p.says("another one has taken its place")
-	if err := p.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, p.Process.Kill())
 	await(t, "the group is gone", func() bool { return gone(all) })
 }
 
@@ -216,9 +202,7 @@ func TestRunReleaseUnanswered(t *testing.T) {
 	way := servertest.NewProxy(t, server.Addr())
 	p := command(t, "--store", "redis://"+way.Addr()+"?read_timeout=300ms", "--timeout=1s", "run", "k", "--", "sh", "-c", "echo in; read x; exit 5")
 	stdin, err := p.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	p.start().says("in")
 	way.Blackhole()
 	_ = stdin.Close()

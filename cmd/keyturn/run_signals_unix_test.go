@@ -29,14 +29,10 @@ func TestRunPassesSignals(t *testing.T) {
 	p := command(t, "--store", store, "run", "k", "--", "bash", "-c", script.String()).start()
 	p.says("in")
 	for name, sig := range names {
-		if err := p.Process.Signal(sig); err != nil {
-			t.Fatal(err)
-		}
+		must(t, p.Process.Signal(sig))
 		p.says("got " + name)
 	}
-	if err := p.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	must(t, p.Process.Signal(syscall.SIGTERM))
 	p.says("got TERM")
 	p.ends(7)
 }
@@ -47,16 +43,12 @@ func TestRunSignalEndsTheWait(t *testing.T) {
 	store := "redis://" + redistest.Start(t).Addr()
 	eng := engine(t, store)
 	lease, err := eng.Acquire(t.Context(), "k")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
 		p := command(t, "--store", store, "run", "k", "--", "echo", "ran").start()
 		p.says("waiting for k") // it also says for whom
 		p.says("held by")
-		if err := p.Process.Signal(sig); err != nil {
-			t.Fatal(err)
-		}
+		must(t, p.Process.Signal(sig))
 		p.ends(128 + int(sig))
 		if p.stdout.String() != "" {
 			t.Errorf("%s", p.stdout.String())
@@ -95,18 +87,12 @@ func TestRunTSTP(t *testing.T) {
 	p.says("pid")
 	child := pids(p.stdout.String())[0]
 	for range 2 {
-		if err := p.Process.Signal(syscall.SIGTSTP); err != nil {
-			t.Fatal(err)
-		}
+		must(t, p.Process.Signal(syscall.SIGTSTP))
 		await(t, "both are stopped", func() bool { return state(child) == "T" && state(p.Process.Pid) == "T" })
-		if err := p.Process.Signal(syscall.SIGCONT); err != nil {
-			t.Fatal(err)
-		}
+		must(t, p.Process.Signal(syscall.SIGCONT))
 		await(t, "both go on", func() bool { return state(child) != "T" && state(p.Process.Pid) != "T" })
 	}
-	if err := p.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	must(t, p.Process.Signal(syscall.SIGTERM))
 	p.ends(128 + int(syscall.SIGTERM))
 }
 
@@ -117,13 +103,9 @@ func TestRunTSTPUntilTheLeaseIsOver(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "beats")
 	p := command(t, append([]string{"--store", store, "run", "k", shortTTL, "--"}, beat(file)...)...).start()
 	await(t, "the program runs", exists(file))
-	if err := p.Process.Signal(syscall.SIGTSTP); err != nil {
-		t.Fatal(err)
-	}
+	must(t, p.Process.Signal(syscall.SIGTSTP))
 	next := taken(t, engine(t, store), "k")
-	if err := p.Process.Signal(syscall.SIGCONT); err != nil {
-		t.Fatal(err)
-	}
+	must(t, p.Process.Signal(syscall.SIGCONT))
 	p.ends(76)
 	wantDead(t, file, next)
 }

@@ -30,9 +30,7 @@ func exists(file string) func() bool {
 func taken(t *testing.T, eng *core.Engine, key string) time.Time {
 	t.Helper()
 	lease, err := eng.Acquire(t.Context(), key, core.WithRule("next"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	at := time.Now()
 	if err := lease.Release(t.Context()); err != nil {
 		t.Error(err)
@@ -62,14 +60,10 @@ func TestRunStatus(t *testing.T) {
 	t.Parallel()
 	store := "redis://" + redistest.Start(t).Addr()
 	holder, err := engine(t, store).Acquire(t.Context(), "held")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = holder.Release(context.Background()) })
 	file := filepath.Join(t.TempDir(), "plain")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, nil, 0o600))
 	for _, c := range []struct {
 		status int
 		args   string
@@ -133,9 +127,7 @@ func TestRunHoldsTheKey(t *testing.T) {
 	p := command(t, "--store", store, "run", "a", "b", "--rule", "nightly", "--", "sh", "-c", "echo in; read x; exit 4")
 	p.Env = append(p.Env, "TRACEPARENT=00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01")
 	stdin, err := p.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	p.start().says("in")
 	for _, key := range []string{"a", "b"} {
 		info, err := eng.Inspect(t.Context(), key)
@@ -183,9 +175,7 @@ func TestRunEnvironment(t *testing.T) {
 		`echo "$KEYTURN_KEY" | tr '\n' ,; echo; echo $KEYTURN_TOKEN; echo $KEYTURN_OWNER; echo "$KEYTURN_GUARD"; for f in /proc/$$/fd/*; do readlink $f; done; echo end; read x`)
 	p.Env = append(p.Env, "KEYTURN_TOKEN=1", "KEYTURN_OWNER=me", "KEYTURN_KEY=k")
 	stdin, err := p.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	p.start().says("end\n")
 	info, err := engine(t, store).Inspect(t.Context(), "a")
 	if err != nil || len(info.Holders) != 1 {
@@ -232,9 +222,7 @@ func TestRunModes(t *testing.T) {
 		for range 2 {
 			p := command(t, "--store", store, "run", key, mode, "--", "sh", "-c", "echo in; read x; exit 0")
 			in, err := p.StdinPipe()
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			p.start().says("in")
 			stdin = append(stdin, func() { _ = in.Close(); p.ends(0) })
 		}

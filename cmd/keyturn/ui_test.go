@@ -20,9 +20,7 @@ func TestUI(t *testing.T) {
 	t.Parallel()
 	store := "redis://" + redistest.Start(t).Addr()
 	lease, err := engine(t, store).Acquire(t.Context(), "group:7")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	p := command(t, "--store", store, "ui", "--operate", "--title", "im prod").start()
 	p.says("http://")
 	with, err := url.Parse(strings.TrimSpace(p.stdout.String()))
@@ -31,25 +29,17 @@ func TestUI(t *testing.T) {
 	}
 	root := "http://" + with.Host + "/"
 	jar, err := cookiejar.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	friend, stranger := &http.Client{Jar: jar}, new(http.Client)
 	get := func(c *http.Client, address string) (*http.Response, string) {
 		t.Helper()
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		resp, err := c.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer resp.Body.Close()
 		text, err := io.ReadAll(resp.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return resp, string(text)
 	}
 	for _, address := range []string{root, root + "?token=", root + "?token=wrong", root + "api/locks", root + "events?page=locks"} {
@@ -63,9 +53,7 @@ func TestUI(t *testing.T) {
 	}
 	// A page of a stranger whose name leads here now: not even with the cookie.
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, root, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	req.Host = "evil.example"
 	for _, c := range jar.Cookies(with) {
 		req.AddCookie(c)
@@ -79,9 +67,7 @@ func TestUI(t *testing.T) {
 	}
 	form := url.Values{"key": {"group:7"}, "confirm": {"group:7"}, "reason": {"hangs"}, "lease": {strconv.FormatUint(lease.Token(), 10) + " " + lease.Owner()}}
 	resp, err = friend.PostForm(root+"force", form)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
 		t.Error(resp.Status)
@@ -89,9 +75,7 @@ func TestUI(t *testing.T) {
 	if err := lease.Release(t.Context()); err == nil || !strings.Contains(err.Error(), ": hangs") {
 		t.Errorf("the holder learns: %v", err)
 	}
-	if err := p.Process.Signal(syscall.SIGINT); err != nil {
-		t.Fatal(err)
-	}
+	must(t, p.Process.Signal(syscall.SIGINT))
 	p.ends(0)
 }
 
@@ -116,17 +100,13 @@ func TestUIBehindAProxy(t *testing.T) {
 		{"alice", "locks.example", 200},
 	} {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, root, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		req.Host = c.host
 		for name := range strings.SplitSeq(c.user, "|") {
 			req.Header.Add("X-Forwarded-User", name)
 		}
 		resp, err := http.DefaultClient.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		text, err := io.ReadAll(resp.Body)
 		resp.Body.Close()
 		if err != nil || resp.StatusCode != c.status || c.status == 200 && !strings.Contains(string(text), "operator alice") {
