@@ -115,9 +115,7 @@ func newDatabase(t *testing.T, d fence.Dialect, data *sqltest.Database, level sq
 	t.Helper()
 	db := &database{Database: data, DB: data.Open(t), dialect: d, level: level}
 	statements, err := fence.Schema(d)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for range 2 { // the second time nothing happens
 		db.run(t, statements...)
 	}
@@ -148,9 +146,7 @@ func (db *database) number(t testing.TB, query string) (n int64) {
 func (db *database) begin(t testing.TB) *transaction {
 	t.Helper()
 	tx, err := db.BeginTx(bounded(t), &sql.TxOptions{Isolation: db.level})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = tx.Rollback() })
 	return &transaction{Tx: tx, Guard: fence.On(tx, db.dialect)}
 }

@@ -33,3 +33,11 @@ func bounded(t *testing.T) context.Context {
 	t.Cleanup(cancel)
 	return ctx
 }
+
+// must fails the test at once.
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
