@@ -39,19 +39,13 @@ func run(t *testing.T, p *peer, ttl time.Duration, test func(t *testing.T, p *pe
 		addrs = append(addrs, redistest.Start(t).Addr())
 	}
 	if p.nodes > 1 {
-		if err := initNodes(t.Context(), addrs); err != nil {
-			t.Fatal(err)
-		}
+		must(t, initNodes(t.Context(), addrs))
 	}
 	old, err := p.open(addrs, ttl)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(old.close)
 	eng, end, err := p.engine(addrs)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(end)
 	test(t, p, addrs, old, eng)
 }
@@ -137,13 +131,9 @@ func TestMoveFromPrefix(t *testing.T) {
 		t.Cleanup(func() { _ = client.Close() })
 		engine := func(opts ...core.EngineOption) func(ctx context.Context, order string, charge work) error {
 			store, err := redisstore.New(client, redisstore.WithPrefix("another:"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			eng, err := core.New(store, opts...)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			t.Cleanup(func() { _ = eng.Close(context.Background()) })
 			return func(ctx context.Context, order string, charge work) error {
 				return withKeyturn(ctx, eng, order, charge)
@@ -163,9 +153,7 @@ func TestExclude(t *testing.T) {
 		defer cancel()
 
 		l, err := old.try(ctx, "7")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		granted := make(chan *core.Lease, 1)
 		go func() {
 			lease, err := p.acquire(ctx, eng, "7", core.WithTTL(shortTTL))
@@ -194,9 +182,7 @@ func TestExclude(t *testing.T) {
 				t.Fatalf("%s beside keyturn: %v", p.name, err)
 			}
 		}
-		if err := lease.Release(ctx); err != nil {
-			t.Fatal(err)
-		}
+		must(t, lease.Release(ctx))
 		l, err = old.try(ctx, "7")
 		if err != nil {
 			t.Fatalf("%s after keyturn: %v", p.name, err)

@@ -37,9 +37,7 @@ func TestGinBehindAMux(t *testing.T) {
 func TestRuleInGin(t *testing.T) {
 	locks, err := lockgin.New(ruletest.NewEngine(t, ruletest.NewStore()),
 		lockhttp.Serialize("PUT /users/:id/status", "user:{path.id}"), lockhttp.Idempotency("POST /payments", user))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var calls atomic.Int64
 	g := newGin()
 	g.ContextWithFallback = true

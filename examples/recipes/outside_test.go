@@ -23,24 +23,18 @@ func TestOutside(t *testing.T) {
 		t.Skip("it is outside")
 	}
 	examples, err := filepath.Abs("..")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	app := t.TempDir()
 	for name, tests := range pages {
 		copyGo(t, filepath.Join(examples, name), filepath.Join(app, name), tests)
 	}
 	own, err := os.ReadFile(filepath.Join(examples, "go.mod"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	// The versions of this module: otherwise the newest would be compiled for this test alone.
 	text, replaced, _ := strings.Cut(string(own), "\nreplace ")
 	text = regexp.MustCompile(`(?m)^module .*`).ReplaceAllString(text, "module example.com/app")
 	text = regexp.MustCompile(`(?m)^\s*(require )?github.com/keyturn/.*$`).ReplaceAllString(text, "")
-	if err := os.WriteFile(filepath.Join(app, "go.mod"), []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(filepath.Join(app, "go.mod"), []byte(text), 0o644))
 	run := func(name string, args ...string) string {
 		t.Helper()
 		cmd := exec.CommandContext(t.Context(), name, args...)
@@ -77,21 +71,15 @@ func copyGo(t *testing.T, from, to string, tests bool) {
 	if err != nil || len(files) == 0 {
 		t.Fatalf("%s has no files: %v", from, err)
 	}
-	if err := os.MkdirAll(to, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.MkdirAll(to, 0o755))
 	for _, file := range files {
 		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		code := string(text)
 		if strings.HasSuffix(file, "_test.go") && (!tests || strings.Contains(code, `"github.com/keyturn/keyturn/internal/`)) {
 			continue
 		}
 		code = strings.ReplaceAll(code, `"github.com/keyturn/keyturn/examples/`, `"example.com/app/`)
-		if err := os.WriteFile(filepath.Join(to, filepath.Base(file)), []byte(code), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(filepath.Join(to, filepath.Base(file)), []byte(code), 0o644))
 	}
 }
