@@ -5,8 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"math/rand/v2"
-	"sync"
 	"testing"
 	"time"
 
@@ -89,57 +87,6 @@ func TestMarkWaitsForTheFirst(t *testing.T) {
 func (db *database) once(t testing.TB, id string, fn func(context.Context, *sql.Tx) ([]byte, error), opts ...fence.OnceOption) (core.Outcome, error) {
 	t.Helper()
 	return fence.Once(bounded(t), db.DB, db.dialect, id, fn, append(opts, fence.WithIsolation(db.level))...)
-}
-
-// Each message is delivered several times at the same time, and the first tries fail after their effect.
-func TestOnceHasOneEffect(t *testing.T) {
-	const messages, deliveries = 8, 4
-	onEachLevel(t, func(t *testing.T, db *database) {
-		db.run(t, `CREATE TABLE effect (message INT, answer INT)`)
-		var mu sync.Mutex
-		failed := make(map[int]bool)
-		answers := make(map[int]string)
-		deliver := func(message int) error {
-			out, err := db.once(t, fmt.Sprint(message), func(ctx context.Context, tx *sql.Tx) ([]byte, error) {
-				answer := rand.IntN(1_000_000)
-				_, err := tx.ExecContext(ctx, fmt.Sprintf(`INSERT INTO effect VALUES (%d, %d)`, message, answer))
-				if err != nil {
-					return nil, err
-				}
-				mu.Lock()
-				defer mu.Unlock()
-				if !failed[message] {
-					failed[message] = true
-					return nil, errors.New("the first try fails, after its effect")
-				}
-				return fmt.Append(nil, answer), nil
-			}, fence.WithAttempts(1000))
-			if err != nil {
-				return err
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			if before, ok := answers[message]; ok && before != string(out.Result) {
-				t.Errorf("message %d was answered with %s and %s", message, before, out.Result)
-			}
-			answers[message] = string(out.Result)
-			return nil
-		}
-		var all sync.WaitGroup
-		for message := range messages {
-			for range deliveries {
-				all.Go(func() {
-					for deliver(message) != nil { // it is delivered until it succeeds
-						time.Sleep(time.Millisecond)
-					}
-				})
-			}
-		}
-		all.Wait()
-		if n := db.number(t, `SELECT count(*) FROM effect`); n != messages || db.number(t, `SELECT count(DISTINCT message) FROM effect`) != messages {
-			t.Errorf("%d effects of %d messages", n, messages)
-		}
-	})
 }
 
 func TestOnceAnswers(t *testing.T) {
