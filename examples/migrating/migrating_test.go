@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/internal/redistest"
 	"github.com/keyturn/keyturn/store/redisstore"
@@ -18,6 +20,16 @@ const (
 	shortTTL = 800 * time.Millisecond
 	soon     = 10 * time.Second // longer than anything takes that happens at all
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// must fails the test at once.
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
 
 // beside runs a test for each library, with an engine on the same servers.
 func beside(t *testing.T, ttl time.Duration, test func(t *testing.T, p *peer, addrs []string, old library, eng *core.Engine)) {
@@ -145,10 +157,25 @@ func TestMoveFromPrefix(t *testing.T) {
 	})
 }
 
+// ends checks that no key of the order's lock stays for longer than the TTL if its holder is killed.
+func (p *peer) ends(t *testing.T, addrs []string) {
+	t.Helper()
+	clients := clientsOf(addrs)
+	defer closeAll(clients)
+	for _, claim := range p.claimed("7") {
+		for _, client := range clients {
+			left, err := client.PTTL(t.Context(), p.prefix+claim.Key).Result()
+			if err != nil || left <= 0 || left > shortTTL {
+				t.Errorf("%s stays for %v, %v", claim.Key, left, err)
+			}
+		}
+	}
+}
+
 // TestExclude: whoever has the lock refuses the other, also while it renews beyond its TTL, and the
-// other gets it after the release.
+// other gets it after the release. A process that is killed, of either side, keeps the other out for its TTL at most.
 func TestExclude(t *testing.T) {
-	beside(t, shortTTL, func(t *testing.T, p *peer, _ []string, old library, eng *core.Engine) {
+	beside(t, shortTTL, func(t *testing.T, p *peer, addrs []string, old library, eng *core.Engine) {
 		ctx, cancel := context.WithTimeout(t.Context(), 2*soon)
 		defer cancel()
 
@@ -162,6 +189,7 @@ func TestExclude(t *testing.T) {
 			}
 			granted <- lease
 		}()
+		p.ends(t, addrs)
 		for since := time.Now(); time.Since(since) < 2*shortTTL; time.Sleep(shortTTL / 8) {
 			if err := l.renew(ctx); err != nil {
 				t.Fatalf("%s can't renew: %v", p.name, err)
@@ -177,6 +205,7 @@ func TestExclude(t *testing.T) {
 		if lease == nil {
 			return
 		}
+		p.ends(t, addrs)
 		for since := time.Now(); time.Since(since) < 2*shortTTL; time.Sleep(shortTTL / 8) {
 			if _, err := old.try(ctx, "7"); !errors.Is(err, errTaken) {
 				t.Fatalf("%s beside keyturn: %v", p.name, err)
@@ -187,8 +216,6 @@ func TestExclude(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s after keyturn: %v", p.name, err)
 		}
-		if err := l.release(ctx); err != nil {
-			t.Error(err)
-		}
+		must(t, l.release(ctx))
 	})
 }

@@ -18,6 +18,14 @@ import (
 	lockhttp "github.com/keyturn/keyturn/middleware/http"
 )
 
+// must fails the test at once.
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 func newGin() *gin.Engine {
 	gin.SetMode(gin.ReleaseMode)
 	return gin.New()

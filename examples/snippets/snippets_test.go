@@ -19,6 +19,14 @@ import (
 	"github.com/keyturn/keyturn/internal/redistest"
 )
 
+// must fails the test at once.
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 func engine(t *testing.T) *core.Engine {
 	t.Helper()
 	eng, err := newEngine(redistest.Start(t).Client())
