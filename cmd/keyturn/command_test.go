@@ -82,12 +82,8 @@ func TestConfiguration(t *testing.T) {
 	servertest.Long(t)
 	t.Parallel()
 	addr := redistest.Start(t).Addr()
-	if _, err := engine(t, "redis://"+addr+"?prefix=p:").Acquire(t.Context(), "k"); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := engine(t, "redis://"+addr+"?prefix=").Acquire(t.Context(), "bare"); err != nil {
-		t.Fatal(err)
-	}
+	held(t, engine(t, "redis://"+addr+"?prefix=p:"), "k")
+	held(t, engine(t, "redis://"+addr+"?prefix="), "bare")
 	dir := t.TempDir()
 	write := func(name, text string) string {
 		file := filepath.Join(dir, name)
@@ -153,8 +149,7 @@ func TestNoPassword(t *testing.T) {
 // say that nothing is held.
 func TestRefusals(t *testing.T) {
 	servertest.Long(t)
-	t.Parallel()
-	store := "redis://" + redistest.Start(t).Addr()
+	store := onRedis(t)
 	command(t, "--store", store, "run", "k", "--ttl", "1ms", "--", "true").ends(64).says("keyturn: --ttl 1ms: want 10ms to 24h\n")
 	command(t, "--store", store, "once", "k", "--retention", "0", "--", "true").ends(64).says("keyturn: --retention 0s: want 1ms or more\n")
 	command(t, "--store", store, "ui", "--interval", "1ms").ends(64).says("keyturn: --interval 1ms: want 200 ms to a minute\n")
@@ -177,13 +172,10 @@ func TestRefusals(t *testing.T) {
 // Keys are completed from the store, also when it is away, and then soon.
 func TestCompletion(t *testing.T) {
 	servertest.Long(t)
-	t.Parallel()
-	store := "redis://" + redistest.Start(t).Addr()
+	store := onRedis(t)
 	eng := engine(t, store)
 	for _, key := range []string{"user:1", "user:2", "group:1"} {
-		if _, err := eng.Acquire(t.Context(), key); err != nil {
-			t.Fatal(err)
-		}
+		held(t, eng, key)
 	}
 	p := command(t, "__complete", "--store", store, "force", "user:").ends(0)
 	if out := p.stdout.String(); !strings.Contains(out, "user:1\n") || !strings.Contains(out, "user:2\n") || strings.Contains(out, "group") {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"os"
 	"os/exec"
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/internal/redistest"
 	"github.com/keyturn/keyturn/store/storeurl"
 )
 
@@ -145,6 +147,30 @@ func (p *process) says(text string) {
 	await(p.t, "it says "+text, func() bool {
 		return strings.Contains(p.stdout.String(), text) || strings.Contains(p.stderr.String(), text)
 	})
+}
+
+// typed starts the process and returns its standard input.
+func (p *process) typed() io.WriteCloser {
+	p.t.Helper()
+	in, err := p.StdinPipe()
+	must(p.t, err)
+	p.start()
+	return in
+}
+
+// onRedis returns the URL of a Redis of its own, for a test that runs beside others.
+func onRedis(t *testing.T) (store string) {
+	t.Helper()
+	t.Parallel()
+	return "redis://" + redistest.Start(t).Addr()
+}
+
+// held takes a key.
+func held(t *testing.T, eng *core.Engine, key string) *core.Lease {
+	t.Helper()
+	lease, err := eng.Acquire(t.Context(), key)
+	must(t, err)
+	return lease
 }
 
 // engine returns an engine on the store of a URL, closed when the test ends.

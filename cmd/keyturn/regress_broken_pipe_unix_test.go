@@ -8,8 +8,6 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
-
-	"github.com/keyturn/keyturn/internal/redistest"
 )
 
 // noReader returns the end of a pipe that nobody reads any more, as in "2> >(head -1)".
@@ -25,23 +23,20 @@ func noReader(t *testing.T) *os.File {
 // A message that nobody reads used to end keyturn (SIGPIPE), and with it the program: SIGKILL without the signal
 // before it. If nobody had taken the key, it stayed held for its TTL.
 func TestRunWhoseMessagesNobodyReads(t *testing.T) {
-	t.Parallel()
-	store := "redis://" + redistest.Start(t).Addr()
+	store := onRedis(t)
 	begun := filepath.Join(t.TempDir(), "begun")
 	p := command(t, "--store", store, "run", "k", shortTTL, "--", "sh", "-c", "echo yes > "+begun+"; sleep 60")
 	p.Stderr = noReader(t)
 	p.start()
 	await(t, "the program runs", exists(begun))
-	if _, err := engine(t, store).ForceRelease(t.Context(), "k", "test"); err != nil {
-		t.Fatal(err)
-	}
+	_, err := engine(t, store).ForceRelease(t.Context(), "k", "test")
+	must(t, err)
 	p.ends(76) // it said why, and lived on to end the program in order
 }
 
 // An execution whose output nobody reads comes to its end, and is on record.
 func TestOnceWhoseOutputNobodyReads(t *testing.T) {
-	t.Parallel()
-	store := "redis://" + redistest.Start(t).Addr()
+	store := onRedis(t)
 	p := command(t, "--store", store, "once", "k", "--", "sh", "-c", "head -c 200000 /dev/zero | tr '\\0' x; echo done >&2")
 	p.Stdout = noReader(t)
 	p.ends(0).says("done")
@@ -50,11 +45,8 @@ func TestOnceWhoseOutputNobodyReads(t *testing.T) {
 
 // "keyturn watch | head -2" stayed until the next change of a lock, and the shell with it.
 func TestWatchThatNobodyReadsAnyMore(t *testing.T) {
-	t.Parallel()
-	store := "redis://" + redistest.Start(t).Addr()
-	if _, err := engine(t, store).Acquire(t.Context(), "k"); err != nil {
-		t.Fatal(err)
-	}
+	store := onRedis(t)
+	held(t, engine(t, store), "k")
 	read, write, err := os.Pipe()
 	must(t, err)
 	p := command(t, "--store", store, "watch", "--interval", "1h")

@@ -103,14 +103,12 @@ const family = `sleep 60 & echo pid $!; echo pid $$; sh -c 'trap "echo heard" TE
 
 // The signals go to the whole group, not to a shell alone.
 func TestRunWholeGroup(t *testing.T) {
-	t.Parallel()
-	store := "redis://" + redistest.Start(t).Addr()
+	store := onRedis(t)
 	p := command(t, "--store", store, "run", "k", shortTTL, "--grace=900ms", "--", "sh", "-c", family).start()
 	p.says("in")
 	all := pids(p.stdout.String())
-	if _, err := engine(t, store).ForceRelease(t.Context(), "k", "test"); err != nil {
-		t.Fatal(err)
-	}
+	_, err := engine(t, store).ForceRelease(t.Context(), "k", "test")
+	must(t, err)
 	p.ends(76).says("heard") // TERM first
 	if len(all) != 3 || !gone(all) {
 		t.Errorf("%v are left", all)
@@ -119,8 +117,7 @@ func TestRunWholeGroup(t *testing.T) {
 
 // keyturn itself is killed: the whole group goes with it, long before the lease ends.
 func TestRunKilled(t *testing.T) {
-	t.Parallel()
-	store := "redis://" + redistest.Start(t).Addr()
+	store := onRedis(t)
 	p := command(t, "--store", store, "run", "k", "--", "sh", "-c", family).start()
 	p.says("in")
 	all := pids(p.stdout.String())
@@ -138,8 +135,7 @@ func TestRunKilled(t *testing.T) {
 // keyturn itself is stopped, so it neither renews nor kills: the group is dead all the same before the
 // next holder has the key.
 func TestRunStopped(t *testing.T) {
-	t.Parallel()
-	store := "redis://" + redistest.Start(t).Addr()
+	store := onRedis(t)
 	file := filepath.Join(t.TempDir(), "beats")
 	p := command(t, append([]string{"--store", store, "run", "k", shortTTL, "--"}, beat(file)...)...).start()
 	await(t, "the program runs", exists(file))
@@ -156,8 +152,7 @@ func TestRunStopped(t *testing.T) {
 // The guard outlives a signal to all processes. When it is killed, another one takes its place: with keyturn itself
 // the whole group ends, while the kernel would end the program alone.
 func TestRunGuardKilled(t *testing.T) {
-	t.Parallel()
-	store := "redis://" + redistest.Start(t).Addr()
+	store := onRedis(t)
 	p := command(t, "--store", store, "run", "k", "--", "sh", "-c", `echo guard $(cat /proc/$PPID/task/*/children) .; `+family).start()
 	p.says("in\n")
 	all := pids(p.stdout.String())
@@ -186,8 +181,7 @@ func TestRunGuardKilled(t *testing.T) {
 
 // --max-hold ends the program, and the key stays held until it is dead.
 func TestRunMaxHold(t *testing.T) {
-	t.Parallel()
-	store := "redis://" + redistest.Start(t).Addr()
+	store := onRedis(t)
 	file := filepath.Join(t.TempDir(), "beats")
 	p := command(t, append([]string{"--store", store, "run", "k", shortTTL, "--max-hold=4s", "--grace=300ms", "--"}, beat(file)...)...).start()
 	await(t, "the program runs", exists(file))
@@ -201,9 +195,8 @@ func TestRunReleaseUnanswered(t *testing.T) {
 	server := redistest.Start(t)
 	way := servertest.NewProxy(t, server.Addr())
 	p := command(t, "--store", "redis://"+way.Addr()+"?read_timeout=300ms", "--timeout=1s", "run", "k", "--", "sh", "-c", "echo in; read x; exit 5")
-	stdin, err := p.StdinPipe()
-	must(t, err)
-	p.start().says("in")
+	stdin := p.typed()
+	p.says("in")
 	way.Blackhole()
 	_ = stdin.Close()
 	p.ends(5).says("the release was not answered")

@@ -9,14 +9,11 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-
-	"github.com/keyturn/keyturn/internal/redistest"
 )
 
 // Signals for keyturn get to the program.
 func TestRunPassesSignals(t *testing.T) {
-	t.Parallel()
-	store := "redis://" + redistest.Start(t).Addr()
+	store := onRedis(t)
 	names := map[string]syscall.Signal{
 		"HUP": syscall.SIGHUP, "INT": syscall.SIGINT, "QUIT": syscall.SIGQUIT, "USR1": syscall.SIGUSR1,
 		"USR2": syscall.SIGUSR2, "WINCH": syscall.SIGWINCH, "CONT": syscall.SIGCONT,
@@ -39,11 +36,9 @@ func TestRunPassesSignals(t *testing.T) {
 
 // A signal ends the wait for the key, and the place in the queue.
 func TestRunSignalEndsTheWait(t *testing.T) {
-	t.Parallel()
-	store := "redis://" + redistest.Start(t).Addr()
+	store := onRedis(t)
 	eng := engine(t, store)
-	lease, err := eng.Acquire(t.Context(), "k")
-	must(t, err)
+	lease := held(t, eng, "k")
 	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
 		p := command(t, "--store", store, "run", "k", "--", "echo", "ran").start()
 		p.says("waiting for k") // it also says for whom
@@ -64,8 +59,7 @@ func TestRunSignalEndsTheWait(t *testing.T) {
 
 // A program that was told to ignore a signal, as by nohup, still ignores it under keyturn.
 func TestRunNohup(t *testing.T) {
-	t.Parallel()
-	store := "redis://" + redistest.Start(t).Addr()
+	store := onRedis(t)
 	inner := command(t, "--store", store, "run", "k", "--", "sh", "-c", "kill -HUP $$; echo alive")
 	p := command(t)
 	p.Path, p.Args = "/bin/sh", append([]string{"sh", "-c", `trap "" HUP; exec "$@"`, "sh"}, inner.Args...)
@@ -81,8 +75,7 @@ func state(pid int) string {
 
 // A job that is stopped goes on if its lease is still there.
 func TestRunTSTP(t *testing.T) {
-	t.Parallel()
-	store := "redis://" + redistest.Start(t).Addr()
+	store := onRedis(t)
 	p := command(t, "--store", store, "run", "k", "--", "sh", "-c", "echo pid $$; exec sleep 60").start() // a shell that starts programs may be stopped within vfork
 	p.says("pid")
 	child := pids(p.stdout.String())[0]
@@ -98,8 +91,7 @@ func TestRunTSTP(t *testing.T) {
 
 // A job that was stopped until its lease was over does not go on.
 func TestRunTSTPUntilTheLeaseIsOver(t *testing.T) {
-	t.Parallel()
-	store := "redis://" + redistest.Start(t).Addr()
+	store := onRedis(t)
 	file := filepath.Join(t.TempDir(), "beats")
 	p := command(t, append([]string{"--store", store, "run", "k", shortTTL, "--"}, beat(file)...)...).start()
 	await(t, "the program runs", exists(file))

@@ -9,8 +9,6 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/keyturn/keyturn/internal/redistest"
 )
 
 // terminal is a new terminal: what is written to it is typed.
@@ -43,8 +41,7 @@ func onTerminal(t *testing.T, args ...string) (*process, *os.File) {
 // On a terminal the program has the foreground: it reads what is typed, and gets Ctrl-C and Ctrl-Z
 // itself. Ctrl-Z stops the whole job.
 func TestTerminal(t *testing.T) {
-	t.Parallel()
-	store := "redis://" + redistest.Start(t).Addr()
+	store := onRedis(t)
 	// exec, because Ctrl-Z may come while sh starts a process with vfork. That process then stops before
 	// it runs, and sh waits for it without stopping.
 	p, typed := onTerminal(t, "--store", store, "run", "k", "--", "sh", "-c", "echo pid $$; read x; echo got $x; exec sleep 60")
@@ -68,10 +65,8 @@ func TestTerminal(t *testing.T) {
 
 // force asks back on a terminal, in columns.
 func TestForceAsks(t *testing.T) {
-	t.Parallel()
-	store := "redis://" + redistest.Start(t).Addr()
-	lease, err := engine(t, store).Acquire(t.Context(), "k")
-	must(t, err)
+	store := onRedis(t)
+	lease := held(t, engine(t, store), "k")
 	for _, c := range []struct {
 		answer string
 		status int

@@ -3,22 +3,18 @@
 package main
 
 import (
-	"bytes"
 	"crypto/x509"
 	"encoding/pem"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 
 	"golang.org/x/crypto/bcrypt"
 
-	"github.com/keyturn/keyturn/internal/redistest"
 	"github.com/keyturn/keyturn/internal/servertest"
 )
 
@@ -57,10 +53,8 @@ func usersFile(t *testing.T, lines ...string) string {
 
 // With users and TLS others may look, and each breaks locks in their own name.
 func TestUIUsers(t *testing.T) {
-	t.Parallel()
-	store := "redis://" + redistest.Start(t).Addr()
-	lease, err := engine(t, store).Acquire(t.Context(), "group:7")
-	must(t, err)
+	store := onRedis(t)
+	lease := held(t, engine(t, store), "group:7")
 	cert, key, client := certificate(t)
 	p := command(t, "--store", store, "ui", "--operate", "--listen", "127.0.0.1:0",
 		"--auth-file", usersFile(t, "# operators", "", "alice", "bob"), "--tls-cert", cert, "--tls-key", key).start()
@@ -68,20 +62,11 @@ func TestUIUsers(t *testing.T) {
 	root := strings.TrimSpace(p.stdout.String())
 	ask := func(method, path, user, password string, form url.Values) (*http.Response, string) {
 		t.Helper()
-		req, err := http.NewRequestWithContext(t.Context(), method, root+path, bytes.NewBufferString(form.Encode()))
-		must(t, err)
+		req := request(t, method, root+path, form)
 		if user != "" {
 			req.SetBasicAuth(user, password)
 		}
-		if form != nil {
-			req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-		}
-		resp, err := client.Do(req)
-		must(t, err)
-		defer resp.Body.Close()
-		text, err := io.ReadAll(resp.Body)
-		must(t, err)
-		return resp, string(text)
+		return answer(t, client, req)
 	}
 	for _, who := range [][2]string{{"", ""}, {"alice", ""}, {"alice", "of bob"}, {"mallory", "of mallory"}, {"# operators", "x"}} {
 		for _, path := range []string{"", "api/locks", "events?page=locks", "?token="} {
@@ -99,18 +84,15 @@ func TestUIUsers(t *testing.T) {
 			t.Error(resp.Status)
 		}
 	}
-	form := url.Values{"key": {"group:7"}, "confirm": {"group:7"}, "reason": {"hangs"}, "lease": {strconv.FormatUint(lease.Token(), 10) + " " + lease.Owner()}}
-	if resp, text := ask(http.MethodPost, "force", "bob", "of bob", form); resp.StatusCode != 200 {
+	if resp, text := ask(http.MethodPost, "force", "bob", "of bob", takeAway(lease)); resp.StatusCode != 200 {
 		t.Errorf("%s: %s", resp.Status, text)
 	}
 	if err := lease.Release(t.Context()); err == nil || !strings.Contains(err.Error(), "bob: hangs") {
 		t.Errorf("the holder learns: %v", err)
 	}
-	plain, err := new(http.Client).Get("http://" + strings.TrimPrefix(root, "https://"))
-	must(t, err)
-	plain.Body.Close()
-	if plain.StatusCode != http.StatusBadRequest {
-		t.Errorf("without TLS: %s", plain.Status)
+	plain := request(t, http.MethodGet, "http://"+strings.TrimPrefix(root, "https://"), nil)
+	if resp, _ := answer(t, http.DefaultClient, plain); resp.StatusCode != http.StatusBadRequest {
+		t.Errorf("without TLS: %s", resp.Status)
 	}
 	if text := p.stderr.String(); strings.Contains(text, "TLS") {
 		t.Errorf("strangers fill its log: %s", text)
@@ -120,8 +102,7 @@ func TestUIUsers(t *testing.T) {
 // What would let the wrong people in, or nobody, is refused at the start.
 func TestUIRefusesTheseFlags(t *testing.T) {
 	servertest.Long(t)
-	t.Parallel()
-	store := "redis://" + redistest.Start(t).Addr()
+	store := onRedis(t)
 	cert, key, _ := certificate(t)
 	for _, c := range []struct {
 		status int
