@@ -67,11 +67,7 @@ func TestAsynchronousFailover(t *testing.T) {
 	if second.Token() <= forgotten.Token() {
 		t.Errorf("token %d after %d", second.Token(), forgotten.Token())
 	}
-	select {
-	case <-forgotten.Done():
-	case <-time.After(time.Minute):
-		t.Fatal("the first holder never learns of it")
-	}
+	within(t, time.Minute, forgotten.Done(), "the first holder never learns of it")
 	var lost *core.LeaseLostError
 	if err := forgotten.Err(); !errors.As(err, &lost) || lost.Reason != driver.LossTaken {
 		t.Errorf("the first holder's loss: %v", err)

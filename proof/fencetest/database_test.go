@@ -52,9 +52,7 @@ func TestWithDatabaseRemembers(t *testing.T) {
 		expect(t, err, core.ErrResultNotKept)
 		_, err = newEngine(t).Once(bounded(t), "large", nothing, option, core.WithFingerprint([]byte("b")))
 		expect(t, err, core.ErrFingerprintMismatch)
-		if n := db.number(t, `SELECT count(*) FROM effect`); n != 1 {
-			t.Errorf("%d effects", n)
-		}
+		db.effects(t, 1)
 	})
 }
 
@@ -106,9 +104,7 @@ func TestWithDatabaseRollsBack(t *testing.T) {
 			return nil, insert(ctx)
 		}, option)
 		expect(t, err, context.Canceled)
-		if n := db.number(t, `SELECT count(*) FROM effect`); n != 0 {
-			t.Errorf("%d effects", n)
-		}
+		db.effects(t, 0)
 	})
 }
 
@@ -194,9 +190,7 @@ func TestWithDatabaseInAnOutage(t *testing.T) {
 			expect(t, once(), core.ErrUnavailable)
 		}
 		must(t, once())
-		if n := db.number(t, `SELECT count(*) FROM effect`); n != 1 {
-			t.Errorf("%d effects", n)
-		}
+		db.effects(t, 1)
 		db.run(t, `DROP TABLE keyturn_mark`)
 		if err := once(); err == nil || errors.Is(err, core.ErrUnavailable) {
 			t.Errorf("without the table: %v", err)

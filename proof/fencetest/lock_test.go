@@ -59,9 +59,7 @@ func TestNoWaitAndWithin(t *testing.T) {
 			must(t, err)
 			must(t, other.Lock(bounded(t), "another", fence.NoWait()))
 			must(t, other.Commit())
-			if n := db.number(t, `SELECT count(*) FROM effect`); n != 1 {
-				t.Errorf("%d effects", n)
-			}
+			db.effects(t, 1)
 			must(t, holder.Commit())
 		}
 	})

@@ -142,6 +142,14 @@ func (db *database) number(t testing.TB, query string) (n int64) {
 	return got.Int64
 }
 
+// effects checks how many rows the table of effects has.
+func (db *database) effects(t testing.TB, want int64) {
+	t.Helper()
+	if n := db.number(t, `SELECT count(*) FROM effect`); n != want {
+		t.Errorf("%d effects, want %d", n, want)
+	}
+}
+
 // begin begins a transaction at the database's level. The test's end rolls it back.
 func (db *database) begin(t testing.TB) *transaction {
 	t.Helper()

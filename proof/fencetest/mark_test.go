@@ -149,14 +149,10 @@ func TestOnceAfterAFailure(t *testing.T) {
 			return nil, nil
 		})
 		expect(t, err, context.Canceled)
-		if n := db.number(t, `SELECT count(*) FROM effect`); n != 0 {
-			t.Errorf("%d effects of what failed", n)
-		}
+		db.effects(t, 0)
 		_, err = db.once(t, "id", func(ctx context.Context, tx *sql.Tx) ([]byte, error) { return nil, effect(ctx, tx) })
 		must(t, err)
-		if n := db.number(t, `SELECT count(*) FROM effect`); n != 1 {
-			t.Errorf("%d effects", n)
-		}
+		db.effects(t, 1)
 	})
 }
 

@@ -48,9 +48,7 @@ func TestDeferredConstraintIsTheCallersError(t *testing.T) {
 		}
 		db.run(t, `INSERT INTO parent VALUES (1)`)
 		must(t, second(c.once(bounded(t), "Once", fn))) // nothing was marked
-		if n := db.number(t, `SELECT count(*) FROM effect`); n != 1 {
-			t.Errorf("%d effects", n)
-		}
+		db.effects(t, 1)
 	})
 }
 
@@ -108,9 +106,7 @@ func TestCommitRefusedByMariaDB(t *testing.T) {
 			}
 		})
 	}
-	if n := db.number(t, `SELECT count(*) FROM effect`); n != 2 {
-		t.Errorf("%d effects of 2 messages", n)
-	}
+	db.effects(t, 2)
 }
 
 var errAny = errors.New("any")
