@@ -12,7 +12,6 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/internal/redistest"
-	"github.com/keyturn/keyturn/store/redisstore"
 )
 
 const (
@@ -31,35 +30,29 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// beside runs a test for each library, with an engine on the same servers.
+// beside runs a test for each library, with an engine on the same servers, which are the test's own.
 func beside(t *testing.T, ttl time.Duration, test func(t *testing.T, p *peer, addrs []string, old library, eng *core.Engine)) {
 	t.Parallel()
 	for i := range peers {
 		p := &peers[i]
 		t.Run(p.name, func(t *testing.T) {
 			t.Parallel()
-			run(t, p, ttl, test)
+			var addrs []string
+			for range p.nodes {
+				addrs = append(addrs, redistest.Start(t).Addr())
+			}
+			if p.nodes > 1 {
+				must(t, initNodes(t.Context(), addrs))
+			}
+			old, err := p.open(addrs, ttl)
+			must(t, err)
+			t.Cleanup(old.close)
+			eng, end, err := p.engine(addrs)
+			must(t, err)
+			t.Cleanup(end)
+			test(t, p, addrs, old, eng)
 		})
 	}
-}
-
-// run runs a test with a library and an engine on servers of its own.
-func run(t *testing.T, p *peer, ttl time.Duration, test func(t *testing.T, p *peer, addrs []string, old library, eng *core.Engine)) {
-	t.Helper()
-	var addrs []string
-	for range p.nodes {
-		addrs = append(addrs, redistest.Start(t).Addr())
-	}
-	if p.nodes > 1 {
-		must(t, initNodes(t.Context(), addrs))
-	}
-	old, err := p.open(addrs, ttl)
-	must(t, err)
-	t.Cleanup(old.close)
-	eng, end, err := p.engine(addrs)
-	must(t, err)
-	t.Cleanup(end)
-	test(t, p, addrs, old, eng)
 }
 
 // take has callers of each of two versions of a service charge at once, and checks that one charge
@@ -103,57 +96,6 @@ func take(t *testing.T, versions ...func(ctx context.Context, order string, char
 func TestTakeTurns(t *testing.T) {
 	beside(t, longTTL, func(t *testing.T, p *peer, _ []string, old library, eng *core.Engine) {
 		take(t, old.before, func(ctx context.Context, order string, charge work) error { return p.after(ctx, eng, order, charge) })
-	})
-}
-
-// TestBoth: where nothing is shared, a version between holds both locks. It takes turns with the
-// old version, and then with the new one. Another prefix stands for another kind of lock.
-func TestBoth(t *testing.T) {
-	apart := *peerNamed("redislock")
-	apart.prefix = "another:"
-	for _, roll := range []struct {
-		name string
-		out  bool // the old version, otherwise the new one comes
-	}{{"out the old", true}, {"in the new", false}} {
-		t.Run(roll.name, func(t *testing.T) {
-			t.Parallel()
-			run(t, &apart, longTTL, func(t *testing.T, _ *peer, _ []string, old library, eng *core.Engine) {
-				both := func(ctx context.Context, order string, charge work) error {
-					return withBoth(ctx, eng, old.before, order, charge)
-				}
-				other := old.before
-				if !roll.out {
-					other = func(ctx context.Context, order string, charge work) error {
-						return withKeyturn(ctx, eng, order, charge)
-					}
-				}
-				take(t, both, other)
-			})
-		})
-	}
-}
-
-// TestMoveFromPrefix: from the keys of a library to those of an engine with another prefix. The
-// engine between holds both: core.WithMoveFrom.
-func TestMoveFromPrefix(t *testing.T) {
-	t.Parallel()
-	apart := *peerNamed("redislock")
-	run(t, &apart, longTTL, func(t *testing.T, _ *peer, addrs []string, old library, shared *core.Engine) {
-		client := clientsOf(addrs)[0]
-		t.Cleanup(func() { _ = client.Close() })
-		engine := func(opts ...core.EngineOption) func(ctx context.Context, order string, charge work) error {
-			store, err := redisstore.New(client, redisstore.WithPrefix("another:"))
-			must(t, err)
-			eng, err := core.New(store, opts...)
-			must(t, err)
-			t.Cleanup(func() { _ = eng.Close(context.Background()) })
-			return func(ctx context.Context, order string, charge work) error {
-				return withKeyturn(ctx, eng, order, charge)
-			}
-		}
-		between := engine(core.WithMoveFrom(shared))
-		take(t, old.before, between)
-		take(t, between, engine())
 	})
 }
 

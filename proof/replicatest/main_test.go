@@ -16,7 +16,6 @@ import (
 // A go-redis client that lost its server dials in a goroutine that sleeps for a second at a
 // time. It looks only then whether the client has been closed.
 func TestMain(m *testing.M) {
-	actAsReplica()
 	goleak.VerifyTestMain(sqltest.Main(m), goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial"))
 }
 
