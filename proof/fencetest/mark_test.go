@@ -123,36 +123,32 @@ func TestOnceAnswers(t *testing.T) {
 	})
 }
 
+// What fails leaves neither its effect nor a mark behind.
 func TestOnceAfterAFailure(t *testing.T) {
-	onEach(t, func(t *testing.T, db *database) {
-		db.run(t, `CREATE TABLE effect (message INT)`)
-		effect := func(ctx context.Context, tx *sql.Tx) error {
-			_, err := tx.ExecContext(ctx, `INSERT INTO effect VALUES (1)`)
-			return err
+	onEachClient(t, func(t *testing.T, db *database, driver string) {
+		db.run(t, `CREATE TABLE effect (n INT)`)
+		c := db.connect(t, driver, db.DSN(), func() {})
+		effect := func(ctx context.Context) error { return c.insert(ctx, `INSERT INTO effect VALUES (1)`) }
+		for name, once := range bothWays(t, c) {
+			own := errors.New("own")
+			expect(t, second(once(bounded(t), name, func(ctx context.Context) ([]byte, error) { return nil, errors.Join(effect(ctx), own) })), own)
+			func() {
+				defer func() { _ = recover() }()
+				_, _ = once(bounded(t), name, func(ctx context.Context) ([]byte, error) {
+					must(t, effect(ctx))
+					panic("in the middle")
+				})
+			}()
+			ctx, cancel := context.WithCancel(bounded(t))
+			expect(t, second(once(ctx, name, func(ctx context.Context) ([]byte, error) {
+				defer cancel() // the lease is lost, or the client has gone
+				return nil, effect(ctx)
+			})), context.Canceled)
+			db.effects(t, 0)
+			must(t, second(once(bounded(t), name, func(ctx context.Context) ([]byte, error) { return nil, effect(ctx) })))
+			db.effects(t, 1)
+			db.run(t, `DELETE FROM effect`)
 		}
-		own := errors.New("own")
-		_, err := db.once(t, "id", func(ctx context.Context, tx *sql.Tx) ([]byte, error) {
-			return nil, errors.Join(effect(ctx, tx), own)
-		})
-		expect(t, err, own)
-		func() {
-			defer func() { _ = recover() }()
-			_, _ = db.once(t, "id", func(ctx context.Context, tx *sql.Tx) ([]byte, error) {
-				must(t, effect(ctx, tx))
-				panic("in the middle")
-			})
-		}()
-		ctx, cancel := context.WithCancel(bounded(t))
-		_, err = fence.Once(ctx, db.DB, db.dialect, "id", func(ctx context.Context, tx *sql.Tx) ([]byte, error) {
-			must(t, effect(ctx, tx))
-			cancel() // the lease is lost, or the client has gone
-			return nil, nil
-		})
-		expect(t, err, context.Canceled)
-		db.effects(t, 0)
-		_, err = db.once(t, "id", func(ctx context.Context, tx *sql.Tx) ([]byte, error) { return nil, effect(ctx, tx) })
-		must(t, err)
-		db.effects(t, 1)
 	})
 }
 

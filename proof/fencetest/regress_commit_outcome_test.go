@@ -36,7 +36,7 @@ func TestDeferredConstraintIsTheCallersError(t *testing.T) {
 		}
 		for name, once := range bothWays(t, c) {
 			ran = 0
-			_, err := once(name, fn)
+			_, err := once(bounded(t), name, fn)
 			if err == nil || ran != 1 {
 				t.Errorf("%s: %v, after %d runs", name, err, ran)
 			}
@@ -153,7 +153,7 @@ func TestPgbouncerLosesTheAnswerToCommit(t *testing.T) {
 				for name, once := range bothWays(t, c) {
 					db.run(t, `DELETE FROM effect`)
 					faulty.Store(true)
-					out, err := once(driver+fault+name, func(ctx context.Context) ([]byte, error) {
+					out, err := once(bounded(t), driver+fault+name, func(ctx context.Context) ([]byte, error) {
 						return []byte("done"), c.insert(ctx, `INSERT INTO effect VALUES (1)`)
 					})
 					n := db.number(t, `SELECT count(*) FROM effect`)
