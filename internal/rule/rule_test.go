@@ -228,9 +228,9 @@ func TestCompileNamesEveryFault(t *testing.T) {
 // What a rule or its store can't do is refused at the start.
 func TestRefusedAtTheStart(t *testing.T) {
 	for name, c := range map[string]struct {
-		option             core.CallOption
-		store              driver.Store
-		serializes, onceIs bool // is it possible?
+		option                          core.CallOption
+		store                           driver.Store
+		serializePossible, oncePossible bool
 	}{
 		"shared":                      {core.WithShared(), memstore.New(), true, false}, // Once has its key alone
 		"permits":                     {core.WithPermits(2), memstore.New(), true, false},
@@ -238,7 +238,7 @@ func TestRefusedAtTheStart(t *testing.T) {
 		"a TTL":                       {core.WithTTL(time.Second), memstore.New(), true, true},
 		"a TTL that can't be kept so": {core.WithTTL(time.Second), seconds{memstore.New()}, false, false},
 	} {
-		for once, possible := range map[bool]bool{false: c.serializes, true: c.onceIs} {
+		for once, possible := range map[bool]bool{false: c.serializePossible, true: c.oncePossible} {
 			spec := rule.Spec[string]{Name: "n", Once: once, Template: "k", Options: []core.CallOption{c.option}}
 			if _, err := rule.Compile(engine(t, c.store), spec, bind); possible && err != nil || !possible && !errors.Is(err, core.ErrInvalidOption) {
 				t.Errorf("%s, once %v: %v", name, once, err)
