@@ -24,9 +24,7 @@ func TestOperator(t *testing.T) {
 	store := "redis://" + server.Addr()
 	eng := engine(t, store)
 	lease, err := eng.Acquire(t.Context(), "group:7", core.WithRule("r"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if _, err := eng.Once(t.Context(), "payment:1", func(context.Context) ([]byte, error) { return []byte("paid"), nil }); err != nil {
 		t.Fatal(err)
 	}
@@ -61,9 +59,7 @@ func TestOperator(t *testing.T) {
 		t.Fatal(lease.Err())
 	}
 	// Anybody who reaches the server can be an owner, with control characters for the terminal.
-	if err := server.Client().Set(t.Context(), "lock:evil", "\x1b[2Jx", time.Minute).Err(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, server.Client().Set(t.Context(), "lock:evil", "\x1b[2Jx", time.Minute).Err())
 	evil := at("force", "evil", "--reason", "x", "--yes", "--owner", "other").ends(75)
 	evil.says(`evil is held by the owner "\x1b[2Jx", not by other`)
 	if strings.Contains(evil.stderr.String(), "\x1b") {
@@ -86,18 +82,12 @@ func TestConfiguration(t *testing.T) {
 	servertest.Long(t)
 	t.Parallel()
 	addr := redistest.Start(t).Addr()
-	if _, err := engine(t, "redis://"+addr+"?prefix=p:").Acquire(t.Context(), "k"); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := engine(t, "redis://"+addr+"?prefix=").Acquire(t.Context(), "bare"); err != nil {
-		t.Fatal(err)
-	}
+	held(t, engine(t, "redis://"+addr+"?prefix=p:"), "k")
+	held(t, engine(t, "redis://"+addr+"?prefix="), "bare")
 	dir := t.TempDir()
 	write := func(name, text string) string {
 		file := filepath.Join(dir, name)
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(file, []byte(text), 0o600))
 		return file
 	}
 	good := write("good", "# locks\n\nstore = redis://"+addr+"?pool_size=2\nprefix = p:\n")
@@ -159,8 +149,7 @@ func TestNoPassword(t *testing.T) {
 // say that nothing is held.
 func TestRefusals(t *testing.T) {
 	servertest.Long(t)
-	t.Parallel()
-	store := "redis://" + redistest.Start(t).Addr()
+	store := onRedis(t)
 	command(t, "--store", store, "run", "k", "--ttl", "1ms", "--", "true").ends(64).says("keyturn: --ttl 1ms: want 10ms to 24h\n")
 	command(t, "--store", store, "once", "k", "--retention", "0", "--", "true").ends(64).says("keyturn: --retention 0s: want 1ms or more\n")
 	command(t, "--store", store, "ui", "--interval", "1ms").ends(64).says("keyturn: --interval 1ms: want 200 ms to a minute\n")
@@ -183,13 +172,10 @@ func TestRefusals(t *testing.T) {
 // Keys are completed from the store, also when it is away, and then soon.
 func TestCompletion(t *testing.T) {
 	servertest.Long(t)
-	t.Parallel()
-	store := "redis://" + redistest.Start(t).Addr()
+	store := onRedis(t)
 	eng := engine(t, store)
 	for _, key := range []string{"user:1", "user:2", "group:1"} {
-		if _, err := eng.Acquire(t.Context(), key); err != nil {
-			t.Fatal(err)
-		}
+		held(t, eng, key)
 	}
 	p := command(t, "__complete", "--store", store, "force", "user:").ends(0)
 	if out := p.stdout.String(); !strings.Contains(out, "user:1\n") || !strings.Contains(out, "user:2\n") || strings.Contains(out, "group") {
@@ -237,13 +223,9 @@ func TestWatch(t *testing.T) {
 	hold := func() {
 		t.Helper()
 		lease, err := engine(t, store).Acquire(t.Context(), "user:1")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		await(t, "it says who has the key", func() bool { return strings.Contains(p.stdout.String(), lease.Owner()) })
-		if err := lease.Release(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, lease.Release(t.Context()))
 		await(t, "it says that the key is free", func() bool {
 			return strings.Count(p.stdout.String(), `"change":"ended"`) == strings.Count(p.stdout.String(), `"change":"held"`)
 		})

@@ -84,9 +84,7 @@ func TestPermissions(t *testing.T) {
 	}{{"viewer", viewer, 77}, {"operator", operator, 0}} {
 		acl(t, server, c.user, c.rules)
 		store := "redis://" + c.user + ":p@" + server.Addr()
-		if _, err := eng.Acquire(t.Context(), "k-"+c.user); err != nil {
-			t.Fatal(err)
-		}
+		held(t, eng, "k-"+c.user)
 		out := command(t, "--store", store, "ls").ends(0).stdout.String()
 		if !strings.Contains(out, "k-"+c.user) {
 			t.Errorf("%s: %s", c.user, out)

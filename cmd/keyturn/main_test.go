@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"os"
 	"os/exec"
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/internal/redistest"
 	"github.com/keyturn/keyturn/store/storeurl"
 )
 
@@ -121,6 +123,14 @@ func (p *process) ends(status int) *process {
 	return p
 }
 
+// must fails the test at once.
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // await waits until something is so.
 func await(t *testing.T, what string, so func() bool) {
 	t.Helper()
@@ -139,17 +149,37 @@ func (p *process) says(text string) {
 	})
 }
 
+// typed starts the process and returns its standard input.
+func (p *process) typed() io.WriteCloser {
+	p.t.Helper()
+	in, err := p.StdinPipe()
+	must(p.t, err)
+	p.start()
+	return in
+}
+
+// onRedis returns the URL of a Redis of its own, for a test that runs beside others.
+func onRedis(t *testing.T) (store string) {
+	t.Helper()
+	t.Parallel()
+	return "redis://" + redistest.Start(t).Addr()
+}
+
+// held takes a key.
+func held(t *testing.T, eng *core.Engine, key string) *core.Lease {
+	t.Helper()
+	lease, err := eng.Acquire(t.Context(), key)
+	must(t, err)
+	return lease
+}
+
 // engine returns an engine on the store of a URL, closed when the test ends.
 func engine(t *testing.T, url string) *core.Engine {
 	t.Helper()
 	st, err := storeurl.Open(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	eng, err := core.New(st, core.WithLogger(slog.New(slog.DiscardHandler)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel() // what is held is taken away at once

@@ -8,14 +8,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/keyturn/keyturn/internal/redistest"
 	"github.com/keyturn/keyturn/internal/servertest"
 )
 
 // once runs a program once, and replays its output and status.
 func TestOnce(t *testing.T) {
-	t.Parallel()
-	store := "redis://" + redistest.Start(t).Addr()
+	store := onRedis(t)
 	runs := filepath.Join(t.TempDir(), "runs")
 	once := func(status int, key, script string, flags ...string) *process {
 		t.Helper()
@@ -63,14 +61,10 @@ func TestOnce(t *testing.T) {
 
 // Two that come at once run it once, and both get its output.
 func TestOnceAtOnce(t *testing.T) {
-	t.Parallel()
-	store := "redis://" + redistest.Start(t).Addr()
+	store := onRedis(t)
 	a := command(t, "--store", store, "once", "k", "--", "sh", "-c", "echo $$; read x; exit 0")
-	stdin, err := a.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	a.start().says("\n")
+	stdin := a.typed()
+	a.says("\n")
 	b := command(t, "--store", store, "once", "k", "--", "sh", "-c", "echo $$").start()
 	command(t, "--store", store, "once", "k", "-n", "--", "true").ends(75)
 	_ = stdin.Close()
@@ -85,8 +79,7 @@ func TestOnceAtOnce(t *testing.T) {
 // the engine does it; with another key it runs.
 func TestOnceWithinItsOwnKey(t *testing.T) {
 	servertest.Long(t)
-	t.Parallel()
-	store := "redis://" + redistest.Start(t).Addr()
+	store := onRedis(t)
 	for _, outer := range []string{"run", "once"} {
 		inner := []string{os.Args[0], "--store", store, "once"}
 		command(t, append([]string{"--store", store, outer, "k", "--"}, append(inner, "k", "--", "echo", "ran")...)...).ends(64).says("holds \"k\"")
@@ -96,13 +89,11 @@ func TestOnceWithinItsOwnKey(t *testing.T) {
 
 // An execution that lost its lease is stopped, and not on record.
 func TestOnceForced(t *testing.T) {
-	t.Parallel()
-	store := "redis://" + redistest.Start(t).Addr()
+	store := onRedis(t)
 	p := command(t, "--store", store, "once", "k", shortTTL, "--record-failures", "--", "sh", "-c", "echo in; sleep 60").start()
 	p.says("in")
-	if _, err := engine(t, store).ForceRelease(t.Context(), "k", "test"); err != nil {
-		t.Fatal(err)
-	}
+	_, err := engine(t, store).ForceRelease(t.Context(), "k", "test")
+	must(t, err)
 	p.ends(76)
 	command(t, "--store", store, "show", "k").ends(66)
 }

@@ -8,17 +8,13 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
-
-	"github.com/keyturn/keyturn/internal/redistest"
 )
 
 // noReader returns the end of a pipe that nobody reads any more, as in "2> >(head -1)".
 func noReader(t *testing.T) *os.File {
 	t.Helper()
 	read, write, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = write.Close() })
 	_ = read.Close()
 	return write
@@ -27,23 +23,20 @@ func noReader(t *testing.T) *os.File {
 // A message that nobody reads used to end keyturn (SIGPIPE), and with it the program: SIGKILL without the signal
 // before it. If nobody had taken the key, it stayed held for its TTL.
 func TestRunWhoseMessagesNobodyReads(t *testing.T) {
-	t.Parallel()
-	store := "redis://" + redistest.Start(t).Addr()
+	store := onRedis(t)
 	begun := filepath.Join(t.TempDir(), "begun")
 	p := command(t, "--store", store, "run", "k", shortTTL, "--", "sh", "-c", "echo yes > "+begun+"; sleep 60")
 	p.Stderr = noReader(t)
 	p.start()
 	await(t, "the program runs", exists(begun))
-	if _, err := engine(t, store).ForceRelease(t.Context(), "k", "test"); err != nil {
-		t.Fatal(err)
-	}
+	_, err := engine(t, store).ForceRelease(t.Context(), "k", "test")
+	must(t, err)
 	p.ends(76) // it said why, and lived on to end the program in order
 }
 
 // An execution whose output nobody reads comes to its end, and is on record.
 func TestOnceWhoseOutputNobodyReads(t *testing.T) {
-	t.Parallel()
-	store := "redis://" + redistest.Start(t).Addr()
+	store := onRedis(t)
 	p := command(t, "--store", store, "once", "k", "--", "sh", "-c", "head -c 200000 /dev/zero | tr '\\0' x; echo done >&2")
 	p.Stdout = noReader(t)
 	p.ends(0).says("done")
@@ -52,15 +45,10 @@ func TestOnceWhoseOutputNobodyReads(t *testing.T) {
 
 // "keyturn watch | head -2" stayed until the next change of a lock, and the shell with it.
 func TestWatchThatNobodyReadsAnyMore(t *testing.T) {
-	t.Parallel()
-	store := "redis://" + redistest.Start(t).Addr()
-	if _, err := engine(t, store).Acquire(t.Context(), "k"); err != nil {
-		t.Fatal(err)
-	}
+	store := onRedis(t)
+	held(t, engine(t, store), "k")
 	read, write, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	p := command(t, "--store", store, "watch", "--interval", "1h")
 	p.Stdout = write
 	p.start()
@@ -77,14 +65,10 @@ func TestStatusOfASignal(t *testing.T) {
 	t.Parallel()
 	for s, status := range map[syscall.Signal]int{syscall.SIGINT: 130, syscall.SIGTERM: 143} {
 		silent, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		p := command(t, "--store", "redis://"+silent.Addr().String(), "ls", "--timeout", "30s").start()
 		conn, err := silent.Accept() // so it has begun to ask
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		_ = p.Process.Signal(s)
 		p.ends(status)
 		_, _ = conn.Close(), silent.Close()

@@ -27,14 +27,10 @@ func beat(file string) []string {
 func lastBeat(t *testing.T, file string) time.Time {
 	t.Helper()
 	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	lines := strings.Fields(string(text))
 	ns, err := strconv.ParseInt(lines[len(lines)-1], 10, 64)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return time.Unix(0, ns)
 }
 
@@ -107,14 +103,12 @@ const family = `sleep 60 & echo pid $!; echo pid $$; sh -c 'trap "echo heard" TE
 
 // The signals go to the whole group, not to a shell alone.
 func TestRunWholeGroup(t *testing.T) {
-	t.Parallel()
-	store := "redis://" + redistest.Start(t).Addr()
+	store := onRedis(t)
 	p := command(t, "--store", store, "run", "k", shortTTL, "--grace=900ms", "--", "sh", "-c", family).start()
 	p.says("in")
 	all := pids(p.stdout.String())
-	if _, err := engine(t, store).ForceRelease(t.Context(), "k", "test"); err != nil {
-		t.Fatal(err)
-	}
+	_, err := engine(t, store).ForceRelease(t.Context(), "k", "test")
+	must(t, err)
 	p.ends(76).says("heard") // TERM first
 	if len(all) != 3 || !gone(all) {
 		t.Errorf("%v are left", all)
@@ -123,14 +117,11 @@ func TestRunWholeGroup(t *testing.T) {
 
 // keyturn itself is killed: the whole group goes with it, long before the lease ends.
 func TestRunKilled(t *testing.T) {
-	t.Parallel()
-	store := "redis://" + redistest.Start(t).Addr()
+	store := onRedis(t)
 	p := command(t, "--store", store, "run", "k", "--", "sh", "-c", family).start()
 	p.says("in")
 	all := pids(p.stdout.String())
-	if err := p.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, p.Process.Kill())
 	await(t, "the group is gone", func() bool { return gone(all) })
 	info, err := engine(t, store).Inspect(t.Context(), "k")
 	if err != nil || len(info.Holders) != 1 {
@@ -144,19 +135,14 @@ func TestRunKilled(t *testing.T) {
 // keyturn itself is stopped, so it neither renews nor kills: the group is dead all the same before the
 // next holder has the key.
 func TestRunStopped(t *testing.T) {
-	t.Parallel()
-	store := "redis://" + redistest.Start(t).Addr()
+	store := onRedis(t)
 	file := filepath.Join(t.TempDir(), "beats")
 	p := command(t, append([]string{"--store", store, "run", "k", shortTTL, "--"}, beat(file)...)...).start()
 	await(t, "the program runs", exists(file))
 	next := nextHolder(t, engine(t, store), "k")
-	if err := p.Process.Signal(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	must(t, p.Process.Signal(syscall.SIGSTOP))
 	wantDead(t, file, <-next)
-	if err := p.Process.Signal(syscall.SIGCONT); err != nil {
-		t.Fatal(err)
-	}
+	must(t, p.Process.Signal(syscall.SIGCONT))
 	p.ends(76)
 	if said := p.stderr.String(); strings.Contains(said, "does not answer renewals") {
 		t.Errorf("the store was well: %s", said)
@@ -166,8 +152,7 @@ func TestRunStopped(t *testing.T) {
 // The guard outlives a signal to all processes. When it is killed, another one takes its place: with keyturn itself
 // the whole group ends, while the kernel would end the program alone.
 func TestRunGuardKilled(t *testing.T) {
-	t.Parallel()
-	store := "redis://" + redistest.Start(t).Addr()
+	store := onRedis(t)
 	p := command(t, "--store", store, "run", "k", "--", "sh", "-c", `echo guard $(cat /proc/$PPID/task/*/children) .; `+family).start()
 	p.says("in\n")
 	all := pids(p.stdout.String())
@@ -188,20 +173,15 @@ func TestRunGuardKilled(t *testing.T) {
 		ignored, _ := strconv.ParseUint(mask[1], 16, 64)
 		return ignored>>(syscall.SIGTERM-1)&1 == 1
 	})
-	if err := syscall.Kill(guard, syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	must(t, syscall.Kill(guard, syscall.SIGKILL))
 	p.says("another one has taken its place")
-	if err := p.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, p.Process.Kill())
 	await(t, "the group is gone", func() bool { return gone(all) })
 }
 
 // --max-hold ends the program, and the key stays held until it is dead.
 func TestRunMaxHold(t *testing.T) {
-	t.Parallel()
-	store := "redis://" + redistest.Start(t).Addr()
+	store := onRedis(t)
 	file := filepath.Join(t.TempDir(), "beats")
 	p := command(t, append([]string{"--store", store, "run", "k", shortTTL, "--max-hold=4s", "--grace=300ms", "--"}, beat(file)...)...).start()
 	await(t, "the program runs", exists(file))
@@ -215,11 +195,8 @@ func TestRunReleaseUnanswered(t *testing.T) {
 	server := redistest.Start(t)
 	way := servertest.NewProxy(t, server.Addr())
 	p := command(t, "--store", "redis://"+way.Addr()+"?read_timeout=300ms", "--timeout=1s", "run", "k", "--", "sh", "-c", "echo in; read x; exit 5")
-	stdin, err := p.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	p.start().says("in")
+	stdin := p.typed()
+	p.says("in")
 	way.Blackhole()
 	_ = stdin.Close()
 	p.ends(5).says("the release was not answered")

@@ -9,14 +9,11 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-
-	"github.com/keyturn/keyturn/internal/redistest"
 )
 
 // Signals for keyturn get to the program.
 func TestRunPassesSignals(t *testing.T) {
-	t.Parallel()
-	store := "redis://" + redistest.Start(t).Addr()
+	store := onRedis(t)
 	names := map[string]syscall.Signal{
 		"HUP": syscall.SIGHUP, "INT": syscall.SIGINT, "QUIT": syscall.SIGQUIT, "USR1": syscall.SIGUSR1,
 		"USR2": syscall.SIGUSR2, "WINCH": syscall.SIGWINCH, "CONT": syscall.SIGCONT,
@@ -29,34 +26,24 @@ func TestRunPassesSignals(t *testing.T) {
 	p := command(t, "--store", store, "run", "k", "--", "bash", "-c", script.String()).start()
 	p.says("in")
 	for name, sig := range names {
-		if err := p.Process.Signal(sig); err != nil {
-			t.Fatal(err)
-		}
+		must(t, p.Process.Signal(sig))
 		p.says("got " + name)
 	}
-	if err := p.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	must(t, p.Process.Signal(syscall.SIGTERM))
 	p.says("got TERM")
 	p.ends(7)
 }
 
 // A signal ends the wait for the key, and the place in the queue.
 func TestRunSignalEndsTheWait(t *testing.T) {
-	t.Parallel()
-	store := "redis://" + redistest.Start(t).Addr()
+	store := onRedis(t)
 	eng := engine(t, store)
-	lease, err := eng.Acquire(t.Context(), "k")
-	if err != nil {
-		t.Fatal(err)
-	}
+	lease := held(t, eng, "k")
 	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
 		p := command(t, "--store", store, "run", "k", "--", "echo", "ran").start()
 		p.says("waiting for k") // it also says for whom
 		p.says("held by")
-		if err := p.Process.Signal(sig); err != nil {
-			t.Fatal(err)
-		}
+		must(t, p.Process.Signal(sig))
 		p.ends(128 + int(sig))
 		if p.stdout.String() != "" {
 			t.Errorf("%s", p.stdout.String())
@@ -72,8 +59,7 @@ func TestRunSignalEndsTheWait(t *testing.T) {
 
 // A program that was told to ignore a signal, as by nohup, still ignores it under keyturn.
 func TestRunNohup(t *testing.T) {
-	t.Parallel()
-	store := "redis://" + redistest.Start(t).Addr()
+	store := onRedis(t)
 	inner := command(t, "--store", store, "run", "k", "--", "sh", "-c", "kill -HUP $$; echo alive")
 	p := command(t)
 	p.Path, p.Args = "/bin/sh", append([]string{"sh", "-c", `trap "" HUP; exec "$@"`, "sh"}, inner.Args...)
@@ -89,41 +75,29 @@ func state(pid int) string {
 
 // A job that is stopped goes on if its lease is still there.
 func TestRunTSTP(t *testing.T) {
-	t.Parallel()
-	store := "redis://" + redistest.Start(t).Addr()
+	store := onRedis(t)
 	p := command(t, "--store", store, "run", "k", "--", "sh", "-c", "echo pid $$; exec sleep 60").start() // a shell that starts programs may be stopped within vfork
 	p.says("pid")
 	child := pids(p.stdout.String())[0]
 	for range 2 {
-		if err := p.Process.Signal(syscall.SIGTSTP); err != nil {
-			t.Fatal(err)
-		}
+		must(t, p.Process.Signal(syscall.SIGTSTP))
 		await(t, "both are stopped", func() bool { return state(child) == "T" && state(p.Process.Pid) == "T" })
-		if err := p.Process.Signal(syscall.SIGCONT); err != nil {
-			t.Fatal(err)
-		}
+		must(t, p.Process.Signal(syscall.SIGCONT))
 		await(t, "both go on", func() bool { return state(child) != "T" && state(p.Process.Pid) != "T" })
 	}
-	if err := p.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	must(t, p.Process.Signal(syscall.SIGTERM))
 	p.ends(128 + int(syscall.SIGTERM))
 }
 
 // A job that was stopped until its lease was over does not go on.
 func TestRunTSTPUntilTheLeaseIsOver(t *testing.T) {
-	t.Parallel()
-	store := "redis://" + redistest.Start(t).Addr()
+	store := onRedis(t)
 	file := filepath.Join(t.TempDir(), "beats")
 	p := command(t, append([]string{"--store", store, "run", "k", shortTTL, "--"}, beat(file)...)...).start()
 	await(t, "the program runs", exists(file))
-	if err := p.Process.Signal(syscall.SIGTSTP); err != nil {
-		t.Fatal(err)
-	}
+	must(t, p.Process.Signal(syscall.SIGTSTP))
 	next := taken(t, engine(t, store), "k")
-	if err := p.Process.Signal(syscall.SIGCONT); err != nil {
-		t.Fatal(err)
-	}
+	must(t, p.Process.Signal(syscall.SIGCONT))
 	p.ends(76)
 	wantDead(t, file, next)
 }

@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core"
-	"github.com/keyturn/keyturn/internal/redistest"
 	"github.com/keyturn/keyturn/internal/servertest"
 )
 
@@ -30,9 +29,7 @@ func exists(file string) func() bool {
 func taken(t *testing.T, eng *core.Engine, key string) time.Time {
 	t.Helper()
 	lease, err := eng.Acquire(t.Context(), key, core.WithRule("next"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	at := time.Now()
 	if err := lease.Release(t.Context()); err != nil {
 		t.Error(err)
@@ -59,17 +56,12 @@ func nextHolder(t *testing.T, eng *core.Engine, key string) <-chan time.Time {
 
 // The statuses of the table, where nothing is broken.
 func TestRunStatus(t *testing.T) {
-	t.Parallel()
-	store := "redis://" + redistest.Start(t).Addr()
+	store := onRedis(t)
 	holder, err := engine(t, store).Acquire(t.Context(), "held")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = holder.Release(context.Background()) })
 	file := filepath.Join(t.TempDir(), "plain")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, nil, 0o600))
 	for _, c := range []struct {
 		status int
 		args   string
@@ -127,16 +119,12 @@ func TestRunStatus(t *testing.T) {
 
 // A program that can't be run takes no key, and one that is held by a run shows as such.
 func TestRunHoldsTheKey(t *testing.T) {
-	t.Parallel()
-	store := "redis://" + redistest.Start(t).Addr()
+	store := onRedis(t)
 	eng := engine(t, store)
 	p := command(t, "--store", store, "run", "a", "b", "--rule", "nightly", "--", "sh", "-c", "echo in; read x; exit 4")
 	p.Env = append(p.Env, "TRACEPARENT=00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01")
-	stdin, err := p.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	p.start().says("in")
+	stdin := p.typed()
+	p.says("in")
 	for _, key := range []string{"a", "b"} {
 		info, err := eng.Inspect(t.Context(), key)
 		if err != nil || len(info.Holders) != 1 || info.Holders[0].Rule != "nightly" || !strings.Contains(info.Holders[0].Trace, "4bf92f3577b34da6") {
@@ -152,8 +140,7 @@ func TestRunHoldsTheKey(t *testing.T) {
 
 // What the program leaves running in its group keeps the key; with --detach it does not.
 func TestRunBackground(t *testing.T) {
-	t.Parallel()
-	store := "redis://" + redistest.Start(t).Addr()
+	store := onRedis(t)
 	eng := engine(t, store)
 	begin := time.Now()
 	p := command(t, "--store", store, "run", "k", "--", "sh", "-c", "sleep 1 & exit 5").start()
@@ -177,16 +164,12 @@ func TestRunBackground(t *testing.T) {
 
 // The program finds its lease, which only keyturn sets, and no open file or connection.
 func TestRunEnvironment(t *testing.T) {
-	t.Parallel()
-	store := "redis://" + redistest.Start(t).Addr()
+	store := onRedis(t)
 	p := command(t, "--store", store, "run", "b", "a", "--", "sh", "-c",
 		`echo "$KEYTURN_KEY" | tr '\n' ,; echo; echo $KEYTURN_TOKEN; echo $KEYTURN_OWNER; echo "$KEYTURN_GUARD"; for f in /proc/$$/fd/*; do readlink $f; done; echo end; read x`)
 	p.Env = append(p.Env, "KEYTURN_TOKEN=1", "KEYTURN_OWNER=me", "KEYTURN_KEY=k")
-	stdin, err := p.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	p.start().says("end\n")
+	stdin := p.typed()
+	p.says("end\n")
 	info, err := engine(t, store).Inspect(t.Context(), "a")
 	if err != nil || len(info.Holders) != 1 {
 		t.Fatalf("%+v, %v", info, err)
@@ -213,8 +196,7 @@ func TestRunEnvironment(t *testing.T) {
 
 // A run within a run of the same key does not wait for itself, however deep; a stranger waits.
 func TestRunNested(t *testing.T) {
-	t.Parallel()
-	store := "redis://" + redistest.Start(t).Addr()
+	store := onRedis(t)
 	self := os.Args[0]
 	p := command(t, "--store", store, "run", "a", "--", self, "--store", store, "run", "b", "-n", "--",
 		self, "--store", store, "run", "a", "b", "-n", "--", "sh", "-c", "echo in; KEYTURN_LEASES= exec "+self+" --store "+store+" run a -n -- true")
@@ -224,18 +206,14 @@ func TestRunNested(t *testing.T) {
 // Shared holders run side by side, and permits bound how many do.
 func TestRunModes(t *testing.T) {
 	servertest.Long(t)
-	t.Parallel()
-	store := "redis://" + redistest.Start(t).Addr()
+	store := onRedis(t)
 	for _, mode := range []string{"--shared", "--permits=2"} {
 		key := strings.Trim(mode, "-=2")
 		var stdin []func()
 		for range 2 {
 			p := command(t, "--store", store, "run", key, mode, "--", "sh", "-c", "echo in; read x; exit 0")
-			in, err := p.StdinPipe()
-			if err != nil {
-				t.Fatal(err)
-			}
-			p.start().says("in")
+			in := p.typed()
+			p.says("in")
 			stdin = append(stdin, func() { _ = in.Close(); p.ends(0) })
 		}
 		if mode != "--shared" {

@@ -9,29 +9,19 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/keyturn/keyturn/internal/redistest"
 )
 
 // terminal is a new terminal: what is written to it is typed.
 func terminal(t *testing.T) (typed, screen *os.File) {
 	t.Helper()
 	typed, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = typed.Close() })
 	n, err := unix.IoctlGetInt(int(typed.Fd()), unix.TIOCGPTN)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := unix.IoctlSetPointerInt(int(typed.Fd()), unix.TIOCSPTLCK, 0); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, unix.IoctlSetPointerInt(int(typed.Fd()), unix.TIOCSPTLCK, 0))
 	screen, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|syscall.O_NOCTTY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = screen.Close() })
 	return typed, screen
 }
@@ -51,8 +41,7 @@ func onTerminal(t *testing.T, args ...string) (*process, *os.File) {
 // On a terminal the program has the foreground: it reads what is typed, and gets Ctrl-C and Ctrl-Z
 // itself. Ctrl-Z stops the whole job.
 func TestTerminal(t *testing.T) {
-	t.Parallel()
-	store := "redis://" + redistest.Start(t).Addr()
+	store := onRedis(t)
 	// exec, because Ctrl-Z may come while sh starts a process with vfork. That process then stops before
 	// it runs, and sh waits for it without stopping.
 	p, typed := onTerminal(t, "--store", store, "run", "k", "--", "sh", "-c", "echo pid $$; read x; echo got $x; exec sleep 60")
@@ -76,12 +65,8 @@ func TestTerminal(t *testing.T) {
 
 // force asks back on a terminal, in columns.
 func TestForceAsks(t *testing.T) {
-	t.Parallel()
-	store := "redis://" + redistest.Start(t).Addr()
-	lease, err := engine(t, store).Acquire(t.Context(), "k")
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := onRedis(t)
+	lease := held(t, engine(t, store), "k")
 	for _, c := range []struct {
 		answer string
 		status int

@@ -3,62 +3,36 @@
 package main
 
 import (
-	"bytes"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
-	"io"
-	"math/big"
-	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"golang.org/x/crypto/bcrypt"
 
-	"github.com/keyturn/keyturn/internal/redistest"
 	"github.com/keyturn/keyturn/internal/servertest"
 )
 
 // certificate writes a certificate for 127.0.0.1 and its key, and returns a client that trusts it.
 func certificate(t *testing.T) (cert, key string, client *http.Client) {
 	t.Helper()
-	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, private.Public(), private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	secret, err := x509.MarshalPKCS8PrivateKey(private)
-	if err != nil {
-		t.Fatal(err)
-	}
+	server := httptest.NewTLSServer(nil)
+	t.Cleanup(server.Close)
+	pair := server.TLS.Certificates[0]
+	secret, err := x509.MarshalPKCS8PrivateKey(pair.PrivateKey)
+	must(t, err)
 	dir := t.TempDir()
 	write := func(name, kind string, der []byte) string {
 		file := filepath.Join(dir, name)
-		if err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600))
 		return file
 	}
-	cert, key = write("cert.pem", "CERTIFICATE", der), write("key.pem", "PRIVATE KEY", secret)
-	trusted := x509.NewCertPool()
-	text, err := os.ReadFile(cert)
-	if err != nil || !trusted.AppendCertsFromPEM(text) {
-		t.Fatal(err)
-	}
-	return cert, key, &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: trusted}, ForceAttemptHTTP2: true}}
+	return write("cert.pem", "CERTIFICATE", pair.Certificate[0]), write("key.pem", "PRIVATE KEY", secret), server.Client()
 }
 
 // usersFile writes a file of users, whose passwords are "of" and their names.
@@ -69,26 +43,18 @@ func usersFile(t *testing.T, lines ...string) string {
 			continue
 		}
 		hash, err := bcrypt.GenerateFromPassword([]byte("of "+name), bcrypt.MinCost)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		lines[i] = name + ":" + string(hash)
 	}
 	file := filepath.Join(t.TempDir(), "users")
-	if err := os.WriteFile(file, []byte(strings.Join(lines, "\n")+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, []byte(strings.Join(lines, "\n")+"\n"), 0o600))
 	return file
 }
 
 // With users and TLS others may look, and each breaks locks in their own name.
 func TestUIUsers(t *testing.T) {
-	t.Parallel()
-	store := "redis://" + redistest.Start(t).Addr()
-	lease, err := engine(t, store).Acquire(t.Context(), "group:7")
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := onRedis(t)
+	lease := held(t, engine(t, store), "group:7")
 	cert, key, client := certificate(t)
 	p := command(t, "--store", store, "ui", "--operate", "--listen", "127.0.0.1:0",
 		"--auth-file", usersFile(t, "# operators", "", "alice", "bob"), "--tls-cert", cert, "--tls-key", key).start()
@@ -96,26 +62,11 @@ func TestUIUsers(t *testing.T) {
 	root := strings.TrimSpace(p.stdout.String())
 	ask := func(method, path, user, password string, form url.Values) (*http.Response, string) {
 		t.Helper()
-		req, err := http.NewRequestWithContext(t.Context(), method, root+path, bytes.NewBufferString(form.Encode()))
-		if err != nil {
-			t.Fatal(err)
-		}
+		req := request(t, method, root+path, form)
 		if user != "" {
 			req.SetBasicAuth(user, password)
 		}
-		if form != nil {
-			req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-		}
-		resp, err := client.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer resp.Body.Close()
-		text, err := io.ReadAll(resp.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return resp, string(text)
+		return answer(t, client, req)
 	}
 	for _, who := range [][2]string{{"", ""}, {"alice", ""}, {"alice", "of bob"}, {"mallory", "of mallory"}, {"# operators", "x"}} {
 		for _, path := range []string{"", "api/locks", "events?page=locks", "?token="} {
@@ -133,20 +84,15 @@ func TestUIUsers(t *testing.T) {
 			t.Error(resp.Status)
 		}
 	}
-	form := url.Values{"key": {"group:7"}, "confirm": {"group:7"}, "reason": {"hangs"}, "lease": {strconv.FormatUint(lease.Token(), 10) + " " + lease.Owner()}}
-	if resp, text := ask(http.MethodPost, "force", "bob", "of bob", form); resp.StatusCode != 200 {
+	if resp, text := ask(http.MethodPost, "force", "bob", "of bob", takeAway(lease)); resp.StatusCode != 200 {
 		t.Errorf("%s: %s", resp.Status, text)
 	}
 	if err := lease.Release(t.Context()); err == nil || !strings.Contains(err.Error(), "bob: hangs") {
 		t.Errorf("the holder learns: %v", err)
 	}
-	plain, err := new(http.Client).Get("http://" + strings.TrimPrefix(root, "https://"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	plain.Body.Close()
-	if plain.StatusCode != http.StatusBadRequest {
-		t.Errorf("without TLS: %s", plain.Status)
+	plain := request(t, http.MethodGet, "http://"+strings.TrimPrefix(root, "https://"), nil)
+	if resp, _ := answer(t, http.DefaultClient, plain); resp.StatusCode != http.StatusBadRequest {
+		t.Errorf("without TLS: %s", resp.Status)
 	}
 	if text := p.stderr.String(); strings.Contains(text, "TLS") {
 		t.Errorf("strangers fill its log: %s", text)
@@ -156,8 +102,7 @@ func TestUIUsers(t *testing.T) {
 // What would let the wrong people in, or nobody, is refused at the start.
 func TestUIRefusesTheseFlags(t *testing.T) {
 	servertest.Long(t)
-	t.Parallel()
-	store := "redis://" + redistest.Start(t).Addr()
+	store := onRedis(t)
 	cert, key, _ := certificate(t)
 	for _, c := range []struct {
 		status int

@@ -12,17 +12,40 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/keyturn/keyturn/internal/redistest"
+	"github.com/keyturn/keyturn/core"
 )
+
+// request is one to the console; form: what a browser posts.
+func request(t *testing.T, method, address string, form url.Values) *http.Request {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, address, strings.NewReader(form.Encode()))
+	must(t, err)
+	if form != nil {
+		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	}
+	return req
+}
+
+// answer sends a request and returns the answer with its text.
+func answer(t *testing.T, c *http.Client, req *http.Request) (*http.Response, string) {
+	t.Helper()
+	resp, err := c.Do(req)
+	must(t, err)
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	must(t, err)
+	return resp, string(text)
+}
+
+// takeAway is the form that takes the key of a lease away because it hangs.
+func takeAway(l *core.Lease) url.Values {
+	return url.Values{"key": {l.Key()}, "confirm": {l.Key()}, "reason": {"hangs"}, "lease": {strconv.FormatUint(l.Token(), 10) + " " + l.Owner()}}
+}
 
 // TestUI: only who has the token sees the console and takes a key away with it.
 func TestUI(t *testing.T) {
-	t.Parallel()
-	store := "redis://" + redistest.Start(t).Addr()
-	lease, err := engine(t, store).Acquire(t.Context(), "group:7")
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := onRedis(t)
+	lease := held(t, engine(t, store), "group:7")
 	p := command(t, "--store", store, "ui", "--operate", "--title", "im prod").start()
 	p.says("http://")
 	with, err := url.Parse(strings.TrimSpace(p.stdout.String()))
@@ -31,26 +54,11 @@ func TestUI(t *testing.T) {
 	}
 	root := "http://" + with.Host + "/"
 	jar, err := cookiejar.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	friend, stranger := &http.Client{Jar: jar}, new(http.Client)
 	get := func(c *http.Client, address string) (*http.Response, string) {
 		t.Helper()
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		resp, err := c.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer resp.Body.Close()
-		text, err := io.ReadAll(resp.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return resp, string(text)
+		return answer(t, c, request(t, http.MethodGet, address, nil))
 	}
 	for _, address := range []string{root, root + "?token=", root + "?token=wrong", root + "api/locks", root + "events?page=locks"} {
 		if resp, text := get(stranger, address); resp.StatusCode != http.StatusForbidden || strings.Contains(text, "group:7") {
@@ -62,43 +70,27 @@ func TestUI(t *testing.T) {
 		t.Errorf("%s %s: %s", resp.Request.URL, resp.Status, text)
 	}
 	// A page of a stranger whose name leads here now: not even with the cookie.
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, root, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	req := request(t, http.MethodGet, root, nil)
 	req.Host = "evil.example"
 	for _, c := range jar.Cookies(with) {
 		req.AddCookie(c)
 	}
-	if resp, err = stranger.Do(req); err != nil {
-		t.Fatal(err)
-	}
-	resp.Body.Close()
-	if resp.StatusCode != http.StatusMisdirectedRequest {
+	if resp, _ = answer(t, stranger, req); resp.StatusCode != http.StatusMisdirectedRequest {
 		t.Errorf("by another name: %s", resp.Status)
 	}
-	form := url.Values{"key": {"group:7"}, "confirm": {"group:7"}, "reason": {"hangs"}, "lease": {strconv.FormatUint(lease.Token(), 10) + " " + lease.Owner()}}
-	resp, err = friend.PostForm(root+"force", form)
-	if err != nil {
-		t.Fatal(err)
-	}
-	resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
+	if resp, _ = answer(t, friend, request(t, http.MethodPost, root+"force", takeAway(lease))); resp.StatusCode != http.StatusOK {
 		t.Error(resp.Status)
 	}
 	if err := lease.Release(t.Context()); err == nil || !strings.Contains(err.Error(), ": hangs") {
 		t.Errorf("the holder learns: %v", err)
 	}
-	if err := p.Process.Signal(syscall.SIGINT); err != nil {
-		t.Fatal(err)
-	}
+	must(t, p.Process.Signal(syscall.SIGINT))
 	p.ends(0)
 }
 
 // Nobody from elsewhere gets in, unless a proxy has asked who it is.
 func TestUIBehindAProxy(t *testing.T) {
-	t.Parallel()
-	store := "redis://" + redistest.Start(t).Addr()
+	store := onRedis(t)
 	command(t, "--store", store, "ui", "--listen", "0.0.0.0:0").ends(64).says("--behind-proxy")
 	command(t, "--store", store, "ui", "--listen", "nowhere").ends(64).says("HOST:PORT")
 	command(t, "--store", store, "ui", "--trace-url", "javascript:{trace_id}").ends(64)
@@ -115,22 +107,14 @@ func TestUIBehindAProxy(t *testing.T) {
 		{"alice", "evil.example", 421},
 		{"alice", "locks.example", 200},
 	} {
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, root, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		req := request(t, http.MethodGet, root, nil)
 		req.Host = c.host
 		for name := range strings.SplitSeq(c.user, "|") {
 			req.Header.Add("X-Forwarded-User", name)
 		}
-		resp, err := http.DefaultClient.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		text, err := io.ReadAll(resp.Body)
-		resp.Body.Close()
-		if err != nil || resp.StatusCode != c.status || c.status == 200 && !strings.Contains(string(text), "operator alice") {
-			t.Errorf("%+v: %s %v", c, resp.Status, err)
+		resp, text := answer(t, http.DefaultClient, req)
+		if resp.StatusCode != c.status || c.status == 200 && !strings.Contains(text, "operator alice") {
+			t.Errorf("%+v: %s", c, resp.Status)
 		}
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/keyturn/keyturn/internal/httprule/ruletest"
-	lockgin "github.com/keyturn/keyturn/middleware/gin"
 	lockhttp "github.com/keyturn/keyturn/middleware/http"
 )
 
@@ -31,27 +30,7 @@ func TestGinBehindAMux(t *testing.T) {
 	mux.Handle("PUT /users/{id}/status", locks.Middleware(g))
 	mux.Handle("POST /payments", locks.Middleware(g))
 	mux.Handle("/", g)
-	checkGin(t, ruletest.Serve(t, mux, false))
-}
-
-func TestRuleInGin(t *testing.T) {
-	locks, err := lockgin.New(ruletest.NewEngine(t, ruletest.NewStore()),
-		lockhttp.Serialize("PUT /users/:id/status", "user:{path.id}"), lockhttp.Idempotency("POST /payments", user))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var calls atomic.Int64
-	g := newGin()
-	g.ContextWithFallback = true
-	g.Use(locks.Middleware)
-	g.PUT("/users/:id/status", answerKey)
-	g.GET("/users/:id", answerKey)
-	g.POST("/payments", func(c *gin.Context) { c.String(http.StatusCreated, "%d", calls.Add(1)) })
-	checkGin(t, ruletest.Serve(t, g, false))
-}
-
-func checkGin(t *testing.T, s *ruletest.Site) {
-	t.Helper()
+	s := ruletest.Serve(t, mux, false)
 	if a := s.Do("PUT", "/users/42/status", ""); a.Status != 200 || a.Body != "user:42" {
 		t.Errorf("with a rule: %d %s", a.Status, a.Body)
 	}

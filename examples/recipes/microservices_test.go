@@ -38,9 +38,7 @@ func (calls) UnaryCall(ctx context.Context, _ *pb.SimpleRequest) (*pb.SimpleResp
 func newInterceptor(t *testing.T) *lockgrpc.Interceptor {
 	t.Helper()
 	locks, err := lockgrpc.New(locktest.New(t).Engine, lockgrpc.Serialize(pb.TestService_UnaryCall_FullMethodName, "user:{metadata.x-user}"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return locks
 }
 
@@ -48,15 +46,11 @@ func TestKratosGRPC(t *testing.T) {
 	server := kratosGRPC(newInterceptor(t))
 	pb.RegisterTestServiceServer(server, calls{})
 	at, err := server.Endpoint() // it listens from here on
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	done := make(chan error, 1)
 	go func() { done <- server.Start(t.Context()) }()
 	conn, err := kgrpc.DialInsecure(t.Context(), kgrpc.WithEndpoint(at.Host))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	ctx := metadata.AppendToOutgoingContext(t.Context(), "x-user", "42")
 	if res, err := pb.NewTestServiceClient(conn).UnaryCall(ctx, &pb.SimpleRequest{}); err != nil || res.GetServerId() != "user:42" {
 		t.Errorf("%v, %v", res, err)
@@ -109,14 +103,10 @@ func TestGoZeroRPC(t *testing.T) {
 func TestGoZeroHTTP(t *testing.T) {
 	logx.Disable()
 	server, err := rest.NewServer(rest.RestConf{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	goZeroStatus(server, ruletest.Locks(t, locktest.New(t).Engine, lockhttp.Serialize("PUT /users/:id/status", "user:status:{path.id}")), func(w http.ResponseWriter, r *http.Request) { _, _ = w.Write([]byte(key(r))) })
 	serverless, err := rest.NewServerless(server)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	w := httptest.NewRecorder()
 	serverless.Serve(w, httptest.NewRequest("PUT", "/users/42/status", http.NoBody))
 	if w.Code != 200 || w.Body.String() != "user:status:42" {

@@ -18,6 +18,14 @@ import (
 	lockhttp "github.com/keyturn/keyturn/middleware/http"
 )
 
+// must fails the test at once.
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 func newGin() *gin.Engine {
 	gin.SetMode(gin.ReleaseMode)
 	return gin.New()
@@ -49,9 +57,7 @@ func TestEcho5(t *testing.T) {
 	locks, err := lockhttp.New(locktest.New(t).Engine,
 		lockhttp.Serialize("PUT /users/:id/status", "user:status:{path.id}"),
 		lockhttp.Idempotency("POST /payments", func(*http.Request) string { return "ann" }))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	e := echo.New()
 	setStatusRoute(e, locks, func(c *echo.Context) error { return c.String(http.StatusOK, key(c.Request())) })
 	var n atomic.Int64
@@ -87,9 +93,7 @@ func TestGin(t *testing.T) {
 		_ = c.BindJSON(&req)
 		c.String(http.StatusCreated, "%s of %s", key(c.Request), req.GroupID)
 	}
-	if err := groupRoutes(g, locktest.New(t).Engine, answer, answer, answer); err != nil {
-		t.Fatal(err)
-	}
+	must(t, groupRoutes(g, locktest.New(t).Engine, answer, answer, answer))
 	for _, route := range []string{"join_group", "invite_user_to_group", "kick_group"} {
 		if code, text := do(t, g, "POST", "/group/"+route, `{"groupID":"7"}`); code != 201 || text != "group:7 of 7" {
 			t.Error(route, code, text)
@@ -105,9 +109,7 @@ func TestWatermill(t *testing.T) {
 		func(m *message.Message) ([]*message.Message, error) {
 			return nil, core.AssertHeld(m.Context(), core.Exclusive("order:7"))
 		})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	m := message.NewMessage("1", nil)
 	m.Metadata.Set("order", "7")
 	if _, err := h(m); err != nil {

@@ -20,11 +20,7 @@ import (
 	"github.com/keyturn/keyturn/internal/redistest"
 )
 
-var (
-	restarts = flag.Int("restarts", 3, "how many processes are restarted, one after the other")
-	control  = flag.Bool("control", false, "restart nothing, for as long: how long the machine alone keeps a key waiting")
-	strict   = flag.Bool("strict", false, "fail if a key was blocked for longer than 100 ms, on a machine with nothing else to do")
-)
+var restarts = flag.Int("restarts", 3, "how many processes are restarted, one after the other")
 
 const envServer = "ROLLING_REDIS"
 
@@ -138,10 +134,6 @@ func TestRollingRestart(t *testing.T) {
 	pause := 300 * time.Millisecond
 	for n := range *restarts {
 		time.Sleep(pause)
-		if *control {
-			time.Sleep(pause + 600*time.Millisecond)
-			continue
-		}
 		s := fleet[n%len(fleet)]
 		s.stop()
 		time.Sleep(pause)
@@ -154,7 +146,7 @@ func TestRollingRestart(t *testing.T) {
 		s.stop()
 	}
 	t.Logf("%d restarts, %d requests, %d of them sent again, longest time that a key was blocked %v", *restarts, seen.n, again.Load(), seen.worst.Round(time.Millisecond))
-	if seen.n < 100 || seen.worst > 5*time.Second || *strict && seen.worst > 100*time.Millisecond {
+	if seen.n < 100 || seen.worst > 5*time.Second {
 		t.Errorf("a key was blocked for %v; %d requests", seen.worst, seen.n)
 	}
 }

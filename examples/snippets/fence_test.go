@@ -19,9 +19,7 @@ func TestMain(m *testing.M) { os.Exit(sqltest.Main(m).Run()) }
 func TestFence(t *testing.T) {
 	db := sqltest.Postgres(t).Open(t)
 	statements, err := fence.Schema(fence.Postgres)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, s := range append(statements, `CREATE TABLE charge (id TEXT, cents INT)`) {
 		if _, err := db.ExecContext(t.Context(), s); err != nil {
 			t.Fatal(err)
@@ -29,9 +27,7 @@ func TestFence(t *testing.T) {
 	}
 	for range 2 { // the second time the store has lost its records
 		locks, err := newCharges(engine(t), db)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		h := locks.Middleware(asynq.HandlerFunc(func(ctx context.Context, task *asynq.Task) error {
 			expectLease(t, ctx, "charge:7")
 			return charge(ctx, task)

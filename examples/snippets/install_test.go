@@ -50,9 +50,7 @@ func TestInstall(t *testing.T) {
 		t.Skip("it compiles a module of its own")
 	}
 	repository, err := filepath.Abs("../..")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	_, after, found := strings.Cut(read(t, "../../docs/usage.md"), "<!-- run by examples/snippets/install_test.go -->\n```sh\n")
 	commands, _, ended := strings.Cut(after, "```\n")
 	if !found || !ended {
@@ -60,12 +58,8 @@ func TestInstall(t *testing.T) {
 	}
 
 	app := filepath.Join(t.TempDir(), "app")
-	if err := os.MkdirAll(filepath.Join(app, "impb"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(repository, filepath.Join(app, "../keyturn")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.MkdirAll(filepath.Join(app, "impb"), 0o755))
+	must(t, os.Symlink(repository, filepath.Join(app, "../keyturn")))
 	for _, name := range []string{"engine.go", "grpc.go", "echo.go", "asynq.go"} {
 		_, code, _ := strings.Cut("\n"+read(t, name), "\npackage snippets\n")
 		code = strings.Replace(code, "github.com/keyturn/keyturn/examples/im/impb", "example.com/app/impb", 1)
@@ -93,24 +87,18 @@ func TestInstall(t *testing.T) {
 func goEnv(t *testing.T, name string) string {
 	t.Helper()
 	value, err := exec.CommandContext(t.Context(), "go", "env", name).Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return strings.TrimSpace(string(value))
 }
 
 func read(t *testing.T, file string) string {
 	t.Helper()
 	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return string(text)
 }
 
 func write(t *testing.T, file, text string) {
 	t.Helper()
-	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, []byte(text), 0o644))
 }

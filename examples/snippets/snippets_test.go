@@ -19,12 +19,18 @@ import (
 	"github.com/keyturn/keyturn/internal/redistest"
 )
 
-func engine(t *testing.T) *core.Engine {
+// must fails the test at once.
+func must(t *testing.T, err error) {
 	t.Helper()
-	eng, err := newEngine(redistest.Start(t).Client())
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+func engine(t *testing.T) *core.Engine {
+	t.Helper()
+	eng, err := newEngine(redistest.Start(t).Client())
+	must(t, err)
 	t.Cleanup(func() { _ = eng.Close(context.Background()) })
 	return eng
 }
@@ -49,19 +55,13 @@ func (g groups) Join(ctx context.Context, _ *impb.JoinRequest) (*impb.JoinRespon
 
 func TestGRPC(t *testing.T) {
 	server, err := newServer(engine(t), groups{t: t})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	go server.Serve(listener)
 	defer server.Stop()
 	conn, err := grpc.NewClient(listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer conn.Close()
 	if _, err := impb.NewGroupsClient(conn).Join(t.Context(), &impb.JoinRequest{GroupId: "7"}); err != nil {
 		t.Error(err)
@@ -78,9 +78,7 @@ func TestEcho(t *testing.T) {
 		paid++
 		return c.NoContent(http.StatusCreated)
 	}, func(r *http.Request) string { return r.Header.Get("X-Account") })
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	send := func(method, path string, want int) {
 		req := httptest.NewRequest(method, path, nil)
 		req.Header.Set("X-Account", "me")
@@ -105,9 +103,7 @@ func TestHTTP(t *testing.T) {
 		ran = true
 		expectLease(t, r.Context(), "user:status:42")
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	rec := httptest.NewRecorder()
 	handler.ServeHTTP(rec, httptest.NewRequest(http.MethodPut, "/users/42/status", nil))
 	if !ran || rec.Code != http.StatusOK {
@@ -122,9 +118,7 @@ func TestAsynq(t *testing.T) {
 		expectLease(t, ctx, "message:8f2c")
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for range 2 {
 		if err := mux.ProcessTask(t.Context(), asynq.NewTask("message:deliver", []byte(`{"message_id":"8f2c"}`))); err != nil {
 			t.Error(err)
@@ -141,14 +135,10 @@ func TestAsynq(t *testing.T) {
 // A store of a URL, and tasks that are out of date.
 func TestURLAndNewest(t *testing.T) {
 	eng, err := openEngine(t.Context(), "redis://"+redistest.Start(t).Addr())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = eng.Close(context.Background()) })
 	locks, err := newIndexer(eng)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	indexed := 0
 	index := locks.Middleware(asynq.HandlerFunc(func(ctx context.Context, _ *asynq.Task) error {
 		expectLease(t, ctx, "doc:7")

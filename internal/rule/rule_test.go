@@ -21,12 +21,18 @@ type unable struct{ *memstore.Store }
 
 func (unable) Describe() driver.Description { return driver.Description{Ledger: true} }
 
-func engine(t *testing.T, store driver.Store) *core.Engine {
+// must fails the test at once.
+func must(t *testing.T, err error) {
 	t.Helper()
-	eng, err := core.New(store)
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+func engine(t *testing.T, store driver.Store) *core.Engine {
+	t.Helper()
+	eng, err := core.New(store)
+	must(t, err)
 	t.Cleanup(func() { _ = eng.Close(context.Background()) })
 	return eng
 }
@@ -89,13 +95,9 @@ func TestModeOfTheClaims(t *testing.T) {
 			rt.spec.Name, rt.spec.Options = "n", append(tt.options, core.WithFailFast())
 			store := &asked{Store: memstore.New()}
 			r, err := rule.Compile(engine(t, store), rt.spec, bind)
-			if err != nil {
-				t.Fatal(name, err)
-			}
+			must(t, err)
 			keys, err := r.Keys("7")
-			if err != nil {
-				t.Fatal(name, err)
-			}
+			must(t, err)
 			refused, _ := r.Serialize(context.Background(), keys, func(context.Context) error { return nil })
 			if !errors.Is(refused, core.ErrHeld) || !slices.Equal(store.claims, rt.want) {
 				t.Errorf("%s: asked for %+v, want %+v; %v", name, store.claims, rt.want, refused)
@@ -127,24 +129,12 @@ func TestLevelsThatCannotBe(t *testing.T) {
 	}
 	spec := rule.Spec[string]{Name: "n", Key: func(r string) (string, error) { return r, nil }, Options: []core.CallOption{core.WithHierarchy()}}
 	r, err := rule.Compile(eng, spec, bind)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if keys, err := r.Keys("a/b"); err != nil || len(keys.All()) != 1 {
 		t.Errorf("%v, %v", keys, err)
 	}
 	if _, err := r.Keys("a//b"); !errors.Is(err, core.ErrInvalidKey) {
 		t.Error(err)
-	}
-}
-
-// Once has its key alone, which is known at start.
-func TestOnceRefusesModes(t *testing.T) {
-	for _, o := range []core.CallOption{core.WithShared(), core.WithPermits(2), core.WithHierarchy()} {
-		spec := rule.Spec[string]{Name: "n", Template: "k", Once: true, Options: []core.CallOption{o}}
-		if _, err := rule.Compile(engine(t, memstore.New()), spec, bind); !errors.Is(err, core.ErrInvalidOption) {
-			t.Error(err)
-		}
 	}
 }
 
@@ -165,20 +155,14 @@ func TestRefusedAndOwnErrors(t *testing.T) {
 	own := &core.HeldError{Key: "another lock"}
 	eng := engine(t, memstore.New())
 	serialize, err := rule.Compile(eng, rule.Spec[string]{Name: "s", Template: "s:{id}"}, bind)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	once, err := rule.Compile(eng, rule.Spec[string]{Name: "o", Template: "o:{id}", Once: true}, bind)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if serialize.Engine() != eng {
 		t.Error("not the rule's engine")
 	}
 	keys, err := serialize.Keys("1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	refused, said := serialize.Serialize(ctx, keys, func(context.Context) error { return own })
 	if refused != nil || said != own {
 		t.Errorf("serialize: refused %v, own %v", refused, said)
@@ -194,9 +178,7 @@ func TestRefusedAndOwnErrors(t *testing.T) {
 		}
 	}
 	lease, err := eng.Acquire(ctx, "s:1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() { _ = lease.Release(ctx) }()
 	refused, said = serialize.Serialize(ctx, keys, func(context.Context) error { t.Error("ran"); return nil }, core.WithFailFast())
 	if !errors.Is(refused, core.ErrHeld) || said != nil {
@@ -226,9 +208,7 @@ func TestCompileNamesEveryFault(t *testing.T) {
 				}
 				return rule.Source[string]{One: missing}, nil
 			})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if _, err := r.Keys("1"); !errors.Is(err, keytmpl.ErrMissingValue) {
 			t.Errorf("%s: %v", template, err)
 		}
@@ -238,11 +218,31 @@ func TestCompileNamesEveryFault(t *testing.T) {
 		core.ErrInvalidKey:      func(string) (string, error) { return "", nil },
 	} {
 		r, err := rule.Compile(engine(t, memstore.New()), rule.Spec[string]{Name: "n", Key: key}, bind)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if _, err := r.Keys("1"); !errors.Is(err, want) {
 			t.Errorf("%v, want %v", err, want)
+		}
+	}
+}
+
+// What a rule or its store can't do is refused at the start.
+func TestRefusedAtTheStart(t *testing.T) {
+	for name, c := range map[string]struct {
+		option                          core.CallOption
+		store                           driver.Store
+		serializePossible, oncePossible bool
+	}{
+		"shared":                      {core.WithShared(), memstore.New(), true, false}, // Once has its key alone
+		"permits":                     {core.WithPermits(2), memstore.New(), true, false},
+		"hierarchy":                   {core.WithHierarchy(), memstore.New(), true, false},
+		"a TTL":                       {core.WithTTL(time.Second), memstore.New(), true, true},
+		"a TTL that can't be kept so": {core.WithTTL(time.Second), seconds{memstore.New()}, false, false},
+	} {
+		for once, possible := range map[bool]bool{false: c.serializePossible, true: c.oncePossible} {
+			spec := rule.Spec[string]{Name: "n", Once: once, Template: "k", Options: []core.CallOption{c.option}}
+			if _, err := rule.Compile(engine(t, c.store), spec, bind); possible && err != nil || !possible && !errors.Is(err, core.ErrInvalidOption) {
+				t.Errorf("%s, once %v: %v", name, once, err)
+			}
 		}
 	}
 }
@@ -256,18 +256,6 @@ func (s seconds) Describe() driver.Description {
 	return d
 }
 
-func TestTTLThatTheStoreCannotKeepIsRefusedAtTheStart(t *testing.T) {
-	for _, once := range []bool{false, true} {
-		spec := rule.Spec[string]{Name: "n", Once: once, Template: "k", Options: []core.CallOption{core.WithTTL(time.Second)}}
-		if _, err := rule.Compile(engine(t, seconds{memstore.New()}), spec, bind); !errors.Is(err, core.ErrInvalidOption) {
-			t.Errorf("once %v: %v", once, err)
-		}
-		if _, err := rule.Compile(engine(t, memstore.New()), spec, bind); err != nil {
-			t.Errorf("once %v: %v", once, err)
-		}
-	}
-}
-
 // How many keys a function returns may depend on the request. More than a set may have were an error of
 // the server's, with a line in the log for each.
 func TestMoreKeysThanASetMayHave(t *testing.T) {
@@ -277,9 +265,7 @@ func TestMoreKeysThanASetMayHave(t *testing.T) {
 		}
 		return keys, nil
 	}}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if _, err := r.Keys(driver.MaxClaims); err != nil {
 		t.Errorf("%d keys: %v", driver.MaxClaims, err)
 	}

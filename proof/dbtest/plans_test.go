@@ -175,9 +175,7 @@ func explain(t *testing.T, db *sql.DB, kind, query string, args []any) string {
 	}
 	defer rows.Close()
 	columns, err := rows.Columns()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var plan strings.Builder
 	for rows.Next() {
 		values, to := make([]sql.NullString, len(columns)), make([]any, len(columns))

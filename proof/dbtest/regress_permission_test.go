@@ -32,9 +32,7 @@ func openAs(t *testing.T, d *sqltest.Database, user, privileges string) *sql.DB 
 		}
 	})
 	db, err := sql.Open(d.Driver, strings.Replace(d.DSN(), account, user+"@", 1))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = db.Close() })
 	return db
 }

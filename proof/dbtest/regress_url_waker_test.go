@@ -52,12 +52,7 @@ func TestURLWakes(t *testing.T) {
 		connected(t, a)
 		hold, granted, _ := held(t, a, b, "k")
 		must(t, b.Release(t.Context(), hold))
-		select {
-		case g := <-granted:
-			must(t, a.Release(t.Context(), g))
-		case <-time.After(10 * time.Second):
-			t.Fatalf("%q: no message has reached the waiter", waker)
-		}
+		must(t, a.Release(t.Context(), within(t, 10*time.Second, granted, "no message has reached the waiter")))
 	}
 }
 

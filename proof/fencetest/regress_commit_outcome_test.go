@@ -36,7 +36,7 @@ func TestDeferredConstraintIsTheCallersError(t *testing.T) {
 		}
 		for name, once := range bothWays(t, c) {
 			ran = 0
-			_, err := once(name, fn)
+			_, err := once(bounded(t), name, fn)
 			if err == nil || ran != 1 {
 				t.Errorf("%s: %v, after %d runs", name, err, ran)
 			}
@@ -48,9 +48,7 @@ func TestDeferredConstraintIsTheCallersError(t *testing.T) {
 		}
 		db.run(t, `INSERT INTO parent VALUES (1)`)
 		must(t, second(c.once(bounded(t), "Once", fn))) // nothing was marked
-		if n := db.number(t, `SELECT count(*) FROM effect`); n != 1 {
-			t.Errorf("%d effects", n)
-		}
+		db.effects(t, 1)
 	})
 }
 
@@ -108,9 +106,7 @@ func TestCommitRefusedByMariaDB(t *testing.T) {
 			}
 		})
 	}
-	if n := db.number(t, `SELECT count(*) FROM effect`); n != 2 {
-		t.Errorf("%d effects of 2 messages", n)
-	}
+	db.effects(t, 2)
 }
 
 var errAny = errors.New("any")
@@ -157,7 +153,7 @@ func TestPgbouncerLosesTheAnswerToCommit(t *testing.T) {
 				for name, once := range bothWays(t, c) {
 					db.run(t, `DELETE FROM effect`)
 					faulty.Store(true)
-					out, err := once(driver+fault+name, func(ctx context.Context) ([]byte, error) {
+					out, err := once(bounded(t), driver+fault+name, func(ctx context.Context) ([]byte, error) {
 						return []byte("done"), c.insert(ctx, `INSERT INTO effect VALUES (1)`)
 					})
 					n := db.number(t, `SELECT count(*) FROM effect`)

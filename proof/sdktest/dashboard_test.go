@@ -28,14 +28,10 @@ func inPrometheus(t *testing.T) map[string]map[string]bool {
 	t.Helper()
 	registry := prometheus.NewRegistry()
 	reader, err := exporter.New(exporter.WithRegisterer(registry), exporter.WithoutScopeInfo())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	meters := sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader))
 	obs, err := tracing.New(tracing.WithMeterProvider(meters))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	o := &observed{obs: obs}
 	eng := o.engine(t, memstore.New())
 	rule, ctx := core.WithRule("set-status"), context.Background()
@@ -114,9 +110,7 @@ func conflicts(t *testing.T, registry *prometheus.Registry) (sum float64) {
 // stays empty, which looks like peace.
 func TestDashboardAsksForWhatThereIs(t *testing.T) {
 	text, err := os.ReadFile("../../deploy/grafana/keyturn.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var dashboard struct {
 		Panels []struct {
 			Title   string
@@ -126,9 +120,7 @@ func TestDashboardAsksForWhatThereIs(t *testing.T) {
 			List []struct{ Query any }
 		}
 	}
-	if err := json.Unmarshal(text, &dashboard); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(text, &dashboard))
 	there := inPrometheus(t)
 	asked := make(map[string]bool)
 	check := func(where, expr string) {

@@ -54,9 +54,7 @@ func watch(t testing.TB) *observed {
 	o.meters = sdkmetric.NewMeterProvider(sdkmetric.WithReader(o.reader), sdkmetric.WithCardinalityLimit(0))
 	var err error
 	o.obs, err = tracing.New(tracing.WithTracerProvider(o.tracers), tracing.WithMeterProvider(o.meters))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return o
 }
 
@@ -64,15 +62,11 @@ func watch(t testing.TB) *observed {
 func (o *observed) engine(t testing.TB, store driver.Store) *core.Engine {
 	t.Helper()
 	eng, err := core.New(store, core.WithHooks(o.obs), core.WithLogger(slog.New(slog.DiscardHandler)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
-		if err := eng.Close(ctx); err != nil {
-			t.Error(err)
-		}
+		want(t, eng.Close(ctx), nil)
 	})
 	return eng
 }
@@ -81,9 +75,7 @@ func (o *observed) engine(t testing.TB, store driver.Store) *core.Engine {
 func (o *observed) metrics(t testing.TB) map[string]metricdata.Metrics {
 	t.Helper()
 	var all metricdata.ResourceMetrics
-	if err := o.reader.Collect(context.Background(), &all); err != nil {
-		t.Fatal(err)
-	}
+	must(t, o.reader.Collect(context.Background(), &all))
 	byName := make(map[string]metricdata.Metrics)
 	for _, scope := range all.ScopeMetrics {
 		for _, m := range scope.Metrics {
@@ -117,7 +109,15 @@ func await(t testing.TB, what string, ok func() bool) {
 	}
 }
 
-func want(t *testing.T, err, target error) {
+// must fails the test at once.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func want(t testing.TB, err, target error) {
 	t.Helper()
 	if !errors.Is(err, target) {
 		t.Errorf("error %v, want %v", err, target)
