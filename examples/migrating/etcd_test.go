@@ -29,7 +29,9 @@ func TestBothWithEtcd(t *testing.T) {
 	}
 	redis := redistest.Start(t)
 	eng, end, err := peerNamed("redislock").engine([]string{redis.Addr()})
-	must(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(end)
 	both := func(ctx context.Context, order string, charge work) error {
 		return withBoth(ctx, eng, withOld, order, charge)
@@ -43,9 +45,13 @@ func TestBothWithEtcd(t *testing.T) {
 func session(t *testing.T, addr string) *concurrency.Session {
 	t.Helper()
 	client, err := clientv3.New(clientv3.Config{Endpoints: []string{addr}, Logger: zap.NewNop()})
-	must(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	s, err := concurrency.NewSession(client)
-	must(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(func() {
 		_ = s.Close()
 		_ = client.Close()

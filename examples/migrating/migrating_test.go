@@ -8,10 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/internal/redistest"
+	"github.com/keyturn/keyturn/store/redisstore"
 )
 
 const (
@@ -20,39 +19,41 @@ const (
 	soon     = 10 * time.Second // longer than anything takes that happens at all
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-// must fails the test at once.
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-// beside runs a test for each library, with an engine on the same servers, which are the test's own.
+// beside runs a test for each library, with an engine on the same servers.
 func beside(t *testing.T, ttl time.Duration, test func(t *testing.T, p *peer, addrs []string, old library, eng *core.Engine)) {
 	t.Parallel()
 	for i := range peers {
 		p := &peers[i]
 		t.Run(p.name, func(t *testing.T) {
 			t.Parallel()
-			var addrs []string
-			for range p.nodes {
-				addrs = append(addrs, redistest.Start(t).Addr())
-			}
-			if p.nodes > 1 {
-				must(t, initNodes(t.Context(), addrs))
-			}
-			old, err := p.open(addrs, ttl)
-			must(t, err)
-			t.Cleanup(old.close)
-			eng, end, err := p.engine(addrs)
-			must(t, err)
-			t.Cleanup(end)
-			test(t, p, addrs, old, eng)
+			run(t, p, ttl, test)
 		})
 	}
+}
+
+// run runs a test with a library and an engine on servers of its own.
+func run(t *testing.T, p *peer, ttl time.Duration, test func(t *testing.T, p *peer, addrs []string, old library, eng *core.Engine)) {
+	t.Helper()
+	var addrs []string
+	for range p.nodes {
+		addrs = append(addrs, redistest.Start(t).Addr())
+	}
+	if p.nodes > 1 {
+		if err := initNodes(t.Context(), addrs); err != nil {
+			t.Fatal(err)
+		}
+	}
+	old, err := p.open(addrs, ttl)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(old.close)
+	eng, end, err := p.engine(addrs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(end)
+	test(t, p, addrs, old, eng)
 }
 
 // take has callers of each of two versions of a service charge at once, and checks that one charge
@@ -99,30 +100,72 @@ func TestTakeTurns(t *testing.T) {
 	})
 }
 
-// ends checks that no key of the order's lock stays for longer than the TTL if its holder is killed.
-func (p *peer) ends(t *testing.T, addrs []string) {
-	t.Helper()
-	clients := clientsOf(addrs)
-	defer closeAll(clients)
-	for _, claim := range p.claimed("7") {
-		for _, client := range clients {
-			left, err := client.PTTL(t.Context(), p.prefix+claim.Key).Result()
-			if err != nil || left <= 0 || left > shortTTL {
-				t.Errorf("%s stays for %v, %v", claim.Key, left, err)
-			}
-		}
+// TestBoth: where nothing is shared, a version between holds both locks. It takes turns with the
+// old version, and then with the new one. Another prefix stands for another kind of lock.
+func TestBoth(t *testing.T) {
+	apart := *peerNamed("redislock")
+	apart.prefix = "another:"
+	for _, roll := range []struct {
+		name string
+		out  bool // the old version, otherwise the new one comes
+	}{{"out the old", true}, {"in the new", false}} {
+		t.Run(roll.name, func(t *testing.T) {
+			t.Parallel()
+			run(t, &apart, longTTL, func(t *testing.T, _ *peer, _ []string, old library, eng *core.Engine) {
+				both := func(ctx context.Context, order string, charge work) error {
+					return withBoth(ctx, eng, old.before, order, charge)
+				}
+				other := old.before
+				if !roll.out {
+					other = func(ctx context.Context, order string, charge work) error {
+						return withKeyturn(ctx, eng, order, charge)
+					}
+				}
+				take(t, both, other)
+			})
+		})
 	}
 }
 
+// TestMoveFromPrefix: from the keys of a library to those of an engine with another prefix. The
+// engine between holds both: core.WithMoveFrom.
+func TestMoveFromPrefix(t *testing.T) {
+	t.Parallel()
+	apart := *peerNamed("redislock")
+	run(t, &apart, longTTL, func(t *testing.T, _ *peer, addrs []string, old library, shared *core.Engine) {
+		client := clientsOf(addrs)[0]
+		t.Cleanup(func() { _ = client.Close() })
+		engine := func(opts ...core.EngineOption) func(ctx context.Context, order string, charge work) error {
+			store, err := redisstore.New(client, redisstore.WithPrefix("another:"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			eng, err := core.New(store, opts...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = eng.Close(context.Background()) })
+			return func(ctx context.Context, order string, charge work) error {
+				return withKeyturn(ctx, eng, order, charge)
+			}
+		}
+		between := engine(core.WithMoveFrom(shared))
+		take(t, old.before, between)
+		take(t, between, engine())
+	})
+}
+
 // TestExclude: whoever has the lock refuses the other, also while it renews beyond its TTL, and the
-// other gets it after the release. A process that is killed, of either side, keeps the other out for its TTL at most.
+// other gets it after the release.
 func TestExclude(t *testing.T) {
-	beside(t, shortTTL, func(t *testing.T, p *peer, addrs []string, old library, eng *core.Engine) {
+	beside(t, shortTTL, func(t *testing.T, p *peer, _ []string, old library, eng *core.Engine) {
 		ctx, cancel := context.WithTimeout(t.Context(), 2*soon)
 		defer cancel()
 
 		l, err := old.try(ctx, "7")
-		must(t, err)
+		if err != nil {
+			t.Fatal(err)
+		}
 		granted := make(chan *core.Lease, 1)
 		go func() {
 			lease, err := p.acquire(ctx, eng, "7", core.WithTTL(shortTTL))
@@ -131,7 +174,6 @@ func TestExclude(t *testing.T) {
 			}
 			granted <- lease
 		}()
-		p.ends(t, addrs)
 		for since := time.Now(); time.Since(since) < 2*shortTTL; time.Sleep(shortTTL / 8) {
 			if err := l.renew(ctx); err != nil {
 				t.Fatalf("%s can't renew: %v", p.name, err)
@@ -147,17 +189,20 @@ func TestExclude(t *testing.T) {
 		if lease == nil {
 			return
 		}
-		p.ends(t, addrs)
 		for since := time.Now(); time.Since(since) < 2*shortTTL; time.Sleep(shortTTL / 8) {
 			if _, err := old.try(ctx, "7"); !errors.Is(err, errTaken) {
 				t.Fatalf("%s beside keyturn: %v", p.name, err)
 			}
 		}
-		must(t, lease.Release(ctx))
+		if err := lease.Release(ctx); err != nil {
+			t.Fatal(err)
+		}
 		l, err = old.try(ctx, "7")
 		if err != nil {
 			t.Fatalf("%s after keyturn: %v", p.name, err)
 		}
-		must(t, l.release(ctx))
+		if err := l.release(ctx); err != nil {
+			t.Error(err)
+		}
 	})
 }

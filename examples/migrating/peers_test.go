@@ -98,14 +98,10 @@ func closeAll(clients []*redis.Client) {
 	}
 }
 
-// claimed are the claims of an order's lock.
-func (p *peer) claimed(order string) []core.Claim {
-	if p.claims != nil {
-		return p.claims(order)
-	}
-	return []core.Claim{core.Exclusive("order:" + order)}
-}
-
 func (p *peer) acquire(ctx context.Context, eng *core.Engine, order string, opts ...core.CallOption) (*core.Lease, error) {
-	return eng.AcquireAll(ctx, p.claimed(order), opts...)
+	claims := []core.Claim{core.Exclusive("order:" + order)}
+	if p.claims != nil {
+		claims = p.claims(order)
+	}
+	return eng.AcquireAll(ctx, claims, opts...)
 }

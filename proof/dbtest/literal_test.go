@@ -1,6 +1,8 @@
 package dbtest
 
 import (
+	"bytes"
+	"context"
 	"strings"
 	"testing"
 	"time"
@@ -10,27 +12,46 @@ import (
 	"github.com/keyturn/keyturn/internal/sqltest"
 )
 
-// TestHostileTexts: whatever a key or a note contains, it is data. On MySQL it becomes a part of the statement. The
-// contract has results with every byte.
+// TestHostileTexts: whatever a key, a rule or a record contains, it is data. On MySQL it becomes a
+// part of the statement.
 func TestHostileTexts(t *testing.T) {
+	every := make([]byte, 256)
+	for i := range every {
+		every[i] = byte(i)
+	}
 	onEach(t, func(t *testing.T, d *sqltest.Database) {
 		s := open(t, d.Open(t), dialectOf(d))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
 		// A rule's name is longer than the column that MariaDB has for it.
 		l := lease(t, engineOn(t, s), "long", core.WithRule(strings.Repeat("é", driver.MaxNoteBytes)+"!"))
 		must(t, l.Release(t.Context()))
 		for _, text := range []string{`'; DROP TABLE keyturn_lock; --`, `\'"?$1`, "ключ·鍵", "_ascii x'00'"} {
 			req := request(text, time.Minute)
 			req.Rule, req.Trace = text, text
-			g, _, err := s.Begin(t.Context(), req)
-			must(t, err)
-			info, err := s.Inspect(t.Context(), text)
+			g, _, err := s.Begin(ctx, req)
+			if err != nil {
+				t.Fatalf("%q: %v", text, err)
+			}
+			info, err := s.Inspect(ctx, text)
 			if err != nil || len(info.Holders) != 1 || info.Holders[0].Rule != text || info.Holders[0].Trace != text {
 				t.Errorf("%q: %+v, %v", text, info, err)
 			}
-			must(t, s.Complete(t.Context(), g, driver.Record{Fingerprint: []byte(text), Result: []byte(text)}, time.Minute))
-			_, got, err := s.Begin(t.Context(), request(text, time.Minute))
-			if err != nil || got == nil || string(got.Result) != text || string(got.Fingerprint) != text {
-				t.Errorf("%q: the record is %+v, %v", text, got, err)
+			for _, result := range [][]byte{every, bytes.Repeat(every, 1000), {}} {
+				rec := driver.Record{Fingerprint: every[:200], Result: result}
+				if err := s.Complete(ctx, g, rec, time.Minute); err != nil {
+					t.Fatalf("%q: %v", text, err)
+				}
+				_, got, err := s.Begin(ctx, request(text, time.Minute))
+				if err != nil || got == nil || !bytes.Equal(got.Result, result) || !bytes.Equal(got.Fingerprint, rec.Fingerprint) {
+					t.Errorf("%q: the record of %d bytes is %+v, %v", text, len(result), got, err)
+				}
+				if _, err := s.Forget(ctx, text); err != nil {
+					t.Fatal(err)
+				}
+				if g, _, err = s.Begin(ctx, request(text, time.Minute)); err != nil {
+					t.Fatal(err)
+				}
 			}
 		}
 	})

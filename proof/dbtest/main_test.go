@@ -117,17 +117,6 @@ func exec(t testing.TB, db interface {
 	}
 }
 
-// within returns what comes in time. failure says what it means if nothing does.
-func within[T any](t testing.TB, d time.Duration, ch <-chan T, failure string) (v T) {
-	t.Helper()
-	select {
-	case v = <-ch:
-	case <-time.After(d):
-		t.Fatal(failure)
-	}
-	return v
-}
-
 var owners atomic.Int64
 
 // request asks for key as a new owner, or for a set with those further claims.

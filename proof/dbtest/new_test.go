@@ -40,6 +40,22 @@ func TestNewMakesNoTables(t *testing.T) {
 	}
 }
 
+// TestSchemaIsWhatMigrateDoes, for those who run it by their own scripts.
+func TestSchemaIsWhatMigrateDoes(t *testing.T) {
+	for name, dialect := range dialects {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			db := dialect.database(t).Open(t)
+			schema, err := sqlstore.Schema(dialect.Dialect)
+			must(t, err)
+			for statement := range strings.SplitSeq(strings.TrimSuffix(schema, ";\n"), ";\n") {
+				exec(t, db, statement)
+			}
+			open(t, db, dialect.Dialect)
+		})
+	}
+}
+
 // TestWarnsOfSettings with which a crash of the server forgets leases, and of no others. Examine says the
 // same.
 func TestWarnsOfSettings(t *testing.T) {

@@ -175,7 +175,9 @@ func explain(t *testing.T, db *sql.DB, kind, query string, args []any) string {
 	}
 	defer rows.Close()
 	columns, err := rows.Columns()
-	must(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	var plan strings.Builder
 	for rows.Next() {
 		values, to := make([]sql.NullString, len(columns)), make([]any, len(columns))

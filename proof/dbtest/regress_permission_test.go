@@ -32,7 +32,9 @@ func openAs(t *testing.T, d *sqltest.Database, user, privileges string) *sql.DB 
 		}
 	})
 	db, err := sql.Open(d.Driver, strings.Replace(d.DSN(), account, user+"@", 1))
-	must(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(func() { _ = db.Close() })
 	return db
 }

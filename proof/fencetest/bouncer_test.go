@@ -42,7 +42,9 @@ func TestBehindPgbouncer(t *testing.T) {
 		})
 	}
 	all.Wait()
-	db.effects(t, 5)
+	if n := db.number(t, `SELECT count(*) FROM effect`); n != 5 {
+		t.Errorf("%d effects of 5 messages", n)
+	}
 	if got := far.text(t, `SHOW lock_timeout`); got != "0" {
 		t.Errorf("lock_timeout %s stays with a connection", got)
 	}

@@ -4,6 +4,8 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"math/rand/v2"
+	"sync"
 	"testing"
 
 	"github.com/keyturn/keyturn/core"
@@ -85,6 +87,44 @@ func TestChecksFollowEachOther(t *testing.T) {
 			if err := waits(t, second, func() { must(t, first.Commit()) }); !errors.Is(err, c.want) {
 				t.Errorf("token %d after %d: %v", c.second, c.first, err)
 			}
+		}
+	})
+}
+
+// Many at a time: what is written under a token never comes after what was written under a
+// greater one.
+func TestTokensOfWritesIncrease(t *testing.T) {
+	const writers, writes = 6, 15
+	onEachCheck(t, func(t *testing.T, db *database, check check) {
+		db.run(t, map[fence.Dialect]string{
+			fence.Postgres: `CREATE TABLE history (nr SERIAL PRIMARY KEY, token BIGINT)`,
+			fence.MySQL:    `CREATE TABLE history (nr INT AUTO_INCREMENT PRIMARY KEY, token BIGINT)`,
+			fence.SQLite:   `CREATE TABLE history (nr INTEGER PRIMARY KEY AUTOINCREMENT, token BIGINT)`,
+		}[db.dialect])
+		var all sync.WaitGroup
+		for range writers {
+			all.Go(func() {
+				for n := range writes {
+					token := uint64(1 + n*10 + rand.IntN(20))
+					err := db.in(t, func(tx *transaction) error {
+						if err := check(t, tx, token); err != nil {
+							return err
+						}
+						_, err := tx.ExecContext(bounded(t), fmt.Sprintf(`INSERT INTO history (token) VALUES (%d)`, token))
+						return err
+					})
+					if err != nil && !errors.Is(err, fence.ErrStale) {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		all.Wait()
+		if n := db.number(t, `SELECT count(*) FROM history`); n < 3 {
+			t.Errorf("only %d writes", n)
+		}
+		if n := db.number(t, `SELECT count(*) FROM history a JOIN history b ON b.nr > a.nr AND b.token < a.token`); n > 0 {
+			t.Errorf("%d times a smaller token wrote after a greater one", n)
 		}
 	})
 }

@@ -1,7 +1,6 @@
 package fencetest
 
 import (
-	"context"
 	"testing"
 
 	_ "github.com/lib/pq" // the driver "postgres"
@@ -55,11 +54,11 @@ func openBackend(driver, dsn string, d fence.Dialect, at func(point string)) (ba
 }
 
 // bothWays are the functions that do work once.
-func bothWays(t *testing.T, c backend) map[string]func(ctx context.Context, id string, fn work) (core.Outcome, error) {
-	return map[string]func(ctx context.Context, id string, fn work) (core.Outcome, error){
-		"Once": func(ctx context.Context, id string, fn work) (core.Outcome, error) { return c.once(ctx, id, fn) },
-		"WithDatabase": func(ctx context.Context, id string, fn work) (core.Outcome, error) {
-			return newEngine(t).Once(ctx, id, fn, c.withDatabase())
+func bothWays(t *testing.T, c backend) map[string]func(id string, fn work) (core.Outcome, error) {
+	return map[string]func(id string, fn work) (core.Outcome, error){
+		"Once": func(id string, fn work) (core.Outcome, error) { return c.once(bounded(t), id, fn) },
+		"WithDatabase": func(id string, fn work) (core.Outcome, error) {
+			return newEngine(t).Once(bounded(t), id, fn, c.withDatabase())
 		},
 	}
 }

@@ -10,9 +10,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/labstack/echo/v4"
+
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/fence"
 	"github.com/keyturn/keyturn/internal/servertest"
+	lockecho "github.com/keyturn/keyturn/middleware/echo"
 	lockhttp "github.com/keyturn/keyturn/middleware/http"
 	"github.com/keyturn/keyturn/store/memstore"
 )
@@ -52,40 +55,56 @@ func TestWithDatabaseRemembers(t *testing.T) {
 		expect(t, err, core.ErrResultNotKept)
 		_, err = newEngine(t).Once(bounded(t), "large", nothing, option, core.WithFingerprint([]byte("b")))
 		expect(t, err, core.ErrFingerprintMismatch)
-		db.effects(t, 1)
+		if n := db.number(t, `SELECT count(*) FROM effect`); n != 1 {
+			t.Errorf("%d effects", n)
+		}
 	})
 }
 
 func nothing(context.Context) ([]byte, error) { return nil, errors.New("it ran") }
 
-// What is not stored is not done: an answer of 500, and what a lost lease was for.
+// What is not stored is not done: an answer of 500, a lost lease, a client that hung up.
 func TestWithDatabaseRollsBack(t *testing.T) {
 	onEach(t, func(t *testing.T, db *database) {
 		db.run(t, `CREATE TABLE effect (n INT)`)
 		option := fence.WithDatabase(db.DB, db.dialect)
-		fails := true
+		own, fails := errors.New("own"), true
+		_, err := newEngine(t).Once(bounded(t), "own", func(ctx context.Context) ([]byte, error) { return nil, errors.Join(insert(ctx), own) }, option)
+		expect(t, err, own)
+		guards, err := lockecho.New(newEngine(t), lockhttp.Idempotency("*", lockhttp.AnyCaller, option))
+		must(t, err)
 		locks, err := lockhttp.New(newEngine(t), lockhttp.Idempotency("*", lockhttp.AnyCaller, option))
 		must(t, err)
-		h := locks.Middleware(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		e := echo.New()
+		e.POST("/", func(c echo.Context) error {
+			err := insert(c.Request().Context())
+			if fails {
+				return echo.NewHTTPError(http.StatusInternalServerError, "after the effect")
+			}
+			return errors.Join(err, c.String(http.StatusOK, "done"))
+		}, guards.Middleware)
+		plain := locks.Middleware(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if err := insert(r.Context()); err != nil || fails {
 				http.Error(w, "after the effect", http.StatusInternalServerError)
 			}
 		}))
-		for _, c := range []struct {
-			fails   bool
-			status  int
-			effects int64
-		}{{true, 500, 0}, {false, 200, 1}, {true, 200, 1}} {
-			fails = c.fails
-			req := httptest.NewRequestWithContext(bounded(t), http.MethodPost, "/", strings.NewReader("{}"))
-			req.Header.Set("Idempotency-Key", `"key"`)
-			w := httptest.NewRecorder()
-			h.ServeHTTP(w, req)
-			if n := db.number(t, `SELECT count(*) FROM effect`); w.Code != c.status || n != c.effects {
-				t.Errorf("answer %d and %d effects, want %d and %d", w.Code, n, c.status, c.effects)
+		for name, h := range map[string]http.Handler{"echo": e, "http": plain} {
+			for _, c := range []struct {
+				fails   bool
+				status  int
+				effects int64
+			}{{true, 500, 0}, {false, 200, 1}, {true, 200, 1}} {
+				fails = c.fails
+				req := httptest.NewRequestWithContext(bounded(t), http.MethodPost, "/", strings.NewReader("{}"))
+				req.Header.Set("Idempotency-Key", fmt.Sprintf("%q", name))
+				w := httptest.NewRecorder()
+				h.ServeHTTP(w, req)
+				if n := db.number(t, `SELECT count(*) FROM effect`); w.Code != c.status || n != c.effects {
+					t.Errorf("%s: answer %d and %d effects, want %d and %d", name, w.Code, n, c.status, c.effects)
+				}
 			}
+			db.run(t, `DELETE FROM effect`)
 		}
-		db.run(t, `DELETE FROM effect`)
 
 		_, err = newEngine(t).Once(bounded(t), "lost", func(ctx context.Context) ([]byte, error) {
 			err := insert(ctx)
@@ -96,7 +115,15 @@ func TestWithDatabaseRollsBack(t *testing.T) {
 		if errors.Is(err, context.Canceled) {
 			t.Errorf("the caller has cancelled nothing: %v", err)
 		}
-		db.effects(t, 0)
+		ctx, cancel := context.WithCancel(bounded(t))
+		_, err = newEngine(t).Once(ctx, "gone", func(ctx context.Context) ([]byte, error) {
+			defer cancel()
+			return nil, insert(ctx)
+		}, option)
+		expect(t, err, context.Canceled)
+		if n := db.number(t, `SELECT count(*) FROM effect`); n != 0 {
+			t.Errorf("%d effects", n)
+		}
 	})
 }
 
@@ -182,7 +209,9 @@ func TestWithDatabaseInAnOutage(t *testing.T) {
 			expect(t, once(), core.ErrUnavailable)
 		}
 		must(t, once())
-		db.effects(t, 1)
+		if n := db.number(t, `SELECT count(*) FROM effect`); n != 1 {
+			t.Errorf("%d effects", n)
+		}
 		db.run(t, `DROP TABLE keyturn_mark`)
 		if err := once(); err == nil || errors.Is(err, core.ErrUnavailable) {
 			t.Errorf("without the table: %v", err)

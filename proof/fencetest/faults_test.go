@@ -308,6 +308,8 @@ func TestKilledConnections(t *testing.T) {
 		if err == nil {
 			t.Error("its connection was killed, and it succeeded")
 		}
-		db.effects(t, 3*(conns+2))
+		if n := db.number(t, `SELECT count(*) FROM effect`); n != 3*(conns+2) {
+			t.Errorf("%d effects", n)
+		}
 	})
 }

@@ -3,11 +3,58 @@ package fencetest
 import (
 	"context"
 	"errors"
+	"fmt"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/keyturn/keyturn/fence"
 )
+
+// increments counts up with read, think and write, under what lock takes.
+func increments(t *testing.T, db *database, lock func(tx *transaction) error) (lost int64) {
+	const workers, each = 5, 8
+	db.run(t, `CREATE TABLE counter (n INT)`, `INSERT INTO counter VALUES (0)`)
+	var all sync.WaitGroup
+	for range workers {
+		all.Go(func() {
+			for range each {
+				err := db.in(t, func(tx *transaction) error {
+					if err := lock(tx); err != nil {
+						return err
+					}
+					var n int
+					if err := tx.QueryRowContext(bounded(t), `SELECT n FROM counter`).Scan(&n); err != nil {
+						return err
+					}
+					time.Sleep(time.Millisecond)
+					_, err := tx.ExecContext(bounded(t), fmt.Sprintf(`UPDATE counter SET n = %d`, n+1))
+					return err
+				})
+				if err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	return workers*each - db.number(t, `SELECT n FROM counter`)
+}
+
+func TestLockExcludes(t *testing.T) {
+	onEachLevel(t, func(t *testing.T, db *database) {
+		if lost := increments(t, db, func(tx *transaction) error { return tx.Lock(bounded(t), "counter") }); lost > 0 {
+			t.Errorf("%d updates are lost", lost)
+		}
+	})
+}
+
+func TestWithoutLockUpdatesAreLost(t *testing.T) {
+	db := newDatabase(t, fence.Postgres, open(t, fence.Postgres), dialects[1].levels[0])
+	if lost := increments(t, db, func(*transaction) error { return nil }); lost == 0 {
+		t.Error("the tests of locks could not fail")
+	}
+}
 
 func TestAdvisoryLock(t *testing.T) {
 	onEachLevel(t, func(t *testing.T, db *database) {
@@ -59,7 +106,9 @@ func TestNoWaitAndWithin(t *testing.T) {
 			must(t, err)
 			must(t, other.Lock(bounded(t), "another", fence.NoWait()))
 			must(t, other.Commit())
-			db.effects(t, 1)
+			if n := db.number(t, `SELECT count(*) FROM effect`); n != 1 {
+				t.Errorf("%d effects", n)
+			}
 			must(t, holder.Commit())
 		}
 	})

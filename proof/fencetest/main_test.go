@@ -115,7 +115,9 @@ func newDatabase(t *testing.T, d fence.Dialect, data *sqltest.Database, level sq
 	t.Helper()
 	db := &database{Database: data, DB: data.Open(t), dialect: d, level: level}
 	statements, err := fence.Schema(d)
-	must(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for range 2 { // the second time nothing happens
 		db.run(t, statements...)
 	}
@@ -142,19 +144,13 @@ func (db *database) number(t testing.TB, query string) (n int64) {
 	return got.Int64
 }
 
-// effects checks how many rows the table of effects has.
-func (db *database) effects(t testing.TB, want int64) {
-	t.Helper()
-	if n := db.number(t, `SELECT count(*) FROM effect`); n != want {
-		t.Errorf("%d effects, want %d", n, want)
-	}
-}
-
 // begin begins a transaction at the database's level. The test's end rolls it back.
 func (db *database) begin(t testing.TB) *transaction {
 	t.Helper()
 	tx, err := db.BeginTx(bounded(t), &sql.TxOptions{Isolation: db.level})
-	must(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(func() { _ = tx.Rollback() })
 	return &transaction{Tx: tx, Guard: fence.On(tx, db.dialect)}
 }

@@ -5,6 +5,8 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"math/rand/v2"
+	"sync"
 	"testing"
 	"time"
 
@@ -89,6 +91,57 @@ func (db *database) once(t testing.TB, id string, fn func(context.Context, *sql.
 	return fence.Once(bounded(t), db.DB, db.dialect, id, fn, append(opts, fence.WithIsolation(db.level))...)
 }
 
+// Each message is delivered several times at the same time, and the first tries fail after their effect.
+func TestOnceHasOneEffect(t *testing.T) {
+	const messages, deliveries = 8, 4
+	onEachLevel(t, func(t *testing.T, db *database) {
+		db.run(t, `CREATE TABLE effect (message INT, answer INT)`)
+		var mu sync.Mutex
+		failed := make(map[int]bool)
+		answers := make(map[int]string)
+		deliver := func(message int) error {
+			out, err := db.once(t, fmt.Sprint(message), func(ctx context.Context, tx *sql.Tx) ([]byte, error) {
+				answer := rand.IntN(1_000_000)
+				_, err := tx.ExecContext(ctx, fmt.Sprintf(`INSERT INTO effect VALUES (%d, %d)`, message, answer))
+				if err != nil {
+					return nil, err
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				if !failed[message] {
+					failed[message] = true
+					return nil, errors.New("the first try fails, after its effect")
+				}
+				return fmt.Append(nil, answer), nil
+			}, fence.WithAttempts(1000))
+			if err != nil {
+				return err
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			if before, ok := answers[message]; ok && before != string(out.Result) {
+				t.Errorf("message %d was answered with %s and %s", message, before, out.Result)
+			}
+			answers[message] = string(out.Result)
+			return nil
+		}
+		var all sync.WaitGroup
+		for message := range messages {
+			for range deliveries {
+				all.Go(func() {
+					for deliver(message) != nil { // it is delivered until it succeeds
+						time.Sleep(time.Millisecond)
+					}
+				})
+			}
+		}
+		all.Wait()
+		if n := db.number(t, `SELECT count(*) FROM effect`); n != messages || db.number(t, `SELECT count(DISTINCT message) FROM effect`) != messages {
+			t.Errorf("%d effects of %d messages", n, messages)
+		}
+	})
+}
+
 func TestOnceAnswers(t *testing.T) {
 	onEach(t, func(t *testing.T, db *database) {
 		for name, c := range map[string]struct {
@@ -123,31 +176,39 @@ func TestOnceAnswers(t *testing.T) {
 	})
 }
 
-// What fails leaves neither its effect nor a mark behind.
 func TestOnceAfterAFailure(t *testing.T) {
-	onEachClient(t, func(t *testing.T, db *database, driver string) {
-		db.run(t, `CREATE TABLE effect (n INT)`)
-		c := db.connect(t, driver, db.DSN(), func() {})
-		effect := func(ctx context.Context) error { return c.insert(ctx, `INSERT INTO effect VALUES (1)`) }
-		for name, once := range bothWays(t, c) {
-			own := errors.New("own")
-			expect(t, second(once(bounded(t), name, func(ctx context.Context) ([]byte, error) { return nil, errors.Join(effect(ctx), own) })), own)
-			func() {
-				defer func() { _ = recover() }()
-				_, _ = once(bounded(t), name, func(ctx context.Context) ([]byte, error) {
-					must(t, effect(ctx))
-					panic("in the middle")
-				})
-			}()
-			ctx, cancel := context.WithCancel(bounded(t))
-			expect(t, second(once(ctx, name, func(ctx context.Context) ([]byte, error) {
-				defer cancel() // the lease is lost, or the client has gone
-				return nil, effect(ctx)
-			})), context.Canceled)
-			db.effects(t, 0)
-			must(t, second(once(bounded(t), name, func(ctx context.Context) ([]byte, error) { return nil, effect(ctx) })))
-			db.effects(t, 1)
-			db.run(t, `DELETE FROM effect`)
+	onEach(t, func(t *testing.T, db *database) {
+		db.run(t, `CREATE TABLE effect (message INT)`)
+		effect := func(ctx context.Context, tx *sql.Tx) error {
+			_, err := tx.ExecContext(ctx, `INSERT INTO effect VALUES (1)`)
+			return err
+		}
+		own := errors.New("own")
+		_, err := db.once(t, "id", func(ctx context.Context, tx *sql.Tx) ([]byte, error) {
+			return nil, errors.Join(effect(ctx, tx), own)
+		})
+		expect(t, err, own)
+		func() {
+			defer func() { _ = recover() }()
+			_, _ = db.once(t, "id", func(ctx context.Context, tx *sql.Tx) ([]byte, error) {
+				must(t, effect(ctx, tx))
+				panic("in the middle")
+			})
+		}()
+		ctx, cancel := context.WithCancel(bounded(t))
+		_, err = fence.Once(ctx, db.DB, db.dialect, "id", func(ctx context.Context, tx *sql.Tx) ([]byte, error) {
+			must(t, effect(ctx, tx))
+			cancel() // the lease is lost, or the client has gone
+			return nil, nil
+		})
+		expect(t, err, context.Canceled)
+		if n := db.number(t, `SELECT count(*) FROM effect`); n != 0 {
+			t.Errorf("%d effects of what failed", n)
+		}
+		_, err = db.once(t, "id", func(ctx context.Context, tx *sql.Tx) ([]byte, error) { return nil, effect(ctx, tx) })
+		must(t, err)
+		if n := db.number(t, `SELECT count(*) FROM effect`); n != 1 {
+			t.Errorf("%d effects", n)
 		}
 	})
 }

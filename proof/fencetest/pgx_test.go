@@ -71,12 +71,24 @@ func TestPgxGuard(t *testing.T) {
 	expect(t, fencepgx.On(nil, fence.WithTables("a b")).Check(ctx, "a", 1), fence.ErrNoTransaction, core.ErrInvalidOption)
 }
 
-// Once runs at the level that it is told, and gives each connection back, however it ends.
+// Once runs at the level that it is told, and gives each connection back, however it ends. What fails leaves no
+// mark behind.
 func TestPgxOnce(t *testing.T) {
 	_, pool := pgxPool(t)
 	once := func(ctx context.Context, id string, fn func(context.Context, pgx.Tx) ([]byte, error), opts ...fence.OnceOption) error {
 		return second(fencepgx.Once(ctx, pool, id, fn, opts...))
 	}
+	own := errors.New("own")
+	expect(t, once(bounded(t), "a", func(context.Context, pgx.Tx) ([]byte, error) { return nil, own }), own)
+	func() {
+		defer func() { _ = recover() }()
+		_ = once(bounded(t), "a", func(context.Context, pgx.Tx) ([]byte, error) { panic("in the middle") })
+	}()
+	ctx, cancel := context.WithCancel(bounded(t))
+	expect(t, once(ctx, "a", func(context.Context, pgx.Tx) ([]byte, error) {
+		cancel() // the lease is lost, or the client has gone
+		return nil, nil
+	}), context.Canceled)
 	expect(t, once(bounded(t), "a", func(ctx context.Context, tx pgx.Tx) ([]byte, error) {
 		return nil, tx.Rollback(ctx) // which is forbidden
 	}), sql.ErrTxDone)

@@ -35,7 +35,7 @@ func TestFunctionThatEndsItsTransaction(t *testing.T) {
 				db.run(t, `DELETE FROM effect`)
 				ran := 0
 				deliver := func() (core.Outcome, error) {
-					return once(bounded(t), fmt.Sprint(name, i), func(ctx context.Context) ([]byte, error) {
+					return once(fmt.Sprint(name, i), func(ctx context.Context) ([]byte, error) {
 						if ran++; ran > 1 {
 							return nil, c.insert(ctx, `INSERT INTO effect VALUES (1)`)
 						}

@@ -22,33 +22,56 @@ import (
 	lockgrpc "github.com/keyturn/keyturn/middleware/grpc"
 )
 
-// The messages are those of gRPC's own tests, which have no better place for a key than the call's metadata.
-const payments = pb.TestService_UnaryCall_FullMethodName
+// The keys come with each call's metadata, in x-id: the messages are those of gRPC's own
+// tests, which have no better place for them.
+const (
+	serialized = pb.TestService_EmptyCall_FullMethodName
+	once       = pb.TestService_UnaryCall_FullMethodName
+)
 
-// service answers with a receipt.
+// service is one whose methods are functions.
 type service struct {
 	pb.UnimplementedTestServiceServer
-	*account
+	serialized func()
+	once       func() *pb.SimpleResponse
+}
+
+func (s *service) EmptyCall(context.Context, *pb.Empty) (*pb.Empty, error) {
+	s.serialized()
+	return &pb.Empty{}, nil
 }
 
 func (s *service) UnaryCall(context.Context, *pb.SimpleRequest) (*pb.SimpleResponse, error) {
-	return &pb.SimpleResponse{ServerId: s.pay()}, nil
+	return s.once(), nil
+}
+
+// with is a context whose calls have the key of id.
+func with(ctx context.Context, id string) context.Context {
+	return metadata.AppendToOutgoingContext(ctx, "x-id", id)
 }
 
 func onGRPC(t *testing.T, b *backend, a *account) replica {
 	eng := newEngine(t, b)
-	onePayment, err := lockgrpc.New(eng, lockgrpc.Once(payments, "grpc:payment:{metadata.x-id}"))
-	must(t, err)
-	oneAccount, err := lockgrpc.New(eng, lockgrpc.Serialize(payments, "grpc:account:{metadata.x-account}"))
-	must(t, err)
+	onePayment, err := lockgrpc.New(eng, lockgrpc.Once(once, "grpc:payment:{metadata.x-id}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	oneAccount, err := lockgrpc.New(eng, lockgrpc.Serialize(once, "grpc:account:{metadata.x-account}"))
+	if err != nil {
+		t.Fatal(err)
+	}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	server := grpc.NewServer(grpc.ChainUnaryInterceptor(onePayment.Unary(), oneAccount.Unary()))
-	pb.RegisterTestServiceServer(server, &service{account: a})
+	pb.RegisterTestServiceServer(server, &service{once: func() *pb.SimpleResponse { return &pb.SimpleResponse{ServerId: a.pay()} }})
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
 	conn, err := grpc.NewClient(listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
-	must(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(func() {
 		conn.Close()
 		server.Stop()
@@ -58,7 +81,7 @@ func onGRPC(t *testing.T, b *backend, a *account) replica {
 	})
 	client := pb.NewTestServiceClient(conn)
 	return func(ctx context.Context, id int) (string, error) {
-		ctx = metadata.AppendToOutgoingContext(ctx, "x-id", fmt.Sprint(id), "x-account", "1")
+		ctx = metadata.AppendToOutgoingContext(with(ctx, fmt.Sprint(id)), "x-account", "1")
 		response, err := client.UnaryCall(ctx, &pb.SimpleRequest{})
 		return response.GetServerId(), err
 	}
@@ -74,9 +97,13 @@ func onConnect(t *testing.T, b *backend, a *account) replica {
 	)
 	eng, wait := newEngine(t, b), core.WithMaxWait(b.maxWait())
 	onePayment, err := lockconnect.New(eng, lockgrpc.Once(method, "connect:payment:{service}", wait))
-	must(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	oneAccount, err := lockconnect.New(eng, lockgrpc.Serialize(method, "connect:account:{metadata.x-account}", wait))
-	must(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	handler := connect.NewUnaryHandler(method, func(context.Context, *connect.Request[request]) (*connect.Response[response], error) {
 		var receipt int32
 		_, err := fmt.Sscan(a.pay(), &receipt)

@@ -23,14 +23,13 @@ func (a *account) pay() string {
 // replica makes the payment with that id, and returns its receipt; "": the middleware has no answers.
 type replica func(ctx context.Context, id int) (receipt string, err error)
 
-// middlewares open a replica behind each of them. refused tells an outage of the locks from other errors. Echo stands on
-// http; River and gocron tell in their own packages what they do.
+// middlewares open a replica behind each of them. refused tells an outage of the locks from other errors.
 var middlewares = map[string]struct {
 	open    func(t *testing.T, b *backend, a *account) replica
 	refused func(error) bool
 }{
-	"asynq": {onAsynq, unavailable}, "connect": {onConnect, unavailableConnect},
-	"func": {onFunc, unavailable}, "grpc": {onGRPC, unavailableGRPC}, "http": {onHTTP, unavailableHTTP},
+	"asynq": {onAsynq, unavailable}, "connect": {onConnect, unavailableConnect}, "echo": {onEcho, unavailableHTTP},
+	"func": {onFunc, unavailable}, "grpc": {onGRPC, unavailableGRPC}, "http": {onHTTP, unavailableHTTP}, "river": {onRiver, snoozed},
 }
 
 // TestEachPaymentIsMadeOnce: clients send each payment to both replicas of a service. It is made once, with one
@@ -65,10 +64,11 @@ func TestEachPaymentIsMadeOnce(t *testing.T) {
 				t.Errorf("%s: %d payments, %d of them on the balance; want 20", name, made, balance)
 			}
 		}
-		cron := testCron(t, b)
+		cron, gocron := testCron(t, b), testGocron(t, b)
 		b.kill()
 		var outages sync.WaitGroup
 		outages.Go(cron)
+		outages.Go(gocron)
 		for name, pay := range services {
 			outages.Go(func() {
 				ctx, cancel := context.WithTimeout(bounded(t), b.maxWait()+10*time.Second)

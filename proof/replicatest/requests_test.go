@@ -7,8 +7,11 @@ import (
 	"net/http"
 	"testing"
 
+	"github.com/labstack/echo/v4"
+
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/internal/httprule/ruletest"
+	lockecho "github.com/keyturn/keyturn/middleware/echo"
 	lockhttp "github.com/keyturn/keyturn/middleware/http"
 )
 
@@ -25,6 +28,21 @@ func onHTTP(t *testing.T, b *backend, a *account) replica {
 	site := ruletest.Serve(t, mux, false)
 	return func(_ context.Context, id int) (string, error) {
 		return receiptOf(site.Do("POST", "/payments/1", "", "Idempotency-Key", fmt.Sprintf(`"k%d"`, id)))
+	}
+}
+
+func onEcho(t *testing.T, b *backend, a *account) replica {
+	locks, err := lockecho.New(newEngine(t, b),
+		lockhttp.Once("POST /accounts/:account", "echo:payment:{body.id}"), lockhttp.Serialize("POST /accounts/:account", "echo:account:{path.account}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := echo.New()
+	e.Use(locks.Middleware)
+	e.POST("/accounts/:account", func(c echo.Context) error { return c.String(http.StatusCreated, a.pay()) })
+	site := ruletest.Serve(t, e, false)
+	return func(_ context.Context, id int) (string, error) {
+		return receiptOf(site.Do("POST", "/accounts/1", fmt.Sprintf(`{"id":"m%d"}`, id), "Content-Type", "application/json"))
 	}
 }
 

@@ -28,10 +28,14 @@ func inPrometheus(t *testing.T) map[string]map[string]bool {
 	t.Helper()
 	registry := prometheus.NewRegistry()
 	reader, err := exporter.New(exporter.WithRegisterer(registry), exporter.WithoutScopeInfo())
-	must(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	meters := sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader))
 	obs, err := tracing.New(tracing.WithMeterProvider(meters))
-	must(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	o := &observed{obs: obs}
 	eng := o.engine(t, memstore.New())
 	rule, ctx := core.WithRule("set-status"), context.Background()
@@ -110,7 +114,9 @@ func conflicts(t *testing.T, registry *prometheus.Registry) (sum float64) {
 // stays empty, which looks like peace.
 func TestDashboardAsksForWhatThereIs(t *testing.T) {
 	text, err := os.ReadFile("../../deploy/grafana/keyturn.json")
-	must(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	var dashboard struct {
 		Panels []struct {
 			Title   string
@@ -120,7 +126,9 @@ func TestDashboardAsksForWhatThereIs(t *testing.T) {
 			List []struct{ Query any }
 		}
 	}
-	must(t, json.Unmarshal(text, &dashboard))
+	if err := json.Unmarshal(text, &dashboard); err != nil {
+		t.Fatal(err)
+	}
 	there := inPrometheus(t)
 	asked := make(map[string]bool)
 	check := func(where, expr string) {

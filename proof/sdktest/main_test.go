@@ -54,7 +54,9 @@ func watch(t testing.TB) *observed {
 	o.meters = sdkmetric.NewMeterProvider(sdkmetric.WithReader(o.reader), sdkmetric.WithCardinalityLimit(0))
 	var err error
 	o.obs, err = tracing.New(tracing.WithTracerProvider(o.tracers), tracing.WithMeterProvider(o.meters))
-	must(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	return o
 }
 
@@ -62,11 +64,15 @@ func watch(t testing.TB) *observed {
 func (o *observed) engine(t testing.TB, store driver.Store) *core.Engine {
 	t.Helper()
 	eng, err := core.New(store, core.WithHooks(o.obs), core.WithLogger(slog.New(slog.DiscardHandler)))
-	must(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
-		want(t, eng.Close(ctx), nil)
+		if err := eng.Close(ctx); err != nil {
+			t.Error(err)
+		}
 	})
 	return eng
 }
@@ -75,7 +81,9 @@ func (o *observed) engine(t testing.TB, store driver.Store) *core.Engine {
 func (o *observed) metrics(t testing.TB) map[string]metricdata.Metrics {
 	t.Helper()
 	var all metricdata.ResourceMetrics
-	must(t, o.reader.Collect(context.Background(), &all))
+	if err := o.reader.Collect(context.Background(), &all); err != nil {
+		t.Fatal(err)
+	}
 	byName := make(map[string]metricdata.Metrics)
 	for _, scope := range all.ScopeMetrics {
 		for _, m := range scope.Metrics {
@@ -109,15 +117,7 @@ func await(t testing.TB, what string, ok func() bool) {
 	}
 }
 
-// must fails the test at once.
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-func want(t testing.TB, err, target error) {
+func want(t *testing.T, err, target error) {
 	t.Helper()
 	if !errors.Is(err, target) {
 		t.Errorf("error %v, want %v", err, target)

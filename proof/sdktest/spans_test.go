@@ -126,10 +126,14 @@ func (o *observed) compare(t *testing.T, name string) {
 	await(t, "all spans to end", func() bool { return len(o.open()) == 0 })
 	got, file := o.tree(), filepath.Join("testdata", name+".txt")
 	if *update {
-		must(t, os.WriteFile(file, []byte(got), 0o644))
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
 	}
 	want, err := os.ReadFile(file)
-	must(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	if got != string(want) {
 		t.Errorf("%s: got\n%s\nwant\n%s", file, got, want)
 	}

@@ -15,23 +15,49 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// The embedded Redis has a clock: what expires in Redis expires there. The example im proves that a private one is used
-// if there is a redis-server, and that it ends.
-func TestEmbedded(t *testing.T) {
-	t.Setenv("PATH", t.TempDir())
+func open(t *testing.T) (*Redis, *redis.Client) {
+	t.Helper()
 	t.Setenv("REDIS_URL", "")
 	r, err := Open(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer r.Close()
+	t.Cleanup(r.Close)
 	opts, err := redis.ParseURL(r.URL)
-	if err != nil || !strings.Contains(r.Name, "embedded") || r.PID != 0 {
-		t.Fatalf("%+v, %v", r, err)
+	if err != nil {
+		t.Fatal(err)
 	}
 	client := redis.NewClient(opts)
-	defer client.Close()
-	before := client.Time(t.Context()).Val()
+	t.Cleanup(func() { _ = client.Close() })
+	return r, client
+}
+
+func TestPrivate(t *testing.T) {
+	tmp := t.TempDir()
+	t.Setenv("TMPDIR", tmp)
+	r, client := open(t)
+	if err := client.Ping(t.Context()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.HasPrefix(r.Name, "a private ") || r.PID == 0 {
+		t.Errorf("%+v", r)
+	}
+	r.Close()
+	if err := client.Ping(t.Context()).Err(); err == nil {
+		t.Error("it is still there")
+	}
+	if left, err := os.ReadDir(tmp); err != nil || len(left) > 0 {
+		t.Errorf("left %v, %v", left, err)
+	}
+}
+
+// The embedded Redis has a clock: what expires in Redis expires there.
+func TestEmbedded(t *testing.T) {
+	t.Setenv("PATH", t.TempDir())
+	r, client := open(t)
+	if !strings.Contains(r.Name, "embedded") || r.PID != 0 || r.String() != r.Name {
+		t.Errorf("%+v", r)
+	}
 	if err := client.Set(t.Context(), "lock:a", "me", 50*time.Millisecond).Err(); err != nil {
 		t.Fatal(err)
 	}
@@ -39,6 +65,10 @@ func TestEmbedded(t *testing.T) {
 		if time.Now().After(end) {
 			t.Fatal("the key does not expire")
 		}
+	}
+	before, err := client.Time(t.Context()).Result()
+	if err != nil {
+		t.Fatal(err)
 	}
 	if after := client.Time(t.Context()).Val(); !after.After(before) {
 		t.Errorf("the time stands still: %v, %v", before, after)

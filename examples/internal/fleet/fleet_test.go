@@ -36,69 +36,111 @@ func TestMain(m *testing.M) {
 	case "deaf":
 		fmt.Println("here")
 		time.Sleep(time.Minute)
+	case "bad end":
+		os.Exit(Child(func(ctx context.Context, ready func(string)) error {
+			ready("here")
+			<-ctx.Done()
+			return errors.New("could not tidy up")
+		}))
 	}
 	goleak.VerifyTestMain(m)
 }
 
-// What a process does wrong is told by Start, by Stop or, when it ends by itself, to New's function.
-func TestRoles(t *testing.T) {
-	for role, c := range map[string]struct{ start, ended, stop []string }{
-		"good":           {},
-		"does not start": {start: []string{"the child (pid ", "exit status 1", "no room"}},
-		"never ready":    {start: []string{"the child is not ready"}},
-		"crashes":        {ended: []string{"the child (pid ", "exit status 3", "oh no"}},
-		"deaf":           {stop: []string{"the child did not end and was killed"}},
-	} {
-		t.Run(role, func(t *testing.T) {
-			ended := make(chan error, 1)
-			f := New(func(err error) { ended <- err })
-			switch role {
-			case "never ready":
-				f.startTimeout = 500 * time.Millisecond
-			case "deaf":
-				f.stopTimeout = 100 * time.Millisecond
-			}
-			addr, _, err := f.Start(t.Context(), "the child", []string{"FLEET_TEST_ROLE=" + role}, "a", "b")
-			if c.ended == nil { // otherwise chance decides whether it is seen to be ready before it is seen to end
-				says(t, err, c.start)
-			}
-			if role == "good" && addr != "here:a,b" {
-				t.Errorf("address %q", addr)
-			}
-			if c.ended != nil {
-				select {
-				case err := <-ended:
-					says(t, err, c.ended)
-				case <-time.After(20 * time.Second):
-					t.Fatal("nobody said that the process had ended")
-				}
-			}
-			says(t, f.Stop(), c.stop)
-			if role == "good" && len(ended) > 0 {
-				t.Errorf("an end that was asked for was reported: %v", <-ended)
-			}
-		})
-	}
+func start1(t *testing.T, f *Fleet, role string, args ...string) (string, error) {
+	t.Helper()
+	addr, _, err := f.Start(t.Context(), "the child", []string{"FLEET_TEST_ROLE=" + role}, args...)
+	return addr, err
 }
 
-// says wants an error with these texts; without any, no error.
-func says(t *testing.T, err error, texts []string) {
+func expect(t *testing.T, err error, want ...string) {
 	t.Helper()
-	if (err != nil) != (len(texts) > 0) {
-		t.Fatalf("error %v, want %q in it", err, texts)
+	if err == nil {
+		t.Fatalf("no error, want %q in it", want)
 	}
-	for _, text := range texts {
-		if !strings.Contains(err.Error(), text) {
-			t.Errorf("%q does not contain %q", err, text)
+	for _, w := range want {
+		if !strings.Contains(err.Error(), w) {
+			t.Errorf("%q does not contain %q", err, w)
 		}
 	}
 }
 
+func TestStartAndStop(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	defer cancel(nil)
+	f := New(cancel)
+	for _, arg := range []string{"a", "b"} {
+		if addr, err := start1(t, f, "good", arg); addr != "here:"+arg || err != nil {
+			t.Errorf("address %q, %v", addr, err)
+		}
+	}
+	if err := f.Stop(); err != nil {
+		t.Error(err)
+	}
+	if ctx.Err() != nil {
+		t.Errorf("an end that was asked for was reported: %v", context.Cause(ctx))
+	}
+}
+
+func TestDoesNotStart(t *testing.T) {
+	f := New(func(error) {})
+	_, err := start1(t, f, "does not start")
+	expect(t, err, "the child (pid ", "exit status 1", "no room")
+	if err := f.Stop(); err != nil {
+		t.Errorf("reported twice: %v", err)
+	}
+}
+
+func TestNeverReady(t *testing.T) {
+	f := New(func(error) {})
+	f.startTimeout = 500 * time.Millisecond
+	_, err := start1(t, f, "never ready")
+	expect(t, err, "the child is not ready")
+	if err := f.Stop(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestCrash(t *testing.T) {
+	ended := make(chan error, 1)
+	f := New(func(err error) { ended <- err })
+	// Whether it is seen to be ready before it is seen to end is chance.
+	_, _ = start1(t, f, "crashes")
+	select {
+	case err := <-ended:
+		expect(t, err, "the child (pid ", "exit status 3", "oh no")
+	case <-time.After(20 * time.Second):
+		t.Fatal("nobody said that the process had ended")
+	}
+	if err := f.Stop(); err != nil {
+		t.Errorf("reported twice: %v", err)
+	}
+}
+
 func TestKill(t *testing.T) {
-	f := New(func(err error) { t.Errorf("an end that was asked for was reported: %v", err) })
+	ctx, cancel := context.WithCancelCause(t.Context())
+	defer cancel(nil)
+	f := New(cancel)
 	_, pid, err := f.Start(t.Context(), "the child", []string{"FLEET_TEST_ROLE=deaf"})
-	says(t, err, nil)
-	says(t, f.Kill(pid), nil)
-	says(t, f.Kill(pid), []string{"there is no process"})
-	says(t, f.Stop(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Kill(pid); err != nil {
+		t.Error(err)
+	}
+	expect(t, f.Kill(pid), "there is no process")
+	if err := f.Stop(); err != nil {
+		t.Error(err)
+	}
+	if ctx.Err() != nil {
+		t.Errorf("an end that was asked for was reported: %v", context.Cause(ctx))
+	}
+}
+
+func TestStopKills(t *testing.T) {
+	f := New(func(error) {})
+	f.stopTimeout = 100 * time.Millisecond
+	if _, err := start1(t, f, "deaf"); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, f.Stop(), "the child did not end and was killed")
 }

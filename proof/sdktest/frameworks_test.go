@@ -3,17 +3,24 @@ package sdktest
 import (
 	"context"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"sync"
 	"testing"
 
+	"github.com/labstack/echo/v4"
+	"go.opentelemetry.io/contrib/instrumentation/github.com/labstack/echo/otelecho"
 	"go.opentelemetry.io/contrib/instrumentation/google.golang.org/grpc/otelgrpc"
+	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	health "google.golang.org/grpc/health/grpc_health_v1"
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/observe"
+	lockecho "github.com/keyturn/keyturn/middleware/echo"
 	lockgrpc "github.com/keyturn/keyturn/middleware/grpc"
+	lockhttp "github.com/keyturn/keyturn/middleware/http"
 	"github.com/keyturn/keyturn/store/memstore"
 )
 
@@ -29,7 +36,9 @@ func newScenario(t *testing.T) (*scenario, *core.Engine) {
 	s := &scenario{o: watch(t), inside: make(chan struct{}, 2), blocked: make(chan struct{}, 2)}
 	blocked := func(context.Context, observe.Acquisition, core.HeldError, int) { s.blocked <- struct{}{} }
 	eng, err := core.New(memstore.New(), core.WithHooks(s.o.obs), core.WithHooks(observe.Hooks{Blocked: blocked}))
-	must(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(func() { _ = eng.Close(context.Background()) })
 	return s, eng
 }
@@ -68,9 +77,13 @@ func (s *scenario) run(t *testing.T, name string, send func(context.Context) err
 func TestGRPC(t *testing.T) {
 	s, eng := newScenario(t)
 	locks, err := lockgrpc.New(eng, lockgrpc.Serialize(health.Health_Check_FullMethodName, "user:status:{service}"))
-	must(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	server := grpc.NewServer(
 		grpc.StatsHandler(otelgrpc.NewServerHandler(otelgrpc.WithTracerProvider(s.o.tracers))),
 		grpc.ChainUnaryInterceptor(locks.Unary()),
@@ -80,7 +93,9 @@ func TestGRPC(t *testing.T) {
 	go func() { served <- server.Serve(listener) }()
 	conn, err := grpc.NewClient(listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithStatsHandler(otelgrpc.NewClientHandler(otelgrpc.WithTracerProvider(s.o.tracers))))
-	must(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(func() {
 		conn.Close()
 		server.Stop()
@@ -100,4 +115,37 @@ type users struct {
 func (u users) Check(ctx context.Context, _ *health.HealthCheckRequest) (*health.HealthCheckResponse, error) {
 	u.s.handle(ctx)
 	return &health.HealthCheckResponse{}, nil
+}
+
+func TestEcho(t *testing.T) {
+	s, eng := newScenario(t)
+	locks, err := lockecho.New(eng, lockhttp.Serialize("PUT /users/:id/status", "user:status:{path.id}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := echo.New()
+	e.Use(otelecho.Middleware("im", otelecho.WithTracerProvider(s.o.tracers)))
+	e.PUT("/users/:id/status", func(c echo.Context) error {
+		s.handle(c.Request().Context())
+		return c.NoContent(http.StatusNoContent)
+	}, locks.Middleware)
+	s.run(t, "echo", put(t, s, e))
+}
+
+// put serves h and gives what sends a request to it, with the trace.
+func put(t *testing.T, s *scenario, h http.Handler) func(context.Context) error {
+	server := httptest.NewServer(h)
+	t.Cleanup(server.Close)
+	client := &http.Client{Transport: otelhttp.NewTransport(server.Client().Transport, otelhttp.WithTracerProvider(s.o.tracers))}
+	return func(ctx context.Context) error {
+		req, err := http.NewRequestWithContext(ctx, http.MethodPut, server.URL+"/users/42/status", http.NoBody)
+		if err != nil {
+			return err
+		}
+		resp, err := client.Do(req)
+		if err != nil {
+			return err
+		}
+		return resp.Body.Close()
+	}
 }
