@@ -137,7 +137,7 @@ func TestLeftFreeForForeignClients(t *testing.T) {
 	lock(t, s, "holder", "another", time.Minute)
 	enqueue(t, s, "w", "another", time.Minute) // from now on, the process knows its inbox
 
-	left := time.Now().Add(500 * time.Millisecond)
+	left := time.Now().Add(500 * time.Millisecond).Truncate(time.Millisecond)
 	admin.HSet(ctx, "{lock:k}:w", ":foreign", fmt.Sprint("0 ", left.UnixMilli(), " 0 0 0"))
 	admin.PExpire(ctx, "{lock:k}:w", time.Minute)
 	first := enqueue(t, s, "first", "k", time.Minute)
