@@ -154,7 +154,8 @@ func (a *acquisition) Accept(m script.Message) (answer, bool) {
 	return ans, granted
 }
 
-// Poll implements [waitloop.Request].
+// Poll implements [waitloop.Request]. A lock without a holder is in the way while it is left free for
+// foreign clients: see turns.lua.
 func (a *acquisition) Poll() (pause time.Duration, slept func()) {
 	var rate int64
 	rate, a.pollPause = a.s.pollers.Enter(inbox.View{

@@ -34,7 +34,7 @@ const ShortClaim = 150 * time.Millisecond
 
 // View is what a waiter knows about the lock. It decides how often the waiter polls.
 type View struct {
-	Foreign   bool      // the holder is a foreign client
+	Foreign   bool      // the holder is a foreign client, or the lock is left free for such clients
 	NoMessage bool      // the waiter's process has no inbox, or the holder's has none
 	Head      bool      // nobody is ahead of it
 	Since     time.Time // since when the holder has been the same
