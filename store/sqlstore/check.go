@@ -11,7 +11,7 @@ import (
 // check finds the tables, refuses settings under which the store can't keep its promises, and warns of
 // others.
 func (s *Store) check(ctx context.Context) error {
-	for _, step := range []func(context.Context) error{s.checkServer, s.checkSettings, s.checkTables} {
+	for _, step := range []func(context.Context) error{s.checkServer, s.checkSettings, s.checkTables, s.checkFile} {
 		if err := step(ctx); err != nil {
 			return opening(err)
 		}

@@ -15,17 +15,20 @@ type file struct {
 	info os.FileInfo
 }
 
-// fileOf returns the file of the store's database; nil: it is in memory.
-func fileOf(ctx context.Context, s *Store) *file {
+// checkFile finds the file of a SQLite database that is not in memory, and makes its gate.
+func (s *Store) checkFile(ctx context.Context) error {
+	if s.d != &sqlite {
+		return nil
+	}
 	f := new(file)
 	err := s.query(ctx, "SELECT file FROM pragma_database_list WHERE name = 'main'", nil, nil, func(rows *sql.Rows) error { return rows.Scan(&f.path) })
 	if err != nil || f.path == "" {
-		return nil
+		return err
 	}
-	if f.info, err = os.Stat(f.path); err != nil {
-		return nil
+	if f.info, err = os.Stat(f.path); err == nil {
+		s.file, s.gate = f, newWriteGate(f)
 	}
-	return f
+	return nil
 }
 
 // check returns [ErrReplaced] if the file is not there any more.

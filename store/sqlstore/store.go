@@ -23,17 +23,17 @@ type Store struct {
 	client  *Client // of PostgreSQL; nil: none is linked
 	checked checked // before that, no request is sent; what follows is known afterwards
 	q       statements
-	prefix  string // of the tables' names, with their schema
-	user    string // of PostgreSQL
-	mariaDB bool   // not MySQL itself
+	prefix  string     // of the tables' names, with their schema
+	user    string     // of PostgreSQL
+	mariaDB bool       // not MySQL itself
+	file    *file      // of SQLite; nil: none
+	gate    *writeGate // of that file; nil: none
 
 	workers  *workers // for everything except renewals
 	renewals *workers
 	stuck    *stuck
 	waiters  *waiters
 	batcher  *batcher
-	file     *file      // of SQLite; nil: none
-	gate     *writeGate // of that file; nil: none
 
 	wanted casstore.Wanted
 	health health // of the messages
@@ -84,10 +84,6 @@ func New(ctx context.Context, db *sql.DB, d Dialect, opts ...Option) (*Store, er
 	if err := s.calls.Open(ctx, s.life, s.checked.at, later); err != nil {
 		_ = s.Close()
 		return nil, err
-	}
-	if s.d == &sqlite {
-		s.file = fileOf(ctx, s)
-		s.gate = newWriteGate(s.file)
 	}
 	s.calls.Go(s.sweep)
 	if cfg.waker != nil {
