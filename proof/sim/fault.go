@@ -133,6 +133,11 @@ var kindsOfNetwork = []kind{
 	tangle("duplicate", 0, 0, func(_ *fleet, x *Fault, w *way) { w.repeat(x.of(2)) }),
 }
 
+// without returns the kinds that have other names.
+func without(kinds []kind, names ...string) []kind {
+	return slices.DeleteFunc(slices.Clone(kinds), func(k kind) bool { return slices.Contains(names, k.name) })
+}
+
 // tangle is a fault of the network: harm is done to one way or to all, and lasts.
 func tangle(name string, least, most float64, harm func(*fleet, *Fault, *way)) kind {
 	return kind{name, networks, least, most, false, func(f *fleet, x *Fault) {

@@ -150,6 +150,18 @@ type dialer struct{ *way }
 // Dial implements nats.CustomDialer.
 func (d dialer) Dial(string, string) (net.Conn, error) { return d.greet() }
 
+func (f *fleet) bootNATS() (err error) {
+	if f.nats, err = newNATS(); err != nil {
+		return err
+	}
+	f.hosts = []*host{f.nats.host}
+	f.shutDown = func() []string {
+		defer f.nats.stop()
+		return f.nats.left()
+	}
+	return nil
+}
+
 // openNATS makes the natsstore of a process.
 func (f *fleet) openNATS(p *process) (driver.Store, func(), error) {
 	w := f.way(p, 0)

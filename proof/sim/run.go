@@ -54,9 +54,16 @@ func (r *Run) fill() {
 	if r.Processes == 0 {
 		r.Processes = 3
 	}
+	if r.Store == "" {
+		r.Store = Redisstore
+	}
+	r.backend = backends[r.Store]
 	r.chance = chance(r.Seed).of(0)
 	if r.TTL == 0 {
 		r.TTL = r.of(9).between(400*time.Millisecond, 2*time.Second).Round(10 * time.Millisecond)
+	}
+	if r.wholeSeconds {
+		r.TTL = max(r.TTL.Round(time.Second), 2*time.Second)
 	}
 	if r.Rest == 0 {
 		r.Rest = 5 * time.Millisecond
@@ -67,10 +74,6 @@ func (r *Run) fill() {
 	if r.Seed%3 == 0 && r.Replicas == 0 {
 		r.Replicas = 2
 	}
-	if r.Store == "" {
-		r.Store = Redisstore
-	}
-	r.backend = backends[r.Store]
 	r.losing = r.losing && !r.keepsData
 	if !r.replicas {
 		r.Replicas = 0
@@ -173,33 +176,4 @@ func (f *fleet) live(t *testing.T) (left []string, faults []*Fault) {
 	f.end()
 	time.Sleep(2*f.TTL + 5*time.Second) // until leases and waiters have run out
 	return f.shutDown(), faults
-}
-
-func (f *fleet) bootRedis() error {
-	for nr := range f.redisServers {
-		f.servers = append(f.servers, newServer(nr))
-	}
-	f.hosts = hosts(f.servers)
-	return nil
-}
-
-func (f *fleet) bootNATS() (err error) {
-	if f.nats, err = newNATS(); err == nil {
-		f.hosts = []*host{f.nats.host}
-	}
-	return err
-}
-
-// shutDown ends the servers, and returns what is left in them.
-func (f *fleet) shutDown() (left []string) {
-	for _, s := range f.servers {
-		left = append(left, s.left()...)
-		s.lua.state.Close()
-		s.redis.Close()
-	}
-	if f.nats != nil {
-		left = f.nats.left()
-		f.nats.stop()
-	}
-	return left
 }

@@ -165,3 +165,19 @@ func (s *server) left() []string {
 		return slices.ContainsFunc(stays, func(end string) bool { return strings.HasSuffix(key, end) })
 	})
 }
+
+func (f *fleet) bootRedis() error {
+	for nr := range f.redisServers {
+		f.servers = append(f.servers, newServer(nr))
+	}
+	f.hosts = hosts(f.servers)
+	f.shutDown = func() (left []string) {
+		for _, s := range f.servers {
+			left = append(left, s.left()...)
+			s.lua.state.Close()
+			s.redis.Close()
+		}
+		return left
+	}
+	return nil
+}

@@ -26,12 +26,14 @@ const (
 	Redisstore = "redisstore"
 	Redlock    = "redlock" // on five servers
 	Natsstore  = "natsstore"
+	Sqlstore   = "sqlstore"
+	Etcdstore  = "etcdstore"
 )
 
 // A backend is a store in the simulator: its servers, and what may happen to it.
 type backend struct {
-	redisServers int // 0: boot starts others
-	boot         func(*fleet) error
+	boot         func(*fleet) error // starts the servers
+	redisServers int
 	open         func(*fleet, *process) (store driver.Store, hangUp func(), err error)
 	outside      func(*testing.T) (after func()) // runs before the bubble; nil: nothing has to
 	faults       []kind                          // that may strike
@@ -41,14 +43,17 @@ type backend struct {
 	plain     bool // it has neither sets, nor other modes, nor records
 	// forgets: a node that was started anew ends leases that it has forgotten, so nobody can say that a
 	// loss had no cause.
-	forgets    bool
-	lateGrants bool // a request that is under way while all data is lost may be granted after that
+	forgets      bool
+	wholeSeconds bool // its TTLs, of which the shortest is 2 s
+	lateGrants   bool // a request that is under way while all data is lost may be granted after that
 }
 
 var backends = map[string]*backend{
 	Redisstore: {redisServers: 1, boot: (*fleet).bootRedis, open: (*fleet).openRedisstore, faults: kinds, replicas: true},
 	Redlock:    {redisServers: nodes, boot: (*fleet).bootRedis, open: (*fleet).openRedlock, faults: kindsOfNodes, keepsData: true, plain: true, forgets: true},
 	Natsstore:  {boot: (*fleet).bootNATS, open: (*fleet).openNATS, outside: stopNATSClock, faults: kindsOfNATS, lateGrants: true},
+	Sqlstore:   {boot: (*fleet).bootSQL, open: (*fleet).openSQL, faults: kindsOfSQL},
+	Etcdstore:  {boot: (*fleet).bootEtcd, open: (*fleet).openEtcd, faults: kindsOfEtcd, wholeSeconds: true},
 }
 
 // way makes the way of a process to a host.
