@@ -28,11 +28,12 @@ type process struct {
 type fleet struct {
 	Run
 	net       *network
-	hosts     []*host // what the stores ask: servers, nats, sql or etcd
+	hosts     []*host // what the stores ask: servers, or one of the others below
 	servers   []*server
 	nats      *natsServer
 	sql       *sqlServer
 	etcd      *etcdServer
+	zk        *zkServer
 	shutDown  func() (left []string) // ends the servers, and returns what is left in them
 	registers *work.Registers
 	emptied   time.Time // when the server's data was lost last, by its own clock

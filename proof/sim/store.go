@@ -28,6 +28,7 @@ const (
 	Natsstore  = "natsstore"
 	Sqlstore   = "sqlstore"
 	Etcdstore  = "etcdstore"
+	Zkstore    = "zkstore"
 )
 
 // A backend is a store in the simulator: its servers, and what may happen to it.
@@ -54,6 +55,7 @@ var backends = map[string]*backend{
 	Natsstore:  {boot: (*fleet).bootNATS, open: (*fleet).openNATS, outside: stopNATSClock, faults: kindsOfNATS, lateGrants: true},
 	Sqlstore:   {boot: (*fleet).bootSQL, open: (*fleet).openSQL, faults: kindsOfSQL},
 	Etcdstore:  {boot: (*fleet).bootEtcd, open: (*fleet).openEtcd, faults: kindsOfEtcd, wholeSeconds: true},
+	Zkstore:    {boot: (*fleet).bootZooKeeper, open: (*fleet).openZooKeeper, faults: kindsOfZooKeeper},
 }
 
 // way makes the way of a process to a host.

@@ -146,7 +146,7 @@ func (s *Store) examineServers(ctx context.Context) []driver.Finding {
 func (s *Store) ask(ctx context.Context, addr string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, examineTimeout)
 	defer cancel()
-	conn, err := dialTCP(ctx, s.cfg.tls, addr)
+	conn, err := s.cfg.connect(ctx, addr)
 	if err != nil {
 		return "", err
 	}

@@ -87,7 +87,7 @@ func (n *network) dial(_, address string, timeout time.Duration) (net.Conn, erro
 	}
 	ctx, cancel := context.WithTimeout(n.life, timeout)
 	defer cancel()
-	conn, err := dialTCP(ctx, n.l.cfg.tls, address)
+	conn, err := n.l.cfg.connect(ctx, address)
 	if err != nil {
 		n.failed(err)
 		return nil, err
@@ -103,11 +103,23 @@ func (n *network) dial(_, address string, timeout time.Duration) (net.Conn, erro
 	return c, nil
 }
 
-func dialTCP(ctx context.Context, config *tls.Config, address string) (net.Conn, error) {
-	if config != nil {
-		return (&tls.Dialer{Config: config}).DialContext(ctx, "tcp", address)
+// connect makes a connection to a server.
+func (c *config) connect(ctx context.Context, address string) (net.Conn, error) {
+	conn, err := c.dial(ctx, "tcp", address)
+	if err != nil || c.tls == nil {
+		return conn, err
 	}
-	return new(net.Dialer).DialContext(ctx, "tcp", address)
+	config := c.tls
+	if host, _, err := net.SplitHostPort(address); err == nil && config.ServerName == "" {
+		config = config.Clone()
+		config.ServerName = host
+	}
+	secure := tls.Client(conn, config)
+	if err := secure.HandshakeContext(ctx); err != nil {
+		_ = conn.Close()
+		return nil, err
+	}
+	return secure, nil
 }
 
 func (n *network) failed(err error) {

@@ -1,6 +1,7 @@
 package zkstore
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"log/slog"
@@ -24,6 +25,7 @@ type config struct {
 	secret  []byte
 	acl     []zk.ACL
 	tls     *tls.Config
+	dial    func(ctx context.Context, network, address string) (net.Conn, error)
 	buffer  int
 	log     *slog.Logger
 }
@@ -46,6 +48,7 @@ const (
 func configure(servers []string, opts []Option) (config, error) {
 	cfg := config{
 		servers: zk.FormatServers(servers), root: DefaultRoot, session: DefaultSession, buffer: DefaultBuffer, log: slog.Default(),
+		dial: new(net.Dialer).DialContext,
 	}
 	errs := driver.Configure(&cfg, "New", opts)
 	if len(servers) == 0 {
@@ -118,6 +121,15 @@ func WithTLS(t *tls.Config) Option {
 	return func(c *config) error {
 		c.tls = t
 		return driver.CheckOption(t != nil, "WithTLS", nil, "a configuration")
+	}
+}
+
+// WithDialer sets how connections are made, for servers behind a proxy or a tunnel. With [WithTLS] the
+// handshake follows. dial must return when its context ends. Default: a [net.Dialer].
+func WithDialer(dial func(ctx context.Context, network, address string) (net.Conn, error)) Option {
+	return func(c *config) error {
+		c.dial = dial
+		return driver.CheckOption(dial != nil, "WithDialer", nil, "a function")
 	}
 }
 

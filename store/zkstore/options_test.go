@@ -17,7 +17,7 @@ func TestOptions(t *testing.T) {
 	for name, opt := range map[string]zkstore.Option{
 		"nil": nil, "root": zkstore.WithRoot("keyturn"), "root with an empty part": zkstore.WithRoot("/a//b"), "root /": zkstore.WithRoot("/"),
 		"the server's own root": zkstore.WithRoot("/zookeeper/x"), "session": zkstore.WithSession(time.Millisecond), "auth": zkstore.WithAuth("digest", nil),
-		"acl": zkstore.WithACL(nil), "tls": zkstore.WithTLS(nil), "buffer": zkstore.WithBuffer(1), "logger": zkstore.WithLogger(nil),
+		"acl": zkstore.WithACL(nil), "tls": zkstore.WithTLS(nil), "dialer": zkstore.WithDialer(nil), "buffer": zkstore.WithBuffer(1), "logger": zkstore.WithLogger(nil),
 	} {
 		if _, err := zkstore.New(t.Context(), []string{"127.0.0.1:1"}, opt); !errors.Is(err, driver.ErrInvalidOption) {
 			t.Errorf("%s: %v", name, err)

@@ -68,15 +68,6 @@ func New(ctx context.Context, servers []string, opts ...Option) (*Store, error) 
 // open makes the root, and learns the leader's clock.
 func (s *Store) open(ctx context.Context) error {
 	onlyLooks, err := casstore.Call(ctx, &s.ops, "open", "", func(ctx context.Context) (bool, error) {
-		for {
-			_, err := s.link.get(ctx, patience)
-			if err == nil {
-				break
-			}
-			if ctx.Err() != nil {
-				return false, err
-			}
-		}
 		return retry(ctx, s, func(p *peer) (onlyLooks bool, err error) {
 			if _, err = s.tick(p); errors.Is(err, zk.ErrNoAuth) {
 				if _, _, look := p.Get(s.cfg.root); look == nil {
