@@ -28,7 +28,7 @@ type Engine struct {
 	owners         ownerSource
 	lines          *waitline.Lines
 	debts          debts
-	holds          *holdstats.Stats
+	holds          holdstats.Stats
 	rehearsals     atomic.Int32 // of shadows, under way
 	life           lifecycle
 	late           late
@@ -78,7 +78,6 @@ func prepare(opts []EngineOption) (*Engine, error) {
 		releaseTimeout: cfg.releaseTimeout,
 		owners:         newOwnerSource(),
 		lines:          waitline.New(waitline.Config{MaxWaiters: cfg.maxWaiters, MaxWaitersTotal: cfg.maxWaitersTotal, FairTime: circuit.FairTime}),
-		holds:          holdstats.New(),
 	}
 	e.hooks = newHooks(cfg.hooks, &e.log)
 	e.debts.init(e)

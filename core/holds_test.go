@@ -21,6 +21,7 @@ func TestRetryAfterGoesByTheHolder(t *testing.T) {
 		here, there, stranger := newEngine(t, store, core.WithTTL(ttl)), newEngine(t, store.Peer()), newEngine(t, store.Peer())
 		for _, eng := range []*core.Engine{here, there} {
 			l := mustAcquire(t, eng, "k")
+			_, _ = eng.TryAcquire(bg, "k") // holds are counted from the first refusal on
 			time.Sleep(usual)
 			mustRelease(t, l)
 		}
@@ -84,6 +85,7 @@ func TestRetryAfterWithoutTheStoresHelp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		spy, eng := newSpied(t, core.WithMaxWaiters(1))
 		l := mustAcquire(t, eng, "k")
+		_, _ = eng.TryAcquire(bg, "k")
 		time.Sleep(time.Second)
 		mustRelease(t, l)
 		spy.onAcquire = func(context.Context, driver.Request) error { return &core.HeldError{Key: "k"} }

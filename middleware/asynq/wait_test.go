@@ -71,7 +71,11 @@ func TestRefusalSaysWhenToComeAgain(t *testing.T) {
 	ctx := metadata(t)
 	synctest.Test(t, func(t *testing.T) {
 		eng := engine(t, nil)
-		if err := eng.Do(ctx, "other", func(context.Context) error { time.Sleep(3 * time.Second); return nil }); err != nil {
+		if err := eng.Do(ctx, "other", func(context.Context) error {
+			_, _ = eng.TryAcquire(context.Background(), "other") // holds are counted from the first refusal on
+			time.Sleep(3 * time.Second)
+			return nil
+		}); err != nil {
 			t.Fatal(err)
 		}
 		hold(t, eng, "k")

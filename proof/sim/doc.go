@@ -4,16 +4,18 @@
 //
 // # What is real
 //
-//   - The engine, the stores (redisstore, redlock on five servers, natsstore), their scripts and their
-//     decisions, which those of the other databases share (packages keystate and casstore); the clients,
-//     go-redis and nats.go, with their own settings.
-//   - The NATS server, in this process (nats.go). Its stream is in memory.
+//   - The engine, the stores with their scripts and decisions, and their clients with their own settings:
+//     go-redis, nats.go, database/sql, etcd's clientv3 on gRPC, go-zookeeper. sqlstore has the dialect of SQLite.
+//   - The NATS server, in this process (nats.go), with its stream in memory; and SQLite, which carries
+//     out the statements of sqlstore (session.go), by the bubble's clock.
 //   - The work of the processes, what they write down, and the checks (packages work and history).
 //
 // # What is simulated
 //
 //   - The Redis is the one that examples/im embeds: it is written in Go, and has the commands that the
 //     scripts use (server.go). Its Lua is another implementation, too (script.go).
+//   - The database server around SQLite: sessions, and transactions that end with them (sql.go).
+//   - The etcd and the ZooKeeper, each of one server (packages etcd and zookeeper).
 //   - The network (network.go, link.go). Each packet has a delay of its own, so connections overtake
 //     each other. Faults cut connections between any two bytes, lose answers, lose everything, slow
 //     things down, and repeat old requests.

@@ -28,7 +28,7 @@ const (
 	intakeSize  = 16 // so one lease in 16 takes the mutex that all keys share; 12 KiB in all
 )
 
-func (s *Stats) intakeOf(hash uint64) *intake { return &s.intakes[hash/mostKeys%intakeCount] }
+func (s *stats) intakeOf(hash uint64) *intake { return &s.intakes[hash/mostKeys%intakeCount] }
 
 // add reports false if there is no room for x.
 func (in *intake) add(x sample) bool {

@@ -3,13 +3,55 @@ package holdstats
 import (
 	"hash/maphash"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
 )
 
-// Stats are the statistics of one engine. They are safe for concurrent use. Make them with
-// [New].
+// Stats are the statistics of one engine. They are safe for concurrent use. The zero value keeps nothing,
+// and takes no time of a lease, until somebody asks for the first time.
+type Stats struct{ kept atomic.Pointer[stats] }
+
+// Add notes that a lease of rule ("": none) held claims for d, and whether it was released
+// then. A lost lease would have been held for longer. Its time does not count for RetryAfter,
+// but it counts for the TTL.
+func (s *Stats) Add(rule string, claims []driver.Claim, d time.Duration, released bool) {
+	if kept := s.kept.Load(); kept != nil {
+		kept.add(rule, claims, d, released)
+	}
+}
+
+// asked returns what is kept from now on.
+func (s *Stats) asked() *stats {
+	if kept := s.kept.Load(); kept != nil {
+		return kept
+	}
+	s.kept.CompareAndSwap(nil, &stats{seed: maphash.MakeSeed(), byRule: make(map[string]*estimate)})
+	return s.kept.Load()
+}
+
+// RetryAfter says when a refused caller should come back; 0: unknown. It uses the average of
+// key's holds or, if there is none, that of the rule's or of all holds. heldFor is how long the
+// holder has had the key, and remaining what is left of its lease (0: unknown). key may be
+// empty.
+//
+// A holder that has taken longer than the average is expected to take as long again. That is
+// right for holds with a long tail, where this happens most. As long as no lease has ended since the first
+// question, the average counts as 0.1 s: what is left of the lease says nothing about a holder that is alive.
+func (s *Stats) RetryAfter(rule, key string, heldFor, remaining time.Duration) time.Duration {
+	return s.asked().retryAfter(rule, key, heldFor, remaining)
+}
+
+// Bounds are the least and the greatest TTL. The zero value means no adaptive TTL.
+type Bounds struct{ Floor, Ceiling time.Duration }
+
+// TTL returns three times the duration that 99 % of rule's recent holds did not exceed ("": all
+// holds), within bounds. If fewer than 32 holds are known, it returns the ceiling. A lease is
+// renewed at a third of its TTL, so the usual lease is released before that.
+func (s *Stats) TTL(rule string, within Bounds) time.Duration { return s.asked().ttl(rule, within) }
+
+// stats is what is kept once somebody has asked.
 //
 // There is an estimate for the engine and one for each rule. In addition, each key that callers
 // were refused has an average, in a table of fixed size with one slot per hash. A refusal takes
@@ -20,7 +62,7 @@ import (
 // takes the mutex that all keys share. [Stats.TTL] takes in all samples first.
 // [Stats.RetryAfter] takes in those of its key, so the averages of the rule and of the engine may
 // miss a few recent samples of other keys.
-type Stats struct {
+type stats struct {
 	seed    maphash.Seed
 	_       [64]byte // keeps what all callers read off the first intake's cache line
 	intakes [intakeCount]intake
@@ -68,13 +110,7 @@ func (a *average) add(d time.Duration) {
 	a.d = max(a.d+(d-a.d)/8, 1)
 }
 
-// New makes statistics without any sample.
-func New() *Stats { return &Stats{seed: maphash.MakeSeed(), byRule: make(map[string]*estimate)} }
-
-// Add notes that a lease of rule ("": none) held claims for d, and whether it was released
-// then. A lost lease would have been held for longer. Its time does not count for RetryAfter,
-// but it counts for the TTL.
-func (s *Stats) Add(rule string, claims []driver.Claim, d time.Duration, released bool) {
+func (s *stats) add(rule string, claims []driver.Claim, d time.Duration, released bool) {
 	x := sample{rule: rule, d: d, released: released}
 	if len(claims) == 1 {
 		x.key = s.hash(claims[0].Key)
@@ -94,7 +130,7 @@ func (s *Stats) Add(rule string, claims []driver.Claim, d time.Duration, release
 }
 
 // empty adds the samples of an intake to the averages.
-func (s *Stats) empty(in *intake) {
+func (s *stats) empty(in *intake) {
 	if in.n.Load() == 0 {
 		return
 	}
@@ -110,7 +146,7 @@ func (s *Stats) empty(in *intake) {
 }
 
 // take adds a sample for the engine and the rule. The caller holds mu.
-func (s *Stats) take(x sample) {
+func (s *stats) take(x sample) {
 	r := s.of(x.rule)
 	if r == nil {
 		r = &estimate{}
@@ -123,7 +159,7 @@ func (s *Stats) take(x sample) {
 }
 
 // takeKey adds a sample for a key. The caller holds mu.
-func (s *Stats) takeKey(hash uint64, d time.Duration) {
+func (s *stats) takeKey(hash uint64, d time.Duration) {
 	p := s.slot(hash)
 	if !p.used {
 		p.used, p.key = true, hash
@@ -142,7 +178,7 @@ func (e *estimate) take(d time.Duration, released bool) {
 
 // of returns the estimate of a rule. Without a rule, or for a rule without room for an
 // estimate, it returns the engine's; nil if nothing is known. Needs mu.
-func (s *Stats) of(rule string) *estimate {
+func (s *stats) of(rule string) *estimate {
 	if r := s.byRule[rule]; r != nil {
 		return r
 	}
@@ -154,34 +190,26 @@ func (s *Stats) of(rule string) *estimate {
 
 // slot returns the slot of the key with this hash. Another key may have taken it: compare
 // slot.key. Needs mu.
-func (s *Stats) slot(hash uint64) *slot { return &s.byKey[hash%mostKeys] }
+func (s *stats) slot(hash uint64) *slot { return &s.byKey[hash%mostKeys] }
 
-func (s *Stats) hash(key string) uint64 { return maphash.String(s.seed, key) }
+func (s *stats) hash(key string) uint64 { return maphash.String(s.seed, key) }
 
 // emptyAll adds all samples to the averages.
-func (s *Stats) emptyAll() {
+func (s *stats) emptyAll() {
 	for i := range s.intakes {
 		s.empty(&s.intakes[i])
 	}
 }
 
 // knows reports whether enough is known of rule for some more samples to make no difference.
-func (s *Stats) knows(rule string) bool {
+func (s *stats) knows(rule string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r := s.of(rule)
 	return r != nil && r.total >= fewestHolds
 }
 
-// RetryAfter says when a refused caller should come back; 0: unknown. It uses the average of
-// key's holds or, if there is none, that of the rule's or of all holds. heldFor is how long the
-// holder has had the key, and remaining what is left of its lease (0: unknown). key may be
-// empty.
-//
-// A holder that has taken longer than the average is expected to take as long again. That is
-// right for holds with a long tail, where this happens most. Before any lease has ended, the average
-// counts as 0.1 s: what is left of the lease says nothing about a holder that is alive.
-func (s *Stats) RetryAfter(rule, key string, heldFor, remaining time.Duration) time.Duration {
+func (s *stats) retryAfter(rule, key string, heldFor, remaining time.Duration) time.Duration {
 	var hash uint64
 	if key != "" {
 		hash = s.hash(key)
@@ -215,7 +243,7 @@ func (s *Stats) RetryAfter(rule, key string, heldFor, remaining time.Duration) t
 }
 
 // refused makes a key keep a slot from now on, and returns its average; 0: unknown. Needs mu.
-func (s *Stats) refused(hash uint64) time.Duration {
+func (s *stats) refused(hash uint64) time.Duration {
 	p := s.slot(hash)
 	if !p.used || p.key != hash {
 		*p = slot{key: hash, used: true}
@@ -223,13 +251,7 @@ func (s *Stats) refused(hash uint64) time.Duration {
 	return p.d
 }
 
-// Bounds are the least and the greatest TTL. The zero value means no adaptive TTL.
-type Bounds struct{ Floor, Ceiling time.Duration }
-
-// TTL returns three times the duration that 99 % of rule's recent holds did not exceed ("": all
-// holds), within bounds. If fewer than 32 holds are known, it returns the ceiling. A lease is
-// renewed at a third of its TTL, so the usual lease is released before that.
-func (s *Stats) TTL(rule string, within Bounds) time.Duration {
+func (s *stats) ttl(rule string, within Bounds) time.Duration {
 	s.emptyAll()
 	s.mu.Lock()
 	defer s.mu.Unlock()

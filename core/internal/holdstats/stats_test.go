@@ -13,9 +13,27 @@ import (
 // anyTTL bounds nothing.
 var anyTTL = holdstats.Bounds{Ceiling: math.MaxInt64}
 
+// asked returns statistics that somebody uses.
+func asked() *holdstats.Stats {
+	var s holdstats.Stats
+	s.TTL("", anyTTL)
+	return &s
+}
+
+// Whoever never asks pays nothing.
+func TestNothingIsKeptBeforeTheFirstQuestion(t *testing.T) {
+	var s holdstats.Stats
+	if n := testing.AllocsPerRun(100, func() { s.Add("r", nil, time.Hour, true) }); n > 0 {
+		t.Errorf("%v allocations", n)
+	}
+	if got := s.RetryAfter("r", "", 0, time.Minute); got != 100*time.Millisecond {
+		t.Errorf("an hour before the first question makes it %v", got)
+	}
+}
+
 // usual is what 99 of 100 samples did not pass.
 func usual(samples ...time.Duration) time.Duration {
-	s := holdstats.New()
+	s := asked()
 	for _, d := range samples {
 		s.Add("", nil, d, true)
 	}
@@ -56,7 +74,7 @@ func TestUsualHold(t *testing.T) {
 }
 
 func TestTTL(t *testing.T) {
-	s := holdstats.New()
+	s := asked()
 	within := holdstats.Bounds{Floor: time.Second, Ceiling: time.Minute}
 	want := func(what, rule string, want time.Duration) {
 		t.Helper()
@@ -82,7 +100,7 @@ func TestTTL(t *testing.T) {
 
 // There is room for 256 rules. Further ones share the estimate for all.
 func TestRulesAreBounded(t *testing.T) {
-	s := holdstats.New()
+	s := asked()
 	for i := range 300 {
 		for range 32 {
 			s.Add(fmt.Sprint(i), nil, time.Millisecond, true)
@@ -100,7 +118,7 @@ func TestRulesAreBounded(t *testing.T) {
 }
 
 func TestRetryAfter(t *testing.T) {
-	s := holdstats.New()
+	s := asked()
 	want := func(what string, got, want time.Duration) {
 		t.Helper()
 		if got != want {
@@ -136,7 +154,7 @@ func TestRetryAfter(t *testing.T) {
 
 // A key that callers were refused keeps its slot, however many others are held.
 func TestRefusedKeysStay(t *testing.T) {
-	s := holdstats.New()
+	s := asked()
 	s.RetryAfter("", "k", 0, 0)
 	s.Add("", claim("k"), time.Second, true)
 	for i := range 100_000 {
