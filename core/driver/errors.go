@@ -104,7 +104,7 @@ type HeldError struct {
 	Holder string
 	// RetryAfter says after what time a retry is useful; 0 if nothing is known. A store sets it to
 	// what is left of the lease. The engine expects the holder to take as long as usual, or 0.1 s if
-	// no lease has ended yet, or as long again as until now if that is longer.
+	// none has ended since the first refusal, or as long again as until now if that is longer.
 	RetryAfter time.Duration
 	// HeldFor is how long the holder has had the key, at least; 0 if that is unknown.
 	HeldFor time.Duration

@@ -85,8 +85,11 @@ var kinds = slices.Concat(kindsOfProcesses, []kind{
 		time.Sleep(x.Lasts)
 		f.servers[0].set(func() { f.servers[0].full = false })
 	}},
-	{"clock", servers, 0, 0, true, (*fleet).jump},
+	clock,
 }, kindsOfHost, kindsOfNetwork)
+
+// clock is a fault of a server whose clock says when leases end.
+var clock = kind{"clock", servers, 0, 0, true, func(f *fleet, x *Fault) { f.jump(x) }}
 
 // kindsOfHost are those of the only server, whatever it is.
 var kindsOfHost = []kind{
@@ -196,6 +199,14 @@ func (f *fleet) erase() {
 	f.emptied = time.Now()
 }
 
+// loses notes when the data was erased.
+func (f *fleet) loses(erase func()) func() {
+	return func() {
+		erase()
+		f.emptied = time.Now()
+	}
+}
+
 // jump sets the clock. Forward, leases end too early there. Backward, too late; and tokens may fall if
 // the counter is lost, too. So the clock goes back no further than to the last loss of data, and nothing
 // else strikes the server until it has caught up.
@@ -206,7 +217,7 @@ func (f *fleet) jump(x *Fault) {
 		f.emptied = f.emptied.Add(-d)
 	}
 	x.Place = "the server by " + d.String()
-	f.servers[0].jump(d)
+	f.setClock(d)
 	if d < 0 {
 		time.Sleep(-d)
 	}

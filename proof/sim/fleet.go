@@ -34,7 +34,8 @@ type fleet struct {
 	sql       *sqlServer
 	etcd      *etcdServer
 	zk        *zkServer
-	shutDown  func() (left []string) // ends the servers, and returns what is left in them
+	setClock  func(ahead time.Duration) // sets the server's clock forward, or back
+	shutDown  func() (left []string)    // ends the servers, and returns what is left in them
 	registers *work.Registers
 	emptied   time.Time // when the server's data was lost last, by its own clock
 

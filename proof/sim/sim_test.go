@@ -87,8 +87,14 @@ func TestSameSeed(t *testing.T) {
 		t.Skip("this needs scripts/reproducible")
 	}
 	runs := []sim.Run{
-		{Seed: 0}, {Seed: 1}, {Store: sim.Redlock}, {Store: sim.Natsstore}, {Store: sim.Natsstore, Seed: 1},
-		{Store: sim.Sqlstore}, {Store: sim.Etcdstore}, {Store: sim.Zkstore},
+		{Seed: 0},
+		{Seed: 1},
+		{Store: sim.Redlock},
+		{Store: sim.Natsstore},
+		{Store: sim.Natsstore, Seed: 1},
+		{Store: sim.Sqlstore},
+		{Store: sim.Etcdstore},
+		{Store: sim.Zkstore},
 	}
 	made := make([][]string, len(runs))
 	repeated := make([]bool, len(runs))

@@ -33,6 +33,7 @@ type sqlServer struct {
 	asked    map[uint64]*statement // by the numbers that connections carry
 	sessions map[net.Conn]bool
 	over     chan struct{} // closed when a transaction ends
+	ahead    time.Duration // by how much its clock is ahead of the bubble's
 }
 
 // What a server does about sessions that are in the way of others: see sqlstore's silentPatience.
@@ -53,7 +54,7 @@ func newSQLServer() (s *sqlServer, err error) {
 	}
 	s.program = s
 	clock := func(*sqlite.FunctionContext, []sqldriver.Value) (sqldriver.Value, error) {
-		return float64(time.Now().UnixMilli()) / 1000, nil
+		return float64(s.now().UnixMilli()) / 1000, nil
 	}
 	if err := s.driver.RegisterScalarFunction("unixepoch", 1, clock); err != nil {
 		return nil, err
@@ -66,6 +67,18 @@ func newSQLServer() (s *sqlServer, err error) {
 		return nil, err
 	}
 	return s, s.do(schema)
+}
+
+func (s *sqlServer) now() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return time.Now().Add(s.ahead)
+}
+
+func (s *sqlServer) jump(d time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ahead += d
 }
 
 // do runs statements that no process has sent.
@@ -200,7 +213,7 @@ func (f *fleet) bootSQL() (err error) {
 	if f.sql, err = newSQLServer(); err != nil {
 		return err
 	}
-	f.hosts = []*host{f.sql.host}
+	f.hosts, f.setClock = []*host{f.sql.host}, f.sql.jump
 	f.shutDown = func() []string {
 		defer f.sql.stop()
 		return f.sql.left()
@@ -224,5 +237,6 @@ func (f *fleet) openSQL(p *process) (driver.Store, func(), error) {
 
 // kindsOfSQL are those of a fleet with sqlstore. No connection of a database takes a request twice.
 var kindsOfSQL = slices.Concat(kindsOfProcesses, []kind{
-	{"empty", servers, 0, 1, true, func(f *fleet, x *Fault) { f.outage(x.Lasts, f.sql.erase, f.sql.host) }},
+	{"empty", servers, 0, 1, true, func(f *fleet, x *Fault) { f.outage(x.Lasts, f.loses(f.sql.erase), f.sql.host) }},
+	clock,
 }, kindsOfHost, without(kindsOfNetwork, "duplicate"))

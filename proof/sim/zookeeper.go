@@ -34,7 +34,7 @@ func (*zkServer) writes([]byte) bool { return false }
 func (f *fleet) bootZooKeeper() error {
 	f.zk = &zkServer{host: &host{}, Server: zookeeper.New()}
 	f.zk.program = f.zk
-	f.hosts = []*host{f.zk.host}
+	f.hosts, f.setClock = []*host{f.zk.host}, f.zk.SetClock
 	f.shutDown = func() []string {
 		defer f.zk.Stop()
 		return f.zkLeft()
@@ -78,5 +78,6 @@ func (f *fleet) openZooKeeper(p *process) (driver.Store, func(), error) {
 
 // kindsOfZooKeeper are those of a fleet with zkstore.
 var kindsOfZooKeeper = slices.Concat(kindsOfProcesses, []kind{
-	{"empty", servers, 0, 1, true, func(f *fleet, x *Fault) { f.outage(x.Lasts, f.zk.Erase, f.zk.host) }},
+	{"empty", servers, 0, 1, true, func(f *fleet, x *Fault) { f.outage(x.Lasts, f.loses(f.zk.Erase), f.zk.host) }},
+	clock,
 }, kindsOfHost, without(kindsOfNetwork, "duplicate", "late"))

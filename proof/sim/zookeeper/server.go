@@ -18,6 +18,7 @@ type Server struct {
 	sessions    map[int64]*session
 	lastSession int64
 	conns       map[*conn]bool
+	ahead       time.Duration // by how much its clock is ahead of the bubble's
 }
 
 // session is one of a client. It survives its connections.
@@ -51,6 +52,13 @@ func (s *Server) Restart() {
 	for _, se := range s.sessions {
 		se.expires.Reset(se.timeout)
 	}
+}
+
+// SetClock sets its clock forward by d, or back.
+func (s *Server) SetClock(d time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ahead += d
 }
 
 // Erase has it lose everything.

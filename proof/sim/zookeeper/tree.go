@@ -55,7 +55,7 @@ type fired struct {
 
 // commit carries out a transaction, or nothing of it. Needs mu.
 func (s *Server) commit(do func(*change) code) code {
-	c := &change{s: s, zxid: s.zxid + 1, now: time.Now().UnixMilli()}
+	c := &change{s: s, zxid: s.zxid + 1, now: time.Now().Add(s.ahead).UnixMilli()}
 	if err := do(c); err != 0 {
 		for _, undo := range slices.Backward(c.undo) {
 			undo()
