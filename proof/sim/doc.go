@@ -34,7 +34,8 @@
 // seed makes the same history, and one that is wrong shrinks to the few faults that matter
 // (shrink.go). Without it, all tests run as well, and a history can't be made again. On a busy
 // machine a seed now and then makes another one all the same, above all of natsstore, whose server writes
-// files: while one of its goroutines waits for the disk, another one goes on.
+// files: while one of its goroutines waits for the disk, another one goes on. zkstore never repeats itself:
+// it wakes its waiters in the order of a map of channels, which is that of their addresses.
 //
 //	../scripts/reproducible go test ./sim                                    100 000 operations
 //	../scripts/reproducible go test ./sim -operations 1000000 -seed 7        more of them

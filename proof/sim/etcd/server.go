@@ -25,7 +25,7 @@ type Server struct {
 	lastLease int64
 	events    []*mvccpb.Event // in the order of their revisions
 	compacted int64           // events up to this revision are gone
-	watchers  map[*watcher]bool
+	watchers  []*watcher      // in the order in which they came, so that each history repeats itself
 	// late is how much later than its end a lease is noticed.
 	late func() time.Duration
 }
@@ -43,7 +43,7 @@ func New(late func() time.Duration) *Server {
 
 func (s *Server) clear() {
 	s.revision, s.compacted, s.events = 1, 0, nil
-	s.keys, s.leases, s.watchers = map[string]*mvccpb.KeyValue{}, map[int64]*lease{}, map[*watcher]bool{}
+	s.keys, s.leases, s.watchers = map[string]*mvccpb.KeyValue{}, map[int64]*lease{}, nil
 }
 
 // Serve takes a connection.

@@ -1,6 +1,7 @@
 package etcd
 
 import (
+	"maps"
 	"slices"
 	"sync"
 
@@ -68,8 +69,8 @@ func (s *watching) Watch(stream pb.Watch_WatchServer) error {
 	defer sent.Wait()
 	mine := map[int64]*watcher{}
 	defer func() {
-		for _, w := range mine {
-			s.end(w)
+		for _, id := range slices.Sorted(maps.Keys(mine)) {
+			s.end(mine[id])
 		}
 	}()
 	for id := int64(0); ; id++ {
@@ -108,7 +109,7 @@ func (s *Server) begin(r *pb.WatchCreateRequest, id int64, to *mailbox) *watcher
 		to.put(&pb.WatchResponse{Header: s.header(), WatchId: id, Canceled: true, CompactRevision: s.compacted + 1})
 		return w
 	}
-	s.watchers[w] = true
+	s.watchers = append(s.watchers, w)
 	s.tell(w)
 	return w
 }
@@ -116,12 +117,12 @@ func (s *Server) begin(r *pb.WatchCreateRequest, id int64, to *mailbox) *watcher
 func (s *Server) end(w *watcher) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.watchers, w)
+	s.watchers = slices.DeleteFunc(s.watchers, func(other *watcher) bool { return other == w })
 }
 
 // tellAll tells the watchers what has happened. Needs mu, as tell does.
 func (s *Server) tellAll() {
-	for w := range s.watchers {
+	for _, w := range s.watchers {
 		s.tell(w)
 	}
 }

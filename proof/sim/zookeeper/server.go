@@ -17,7 +17,7 @@ type Server struct {
 	nodes       map[string]*node
 	sessions    map[int64]*session
 	lastSession int64
-	conns       map[*conn]bool
+	conns       []*conn       // in the order in which they came, so that each history repeats itself
 	ahead       time.Duration // by how much its clock is ahead of the bubble's
 }
 
@@ -31,7 +31,7 @@ type session struct {
 
 // New makes an empty server.
 func New() *Server {
-	s := &Server{conns: map[*conn]bool{}}
+	s := new(Server)
 	s.clear()
 	return s
 }
@@ -80,7 +80,7 @@ func (s *Server) Stop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.endSessions()
-	for c := range s.conns {
+	for _, c := range s.conns {
 		_ = c.Close()
 	}
 }
@@ -104,7 +104,7 @@ type conn struct {
 func (s *Server) Serve(with net.Conn) {
 	c := &conn{Conn: with, data: map[string]bool{}, children: map[string]bool{}}
 	s.mu.Lock()
-	s.conns[c] = true
+	s.conns = append(s.conns, c)
 	s.mu.Unlock()
 	go func() {
 		defer s.hangUp(c)
@@ -124,7 +124,7 @@ func (s *Server) hangUp(c *conn) {
 	_ = c.Close()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.conns, c)
+	s.conns = slices.DeleteFunc(s.conns, func(other *conn) bool { return other == c })
 	if c.session != nil && c.session.conn == c {
 		c.session.conn = nil
 	}
@@ -217,7 +217,7 @@ func (s *Server) end(se *session) {
 
 // fire tells those who watch a node. Needs mu.
 func (s *Server) fire(f fired) {
-	for c := range s.conns {
+	for _, c := range s.conns {
 		if c.watches(f) {
 			c.tell(f)
 		}
