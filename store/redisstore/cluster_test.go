@@ -44,19 +44,17 @@ func TestMovingSlot(t *testing.T) {
 	for i, server := range servers {
 		ids[i] = server.Client().Do(ctx, "cluster", "myid").Val()
 	}
-	run := func(server int, args ...any) {
-		t.Helper()
-		if err := servers[server].Client().Do(ctx, args...).Err(); err != nil {
-			t.Fatalf("%v: %v", args, err)
-		}
-	}
+	host, port, _ := net.SplitHostPort(servers[to].Addr())
 	move := func(key string) {
 		t.Helper()
-		host, port, _ := net.SplitHostPort(servers[to].Addr())
-		run(from, "migrate", host, port, key, 0, 1000)
+		must(t, servers[from].Client().Do(ctx, "migrate", host, port, key, 0, 1000).Err())
 	}
-	run(to, "cluster", "setslot", slot, "importing", ids[from])
-	run(from, "cluster", "setslot", slot, "migrating", ids[to])
+	assign := func(server int, how string, id any) {
+		t.Helper()
+		must(t, servers[server].Client().Do(ctx, "cluster", "setslot", slot, how, id).Err())
+	}
+	assign(to, "importing", ids[from])
+	assign(from, "migrating", ids[to])
 	move(name)
 	answers := make(chan error, 2)
 	go func() { answers <- s.Release(ctx, old) }()
@@ -74,13 +72,9 @@ func TestMovingSlot(t *testing.T) {
 	case <-time.After(100 * time.Millisecond): // for some attempts
 	}
 	move(counter)
-	run(to, "cluster", "setslot", slot, "node", ids[to])
-	run(from, "cluster", "setslot", slot, "node", ids[to])
-	for range 2 {
-		if err := <-answers; err != nil {
-			t.Error(err)
-		}
-	}
+	assign(to, "node", ids[to])
+	assign(from, "node", ids[to])
+	wantNil(t, errors.Join(<-answers, <-answers))
 }
 
 // Slots move while many ask: each is told where to ask by the server that it asked in a
@@ -117,17 +111,14 @@ func TestCrowdFollowsMovedSlots(t *testing.T) {
 			// The counter stays behind: without it the clock sees to the order.
 			admin := server.Client()
 			admin.Del(ctx, "{lock:"+key+"}:t")
-			if err := admin.Do(ctx, "cluster", "setslot", slot, "node", to).Err(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, admin.Do(ctx, "cluster", "setslot", slot, "node", to).Err())
 		}
 	}
 	admin := servers[1].Client()
 	all(func(key string) {
 		g := lock(t, s, "after", key, time.Minute)
-		if held := admin.Get(ctx, "lock:"+key).Val(); !strings.HasPrefix(held, "after:") {
-			t.Errorf("%s is on another server: %q", key, held)
-		}
+		held := admin.Get(ctx, "lock:"+key).Val()
+		check(t, strings.HasPrefix(held, "after:"), "%s is on another server: %q", key, held)
 		release(t, s, g)
 	})
 }

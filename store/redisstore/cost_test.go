@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/redistest"
 	"github.com/keyturn/keyturn/internal/servertest"
 	"github.com/keyturn/keyturn/store/redisstore"
@@ -21,22 +22,21 @@ func TestNobodyWaitingCostsNoMessage(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	s := open(t, server.Client())
-	for i := range 10 {
-		release(t, s, lock(t, s, fmt.Sprint("o", i), fmt.Sprint("k", i), time.Minute))
+	g := lock(t, s, "holder", "k", time.Minute)
+	for range 10 {
+		held(t, s, driver.Exclusive("k"))
 	}
+	release(t, s, g)
 	// One message at the start is to find out whether it may send any.
-	if c := server.Commands(t); c["publish"] > 1 || c["subscribe"] != 0 {
-		t.Errorf("%d messages and %d subscriptions although nobody ever waited", c["publish"], c["subscribe"])
-	}
+	c := server.Commands(t)
+	check(t, c["publish"] <= 1 && c["subscribe"] == 0, "%d messages, %d subscriptions", c["publish"], c["subscribe"])
 	// And however many wait for however many keys, one connection is enough.
 	for i := range 30 {
 		key := fmt.Sprint("k", i)
 		lock(t, s, "holder", key, time.Minute)
 		enqueue(t, s, fmt.Sprint("w", i), key, time.Minute)
 	}
-	if n := subscribers(t, server); n != 1 {
-		t.Errorf("one process listens on %d connections", n)
-	}
+	wantEqual(t, "connections on which one process listens", subscribers(t, server), 1)
 }
 
 // TestIdleWaiterUnderFlushAll is about rueidis#372: FLUSHALL in a loop kept its
@@ -53,9 +53,8 @@ func TestIdleWaiterUnderFlushAll(t *testing.T) {
 		admin.FlushAll(context.Background())
 	}
 	w.granted(soon)
-	if n := calls(t, server) - before; n > 3 {
-		t.Errorf("%d requests for one grant", n)
-	}
+	n := calls(t, server) - before
+	check(t, n <= 3, "%d requests for one grant", n)
 }
 
 // TestIdleWaiterIsQuiet is about rueidis#602, a waiter that spun.
@@ -70,16 +69,12 @@ func TestIdleWaiterIsQuiet(t *testing.T) {
 	before, messages := calls(t, server), server.Commands(t)["publish"]
 	time.Sleep(watch)
 	n := calls(t, server) - before
-	if n > 3 {
-		t.Errorf("an idle waiter sent %d requests in %v", n, watch)
-	}
+	check(t, n <= 3, "an idle waiter sent %d requests in %v", n, watch)
 	// Its process sends itself one message per second.
 	if n := server.Commands(t)["publish"] - messages; n > 5 {
 		t.Errorf("the process of an idle waiter sent %d messages in %v", n, watch)
 	}
-	if n < 1 {
-		t.Errorf("an idle waiter gave no sign of life in %v, and counts as dead after 6 s", watch)
-	}
+	check(t, n >= 1, "an idle waiter gave no sign of life in %v, and counts as dead after 6 s", watch)
 }
 
 // Each question about a foreign value of a megabyte read and hashed the whole of it: some waiters
@@ -103,9 +98,7 @@ func TestLongForeignValueCostsLikeAShortOne(t *testing.T) {
 	}
 	cost("warm", "x")
 	short, long := cost("short", "somebody else"), cost("long", strings.Repeat("x", 1<<20))
-	if long > 10*short {
-		t.Errorf("50 questions about a long value took %.0f µs, about a short one %.0f µs", long, short)
-	}
+	check(t, long <= 10*short, "50 questions about a long value took %.0f µs, about a short one %.0f µs", long, short)
 }
 
 var statLine = regexp.MustCompile(`cmdstat_eval(?:sha)?:calls=\d+,usec=(\d+)`)
@@ -148,11 +141,7 @@ func TestReleaseOfAWantedLease(t *testing.T) {
 // It does not run beside others: on a busy machine the requests come one by one, and none waits for company.
 func TestOnceEachTakesFewRoundTrips(t *testing.T) {
 	server := redistest.Start(t)
-	eng, err := core.New(open(t, server.Client()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer eng.Close(within(t, 5*time.Second))
+	eng := engine(t, open(t, server.Client()))
 	ctx := within(t, 30*time.Second)
 	items := make([]core.Item, 500)
 	run := func(from int) (ran int) {
@@ -166,27 +155,17 @@ func TestOnceEachTakesFewRoundTrips(t *testing.T) {
 			ran = len(fresh)
 			return nil
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, item := range items {
-			if item.Err != nil || string(item.Result) != item.Key {
-				t.Errorf("%+v", item)
-			}
+			check(t, item.Err == nil && string(item.Result) == item.Key, "%+v", item)
 		}
 		return ran
 	}
-	if n := run(0); n != 500 {
-		t.Errorf("%d of 500 ran", n)
-	}
+	wantEqual(t, "of 500 ran", run(0), 500)
 	before := server.Commands(t)
-	if n := run(250); n != 250 {
-		t.Errorf("%d of 250 ran", n)
-	}
+	wantEqual(t, "of 250 ran", run(250), 250)
 	after := server.Commands(t)
 	trips := after["evalsha"] - before["evalsha"] + after["eval"] - before["eval"]
 	t.Logf("%d round trips", trips)
-	if trips > 100 {
-		t.Errorf("%d round trips", trips)
-	}
+	check(t, trips <= 100, "%d round trips", trips)
 }

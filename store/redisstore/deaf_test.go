@@ -27,9 +27,7 @@ func TestManyWaitersWithoutMessages(t *testing.T) {
 	for i := range keys {
 		admin.Set(ctx, fmt.Sprint("lock:k", i), "holder:8000000000000000:0:1763683200000:60000:", time.Hour)
 	}
-	if _, err := admin.Exec(ctx); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errOf(admin.Exec(ctx)))
 	var all sync.WaitGroup
 	t.Cleanup(func() { cancel(); all.Wait() })
 	var queued atomic.Int64
@@ -39,9 +37,8 @@ func TestManyWaitersWithoutMessages(t *testing.T) {
 			req.Wait = true
 			first := sync.OnceFunc(func() { queued.Add(1) })
 			req.OnHeld = func(driver.HeldError) { first() }
-			if g, err := s.Acquire(ctx, req); err == nil {
-				t.Errorf("granted %+v", g)
-			}
+			g, err := s.Acquire(ctx, req)
+			check(t, err != nil, "granted %+v", g)
 		})
 	}
 	eventually(t, 60*time.Second, "all are in line", func() bool { return queued.Load() == int64(keys) })
@@ -51,12 +48,9 @@ func TestManyWaitersWithoutMessages(t *testing.T) {
 	time.Sleep(3 * time.Second)
 	n, took := looks()-before, time.Since(began)
 	t.Logf("%d looks in %v", n, took)
-	if most := int64(2 * 1000 * took.Seconds()); n > most {
-		t.Errorf("%d looks in %v, want %d at most", n, took, most)
-	}
-	if n < 100 {
-		t.Errorf("%d looks in %v: nobody would come for its lock", n, took)
-	}
+	most := int64(2 * 1000 * took.Seconds())
+	check(t, n <= most, "%d looks in %v, want %d at most", n, took, most)
+	check(t, n >= 100, "%d looks in %v: nobody would come for its lock", n, took)
 }
 
 // subscribing is a client whose subscriptions take another way.

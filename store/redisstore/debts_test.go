@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"reflect"
 	"sync"
 	"testing"
@@ -22,27 +21,6 @@ import (
 // outage: the engine tries every 0.6 s at most. A busy machine may need longer, but by
 // no means the rest of a TTL.
 const soon = 5 * time.Second
-
-// longTTL is that of leases that must not run out while a test looks on.
-const longTTL = 5 * time.Minute
-
-// newEngine makes an engine over the server, as a process of its own would.
-func newEngine(t testing.TB, s driver.Store, opts ...core.EngineOption) *core.Engine {
-	t.Helper()
-	return newEngineWith(t, s, longTTL, opts...)
-}
-
-// newEngineWith is newEngine with a TTL.
-func newEngineWith(t testing.TB, s driver.Store, ttl time.Duration, opts ...core.EngineOption) *core.Engine {
-	t.Helper()
-	quiet := core.WithLogger(slog.New(slog.DiscardHandler))
-	eng, err := core.New(s, append([]core.EngineOption{core.WithTTL(ttl), quiet}, opts...)...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = eng.Close(within(t, 5*time.Second)) })
-	return eng
-}
 
 func acquire(t testing.TB, eng *core.Engine, key string, opts ...core.CallOption) *core.Lease {
 	t.Helper()
@@ -62,19 +40,13 @@ func refused(o *redis.Options) {
 	}
 }
 
-// freeSoon waits until another process gets the key, and says how long that took.
-func freeSoon(t testing.TB, eng *core.Engine, key string) time.Duration {
+// freeSoon waits until another process gets the key.
+func freeSoon(t testing.TB, eng *core.Engine, key string) {
 	t.Helper()
-	began := time.Now()
 	eventually(t, soon, key+" is free", func() bool {
 		l, err := eng.TryAcquire(within(t, soon), key)
-		if err != nil {
-			return false
-		}
-		_ = l.Release(context.Background())
-		return true
+		return err == nil && l.Release(context.Background()) == nil
 	})
-	return time.Since(began)
 }
 
 // TestReleasedWhileTheServerIsAway: a server that comes back with its data finds the
@@ -87,48 +59,35 @@ func TestReleasedWhileTheServerIsAway(t *testing.T) {
 		t.Run(fmt.Sprint(outage), func(t *testing.T) {
 			t.Parallel()
 			server := redistest.Start(t, redistest.KeepData...)
-			eng := newEngine(t, open(t, server.Client(refused)))
+			eng := engine(t, open(t, server.Client(refused)))
 			leases := []*core.Lease{acquire(t, eng, "alone"), acquire(t, eng, "shared", core.WithShared()), acquire(t, eng, "own")}
 			set, err := eng.AcquireAll(within(t, 10*time.Second), []driver.Claim{driver.Exclusive("a"), driver.Permit("b", 2)})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			server.Kill()
 			over := time.After(outage)
 			var all sync.WaitGroup
 			for _, l := range append(leases, set) {
-				all.Go(func() {
-					if err := l.Release(context.Background()); !errors.Is(err, core.ErrOutcomeUnknown) {
-						t.Errorf("release of %s while the server is away: %v", l.Key(), err)
-					}
-				})
+				all.Go(func() { wantIs(t, "release of "+l.Key(), l.Release(context.Background()), core.ErrOutcomeUnknown) })
 			}
 			<-over
 			server.Restart(t)
-			back := time.Now()
 			all.Wait()
 			own := make(chan error, 1)
 			go func() { // the circuit may be open for another moment
-				for deadline := time.Now().Add(soon); ; time.Sleep(time.Millisecond) {
-					l, err := eng.TryAcquire(context.Background(), "own")
-					if err == nil {
+				err := driver.ErrUnavailable
+				for deadline := time.Now().Add(soon); errors.Is(err, driver.ErrUnavailable) && time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+					var l *core.Lease
+					if l, err = eng.TryAcquire(context.Background(), "own"); err == nil {
 						err = l.Release(context.Background())
 					}
-					if !errors.Is(err, driver.ErrUnavailable) || time.Now().After(deadline) {
-						own <- err
-						return
-					}
 				}
+				own <- err
 			}()
-			other := newEngine(t, open(t, server.Client()))
+			other := engine(t, open(t, server.Client()))
 			for _, key := range []string{"alone", "shared", "a", "b"} {
 				freeSoon(t, other, key)
 			}
-			t.Logf("free after %v", time.Since(back).Round(time.Millisecond))
-			if err := <-own; err != nil {
-				t.Errorf("the same process: %v", err)
-			}
-			t.Logf("had by the same process after %v", time.Since(back).Round(time.Millisecond))
+			wantIs(t, "the same process", <-own, nil)
 		})
 	}
 }
@@ -139,8 +98,8 @@ func TestSuccessorOfAnOwedRelease(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	s, network := lossy(t, server, once)
-	eng := newEngine(t, s, core.WithReleaseTimeout(300*time.Millisecond))
-	other := newEngine(t, open(t, server.Client()))
+	eng := engine(t, s, core.WithReleaseTimeout(300*time.Millisecond))
+	other := engine(t, open(t, server.Client()))
 	l := acquire(t, eng, "k")
 	network.CutReplies()
 	if err := l.Release(context.Background()); !errors.Is(err, core.ErrOutcomeUnknown) {
@@ -150,13 +109,7 @@ func TestSuccessorOfAnOwedRelease(t *testing.T) {
 	before := calls(t, server) // first: the release may follow at once
 	network.Heal()
 	eventually(t, soon, "the release is sent again", func() bool { return calls(t, server) > before })
-	if err := eng.Close(within(t, soon)); err != nil {
-		t.Errorf("Close, where nothing is owed: %v", err)
-	}
-	if err := next.Extend(within(t, soon), longTTL); err != nil {
-		t.Errorf("the successor's lease: %v", err)
-	}
-	if err := next.Release(context.Background()); err != nil {
-		t.Errorf("the successor's release: %v", err)
-	}
+	wantIs(t, "Close, where nothing is owed", eng.Close(within(t, soon)), nil)
+	wantIs(t, "the successor's lease", next.Extend(within(t, soon), longTTL), nil)
+	wantIs(t, "the successor's release", next.Release(context.Background()), nil)
 }

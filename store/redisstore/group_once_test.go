@@ -40,9 +40,7 @@ func TestExecutionsInAGroupHaveOutcomesOfTheirOwn(t *testing.T) {
 		case mine: // as if the answer had been lost
 			before[i] = lock(t, s, fmt.Sprint("o", i), key(i), time.Minute)
 		case wrongType:
-			if err := admin.RPush(within(t, time.Second), "{lock:"+key(i)+"}:r", "x").Err(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, admin.RPush(within(t, time.Second), "{lock:"+key(i)+"}:r", "x").Err())
 		}
 	}
 
@@ -64,15 +62,12 @@ func TestExecutionsInAGroupHaveOutcomesOfTheirOwn(t *testing.T) {
 		case wrongType:
 			ok = err != nil && !errors.Is(err, driver.ErrHeld)
 		}
-		if !ok {
-			t.Errorf("Begin %d of kind %d: %+v, %+v, %v", i, i%kinds, g, rec, err)
-		}
+		check(t, ok, "Begin %d of kind %d: %+v, %+v, %v", i, i%kinds, g, rec, err)
 	})
 	seen := map[uint64]int{}
 	for i, g := range grants {
-		if other, twice := seen[g.Token]; twice && g.Token > 0 {
-			t.Errorf("%d and %d have one token", i, other)
-		}
+		other, twice := seen[g.Token]
+		check(t, !twice || g.Token <= 0, "%d and %d have one token", i, other)
 		seen[g.Token] = i
 	}
 
@@ -88,9 +83,8 @@ func TestExecutionsInAGroupHaveOutcomesOfTheirOwn(t *testing.T) {
 		rec.Result = append([]byte(key(i)), stored.Result...)
 		for range 2 { // the second as if the answer had been lost
 			err := s.Complete(within(t, 10*time.Second), grants[i], rec, time.Minute)
-			if lost := i == mine; lost != errors.Is(err, driver.ErrLeaseLost) || lost != (err != nil) {
-				t.Errorf("Complete %d: %v", i, err)
-			}
+			lost := i == mine
+			check(t, lost == errors.Is(err, driver.ErrLeaseLost) && lost == (err != nil), "Complete %d: %v", i, err)
 		}
 	})
 	for i := range many {
@@ -98,9 +92,8 @@ func TestExecutionsInAGroupHaveOutcomesOfTheirOwn(t *testing.T) {
 		case i%kinds == held:
 			release(t, s, before[i])
 		case i == mine:
-			if g, rec, err := asks("later", i); err != nil || rec != nil {
-				t.Errorf("after a lost lease: %+v, %+v, %v", g, rec, err)
-			}
+			g, rec, err := asks("later", i)
+			check(t, err == nil && rec == nil, "after a lost lease: %+v, %+v, %v", g, rec, err)
 		case i%kinds == fresh || i%kinds == mine:
 			_, rec, err := asks("later", i)
 			if err != nil || rec == nil || string(rec.Result) != key(i)+string(stored.Result) || rec.Trace != stored.Trace {

@@ -35,9 +35,8 @@ func crowd(t *testing.T, server *redistest.Server, do func(i int)) {
 	time.Sleep(100 * time.Millisecond) // nothing can be seen of a stopped server; more only makes larger groups
 	server.Resume()
 	all.Wait()
-	if n := calls(t, server) - before; n > many/2 {
-		t.Errorf("%d callers took %d script calls: this tests no groups", many, n)
-	}
+	n := calls(t, server) - before
+	check(t, n <= many/2, "%d callers took %d script calls: this tests no groups", many, n)
 }
 
 // Every third key holds something that is not a lock, so a third of each group
@@ -48,25 +47,21 @@ func TestOneRequestsFailureIsNotItsNeighbours(t *testing.T) {
 	s := open(t, server.Client())
 	admin := server.Client()
 	for i := 0; i < many; i += 3 {
-		if err := admin.RPush(within(t, time.Second), fmt.Sprint("lock:k", i), "x").Err(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, admin.RPush(within(t, time.Second), fmt.Sprint("lock:k", i), "x").Err())
 	}
 	grants := make([]driver.Grant, many)
 	crowd(t, server, func(i int) {
 		g, err := s.Acquire(within(t, 10*time.Second), request(fmt.Sprint("o", i), fmt.Sprint("k", i), time.Minute))
-		if bad := i%3 == 0; bad != errors.Is(err, redisstore.ErrWrongType) || bad != (err != nil) {
-			t.Errorf("request %d: %v", i, err)
-		}
+		bad := i%3 == 0
+		check(t, bad == errors.Is(err, redisstore.ErrWrongType) && bad == (err != nil), "request %d: %v", i, err)
 		grants[i] = g
 	})
 	crowd(t, server, func(i int) {
 		if i%3 == 0 {
 			return
 		}
-		if err := s.Release(within(t, 10*time.Second), grants[i]); err != nil {
-			t.Errorf("release %d: %v", i, err)
-		}
+		err := s.Release(within(t, 10*time.Second), grants[i])
+		check(t, err == nil, "release %d: %v", i, err)
 	})
 }
 
@@ -87,13 +82,9 @@ func TestOneCallersCancelIsNotItsNeighbours(t *testing.T) {
 		}
 		_, err := s.Acquire(mine, req)
 		granted[i] = err == nil // also for who was quicker than the signals
-		if err != nil && (i%2 == 1 || !errors.Is(err, driver.ErrUnavailable)) {
-			t.Errorf("request %d: %v", i, err)
-		}
+		check(t, err == nil || i%2 != 1 && errors.Is(err, driver.ErrUnavailable), "request %d: %v", i, err)
 	})
-	if !slices.Contains(granted, false) {
-		t.Error("nobody hung up in time: this tests nothing")
-	}
+	check(t, slices.Contains(granted, false), "nobody hung up in time: this tests nothing")
 	admin := server.Client()
 	eventually(t, 5*time.Second, "only those who stayed have their locks", func() bool {
 		for i := range many {
@@ -110,8 +101,7 @@ func TestOneCallersCancelIsNotItsNeighbours(t *testing.T) {
 func TestGroupsWithLostReplies(t *testing.T) {
 	servertest.Long(t)
 	t.Parallel()
-	server := redistest.Start(t)
-	network := servertest.NewProxy(t, server.Addr())
+	server, network := proxied(t)
 	// Losses show in connections that break when the network heals, not in
 	// timeouts, which a busy machine reaches by itself.
 	client := throughProxy(server, network, func(o *redis.Options) { o.ReadTimeout, o.PoolSize = 20*time.Second, 64 })
@@ -135,9 +125,7 @@ func TestGroupsWithLostReplies(t *testing.T) {
 	connect()
 	// The server learns the scripts: one that it does not know it would not run.
 	release(t, s, lock(t, s, "warm", "warm", time.Minute))
-	crowd(t, server, func(i int) {
-		release(t, s, lock(t, s, fmt.Sprint("warm", i), fmt.Sprint("warm", i), time.Minute))
-	})
+	crowd(t, server, func(i int) { release(t, s, lock(t, s, fmt.Sprint("warm", i), fmt.Sprint("warm", i), time.Minute)) })
 	locks := func() int {
 		keys, _ := admin.Keys(context.Background(), "lock:k*").Result()
 		return len(keys)
@@ -162,16 +150,13 @@ func TestGroupsWithLostReplies(t *testing.T) {
 		})
 		crowd(t, server, do)
 		healer.Wait()
-		if n := calls(t, server); n <= atHeal {
-			t.Errorf("%d script calls before the network healed, %d after: no reply was lost", atHeal, n)
-		}
+		n := calls(t, server)
+		check(t, n > atHeal, "%d script calls before the network healed, %d after: no reply was lost", atHeal, n)
 	}
 	grants := make([]driver.Grant, many)
 	during(func() bool { return locks() == many }, func(i int) {
 		g, err := s.Acquire(within(t, 30*time.Second), request(fmt.Sprint("o", i), fmt.Sprint("k", i), time.Minute))
-		if err != nil {
-			t.Errorf("acquire %d: %v", i, err)
-		}
+		check(t, err == nil, "acquire %d: %v", i, err)
 		grants[i] = g
 	})
 	for i, g := range grants {
@@ -180,9 +165,8 @@ func TestGroupsWithLostReplies(t *testing.T) {
 		}
 	}
 	during(func() bool { return locks() == 0 }, func(i int) {
-		if err := s.Release(within(t, 30*time.Second), grants[i]); err != nil {
-			t.Errorf("release %d: %v", i, err)
-		}
+		err := s.Release(within(t, 30*time.Second), grants[i])
+		check(t, err == nil, "release %d: %v", i, err)
 	})
 }
 
@@ -199,9 +183,8 @@ func TestHeldKeysInAGroupWithoutMemory(t *testing.T) {
 		if i%2 == 0 {
 			key, want = fmt.Sprint("free", i), redisstore.ErrOutOfMemory
 		}
-		if _, err := s.Acquire(within(t, 10*time.Second), request(fmt.Sprint("o", i), key, time.Minute)); !errors.Is(err, want) {
-			t.Errorf("request %d: want %v, got %v", i, want, err)
-		}
+		_, err := s.Acquire(within(t, 10*time.Second), request(fmt.Sprint("o", i), key, time.Minute))
+		check(t, errors.Is(err, want), "request %d: want %v, got %v", i, want, err)
 	})
 	release(t, s, g)
 }

@@ -36,11 +36,9 @@ func TestEmptyRestart(t *testing.T) {
 	servertest.Long(t)
 	t.Parallel()
 	server := redistest.Start(t)
-	eng := engineOn(t, server.Client(), time.Minute)
+	eng := engine(t, open(t, server.Client()), core.WithTTL(time.Minute))
 	l, err := eng.Acquire(t.Context(), "k")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	time.Sleep(beats)
 	server.Restart(t)
 	lostEarly(t, l)
@@ -52,13 +50,11 @@ func TestSentinelFailover(t *testing.T) {
 	servertest.Long(t)
 	t.Parallel()
 	s := redistest.StartSentinel(t, 1, time.Second)
-	eng := engineOn(t, s.Client(), time.Minute)
+	eng := engine(t, open(t, s.Client()), core.WithTTL(time.Minute))
 	var leases []*core.Lease
 	for _, key := range []string{"forgotten", "known"} {
 		l, err := eng.Acquire(t.Context(), key)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		leases = append(leases, l)
 	}
 	time.Sleep(beats)
@@ -71,13 +67,8 @@ func TestSentinelFailover(t *testing.T) {
 	s.Nodes[0].Pause()
 	s.AwaitFailover(t, 0)
 	lostEarly(t, leases[0])
-	if err := leases[1].Err(); err != nil {
-		t.Errorf("the other: %v", err)
-	}
-	if ttl := replica.PTTL(t.Context(), "lock:known").Val(); ttl < 50*time.Second {
-		t.Errorf("its end is in %v: it was not renewed", ttl)
-	}
-	if err := leases[1].Release(t.Context()); err != nil {
-		t.Error(err)
-	}
+	wantIs(t, "the other", leases[1].Err(), nil)
+	ttl := replica.PTTL(t.Context(), "lock:known").Val()
+	check(t, ttl >= 50*time.Second, "its end is in %v: it was not renewed", ttl)
+	wantNil(t, leases[1].Release(t.Context()))
 }

@@ -3,7 +3,6 @@ package redisstore_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"testing"
 	"time"
 
@@ -15,9 +14,7 @@ import (
 func inspect(t testing.TB, s *redisstore.Store, key string) driver.LockInfo {
 	t.Helper()
 	info, err := s.Inspect(within(t, time.Second), key)
-	if err != nil {
-		t.Fatalf("Inspect: %v", err)
-	}
+	must(t, err)
 	return info
 }
 
@@ -27,17 +24,14 @@ func TestInspectForeignLocks(t *testing.T) {
 	ctx, server := context.Background(), database(t)
 	s, admin := open(t, server.Client()), server.Client()
 	admin.Set(ctx, "lock:foreign", "9f2c", 0)
-	if info := inspect(t, s, "foreign"); len(info.Holders) != 1 || info.Holders[0].Owner != "9f2c" || info.Holders[0].Token != 0 || info.Holders[0].Left >= 0 {
-		t.Errorf("%+v", info)
-	}
+	info := inspect(t, s, "foreign")
+	check(t, len(info.Holders) == 1 && info.Holders[0].Owner == "9f2c" && info.Holders[0].Token == 0 && info.Holders[0].Left < 0, "%+v", info)
 	if holders, err := s.ForceRelease(ctx, "foreign", "why"); err != nil || len(holders) != 1 || holders[0].Owner != "9f2c" {
 		t.Errorf("%v, %v", holders, err)
 	}
 	release(t, s, lease(t, s, "o", driver.Exclusive("foreign")))
 	admin.HSet(ctx, "lock:hash", "f", "v")
-	if _, err := s.Inspect(ctx, "hash"); !errors.Is(err, redisstore.ErrWrongType) {
-		t.Errorf("want ErrWrongType, got %v", err)
-	}
+	wantIs(t, "Inspect", errOf(s.Inspect(ctx, "hash")), redisstore.ErrWrongType)
 }
 
 // TestReasonOfAForcedRelease is kept for an hour at most, is that of the lease that was ended, and needs one.
@@ -47,59 +41,18 @@ func TestReasonOfAForcedRelease(t *testing.T) {
 	s, admin := open(t, server.Client()), server.Client()
 	for _, c := range []driver.Claim{driver.Exclusive("x"), driver.Shared("s"), driver.Permit("p", 2)} {
 		lease(t, s, "o", c)
-		if _, err := s.ForceRelease(ctx, c.Key, "why: because"); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errOf(s.ForceRelease(ctx, c.Key, "why: because")))
 		again := lease(t, s, "o", c)
 		admin.Del(ctx, "lock:"+c.Key)
 		var loss *driver.LeaseLostError
 		if err := renew(t, s, again); !errors.As(err, &loss) || loss.Reason != driver.LossTaken {
 			t.Errorf("%v: %v", c, err)
 		}
-		if left := admin.PTTL(ctx, "{lock:"+c.Key+"}:f").Val(); left <= 0 || left > time.Hour {
-			t.Errorf("the reason is kept for %v", left)
-		}
+		left := admin.PTTL(ctx, "{lock:"+c.Key+"}:f").Val()
+		check(t, left > 0 && left <= time.Hour, "the reason is kept for %v", left)
 	}
 	if _, err := s.ForceRelease(ctx, "free", "why"); err != nil || admin.Exists(ctx, "{lock:free}:f").Val() != 0 {
 		t.Errorf("a reason for nothing, %v", err)
-	}
-}
-
-// TestListAmongOtherKeys: a prefix is no pattern, other programs' keys are left out, and no command keeps the server busy.
-func TestListAmongOtherKeys(t *testing.T) {
-	t.Parallel()
-	ctx, server := context.Background(), redistest.Start(t)
-	s, admin := open(t, server.Client()), server.Client()
-	const prefix, keys = "a*[1]?\\", 100
-	for i := range keys {
-		lease(t, s, "o", driver.Exclusive(fmt.Sprint(prefix, ":", i)))
-		lease(t, s, "o", driver.Exclusive(fmt.Sprint("axx1x?\\:", i))) // a pattern would take it
-		admin.Set(ctx, fmt.Sprint("other:", i), "x", 0)
-	}
-	admin.HSet(ctx, "lock:"+prefix+"hash", "f", "v")
-	for prefix, want := range map[string]int{prefix: keys, "": 2 * keys} {
-		seen, pages := map[string]bool{}, 0
-		for cursor := ""; pages == 0 || cursor != ""; pages++ {
-			page, next, err := s.List(within(t, 5*time.Second), driver.Listing{Prefix: prefix, Cursor: cursor, Limit: 10, Records: true})
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, info := range page {
-				seen[info.Key] = true
-			}
-			cursor = next
-		}
-		if len(seen) != want || pages < 3 {
-			t.Errorf("%q: %d keys on %d pages, want %d", prefix, len(seen), pages, want)
-		}
-	}
-	if server.Commands(t)["keys"] > 0 {
-		t.Error("KEYS keeps the others waiting")
-	}
-	for _, bad := range []string{"x", "a|x", "|", "|-1"} {
-		if _, _, err := s.List(ctx, driver.Listing{Cursor: bad, Limit: 1, Records: true}); !errors.Is(err, driver.ErrInvalidOption) {
-			t.Errorf("cursor %q: %v", bad, err)
-		}
 	}
 }
 
@@ -108,6 +61,10 @@ func TestInspectorFails(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	s := open(t, server.Client(once))
+	for _, bad := range []string{"x", "a|x", "|", "|-1"} {
+		_, _, err := s.List(within(t, time.Second), driver.Listing{Cursor: bad, Limit: 1, Records: true})
+		wantIs(t, "the cursor "+bad, err, driver.ErrInvalidOption)
+	}
 	fail := func(when, key string, want error) {
 		t.Helper()
 		ctx := within(t, 50*time.Millisecond)
@@ -120,9 +77,7 @@ func TestInspectorFails(t *testing.T) {
 			all = append(all, err)
 		}
 		for i, err := range all {
-			if !errors.Is(err, want) || errors.Is(err, context.DeadlineExceeded) {
-				t.Errorf("%s, call %d: want %v, got %v", when, i, want, err)
-			}
+			check(t, errors.Is(err, want) && !errors.Is(err, context.DeadlineExceeded), "%s, call %d: want %v, got %v", when, i, want, err)
 		}
 	}
 	fail("a wrong key", "a{b", driver.ErrInvalidKey)

@@ -21,41 +21,35 @@ func TestALateCopyOfARequestKeepsNoKey(t *testing.T) {
 	servertest.Long(t)
 	t.Parallel()
 	const late = 400 * time.Millisecond
-	claims := map[string]func(*core.Engine) (*core.Lease, error){
-		"exclusive": func(e *core.Engine) (*core.Lease, error) { return e.Acquire(context.Background(), "k") },
-		"shared": func(e *core.Engine) (*core.Lease, error) {
-			return e.Acquire(context.Background(), "k", core.WithShared())
-		},
-		"set": func(e *core.Engine) (*core.Lease, error) {
-			return e.AcquireAll(context.Background(), []core.Claim{core.Exclusive("k"), core.Exclusive("l")})
-		},
-		"min hold": func(e *core.Engine) (*core.Lease, error) {
-			return e.Acquire(context.Background(), "k", core.WithMinHold(time.Second))
-		},
-	}
-	for name, ask := range claims {
+	exclusive := []core.Claim{core.Exclusive("k")}
+	for name, c := range map[string]struct {
+		claims []core.Claim
+		opts   []core.CallOption
+	}{
+		"exclusive": {exclusive, nil},
+		"shared":    {[]core.Claim{core.Shared("k")}, nil},
+		"set":       {[]core.Claim{core.Exclusive("k"), core.Exclusive("l")}, nil},
+		"min hold":  {exclusive, []core.CallOption{core.WithMinHold(time.Second)}},
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			server := database(t)
 			p := servertest.NewProxy(t, server.Addr())
-			eng := newEngineWith(t, open(t, throughProxy(server, p, hasty)), 30*time.Second)
-			if l, err := ask(eng); err != nil { // connections and scripts are there from now on
-				t.Fatal(err)
-			} else {
+			eng := engine(t, open(t, throughProxy(server, p, hasty)), core.WithTTL(30*time.Second))
+			use := func() {
+				l, err := eng.AcquireAll(context.Background(), c.claims, c.opts...)
+				must(t, err)
 				returned(t, l)
 			}
+			use() // connections and scripts are there from now on
 			freeFor(t, server, late, soon)
 
 			p.DelayNext(late)
 			began := time.Now()
-			l, err := ask(eng)
-			if err != nil {
-				t.Fatal(err)
-			}
+			use()
 			if time.Since(began) > late {
 				t.Skipf("the request was answered only after %v, with its copy", time.Since(began))
 			}
-			returned(t, l)
 			freeFor(t, server, 2*late, soon)
 		})
 	}
@@ -66,14 +60,13 @@ func TestALateCopyOfAnAbandonedRequestKeepsNoKey(t *testing.T) {
 	servertest.Long(t)
 	t.Parallel()
 	const late = time.Second
-	server := redistest.Start(t)
-	p := servertest.NewProxy(t, server.Addr())
+	server, p := proxied(t)
 	s := open(t, throughProxy(server, p, hasty))
 	lease(t, s, "warm", driver.Exclusive("warm"))
 	p.Delay(late)
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
 	defer cancel()
-	_, err := s.Acquire(ctx, driver.Request{Owner: "o", Claims: []driver.Claim{driver.Exclusive("k")}, TTL: 30 * time.Second})
+	_, err := s.Acquire(ctx, request("o", "k", 30*time.Second))
 	if err == nil {
 		t.Fatal("the request was answered")
 	}
@@ -83,9 +76,7 @@ func TestALateCopyOfAnAbandonedRequestKeepsNoKey(t *testing.T) {
 
 func returned(t *testing.T, l *core.Lease) {
 	t.Helper()
-	if err := l.Release(context.Background()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, l.Release(context.Background()))
 }
 
 // freeFor waits until the key "k" has been free for d, and fails if that takes patience longer.
@@ -95,9 +86,7 @@ func freeFor(t *testing.T, server *redistest.Server, d, patience time.Duration) 
 	end := time.Now().Add(d + patience)
 	for since := time.Now(); time.Since(since) < d; time.Sleep(5 * time.Millisecond) {
 		left, err := client.PTTL(context.Background(), "lock:k").Result()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if left >= 0 {
 			since = time.Now()
 		}
@@ -114,10 +103,9 @@ func TestALostLeaseThatWasRenewedIsReleased(t *testing.T) {
 	servertest.Long(t)
 	t.Parallel()
 	const ttl = 9 * time.Second
-	server := redistest.Start(t)
-	p := servertest.NewProxy(t, server.Addr())
-	holding := newEngineWith(t, open(t, throughProxy(server, p, hasty)), ttl, core.WithReleaseTimeout(200*time.Millisecond))
-	other := newEngine(t, open(t, server.Client()))
+	server, p := proxied(t)
+	holding := engine(t, open(t, throughProxy(server, p, hasty)), core.WithTTL(ttl), core.WithReleaseTimeout(200*time.Millisecond))
+	other := engine(t, open(t, server.Client()))
 	l := acquire(t, holding, "k")
 	renewed(t, l)
 
@@ -134,9 +122,8 @@ func TestALostLeaseThatWasRenewedIsReleased(t *testing.T) {
 	p.Heal()
 	began := time.Now()
 	freeSoon(t, other, "k")
-	if took := time.Since(began); took > left*2/3 {
-		t.Errorf("free %v after the network was back; the lease had %v left", took, left)
-	}
+	took := time.Since(began)
+	check(t, took <= left*2/3, "free %v after the network was back; the lease had %v left", took, left)
 }
 
 // An extension to a longer TTL arrived and its answer was lost, and so was the release.
@@ -144,10 +131,9 @@ func TestALostLeaseThatWasRenewedIsReleased(t *testing.T) {
 func TestAReleaseAfterAnUnansweredExtensionIsSentAgain(t *testing.T) {
 	servertest.Long(t)
 	t.Parallel()
-	server := redistest.Start(t)
-	p := servertest.NewProxy(t, server.Addr())
-	holding := newEngineWith(t, open(t, throughProxy(server, p, hasty)), time.Second, core.WithReleaseTimeout(200*time.Millisecond))
-	other := newEngine(t, open(t, server.Client()))
+	server, p := proxied(t)
+	holding := engine(t, open(t, throughProxy(server, p, hasty)), core.WithTTL(time.Second), core.WithReleaseTimeout(200*time.Millisecond))
+	other := engine(t, open(t, server.Client()))
 	l := acquire(t, holding, "k")
 	renewed(t, l)
 
@@ -170,9 +156,7 @@ func TestAReleaseAfterAnUnansweredExtensionIsSentAgain(t *testing.T) {
 // renewed has the server know the script, which it would ask for in vain later.
 func renewed(t testing.TB, l *core.Lease) {
 	t.Helper()
-	if err := l.Extend(within(t, 5*time.Second), 0); err != nil {
-		t.Fatal(err)
-	}
+	must(t, l.Extend(within(t, 5*time.Second), 0))
 }
 
 // hasty has the client notice a lost answer soon.

@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
 
+	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/redistest"
 	"github.com/keyturn/keyturn/internal/servertest"
@@ -70,9 +71,7 @@ func clusterOf(t testing.TB, nodes []*redistest.Server, opts ...func(*redis.Clus
 	}
 	client := redis.NewClusterClient(o)
 	t.Cleanup(func() { _ = client.Close() })
-	eventually(t, 5*time.Second, "the Cluster is up", func() bool {
-		return client.Ping(context.Background()).Err() == nil
-	})
+	eventually(t, 5*time.Second, "the Cluster is up", func() bool { return client.Ping(context.Background()).Err() == nil })
 	return client
 }
 
@@ -94,16 +93,67 @@ var silent = redisstore.WithLogger(slog.New(slog.NewTextHandler(io.Discard, nil)
 func open(t testing.TB, client redis.UniversalClient, opts ...redisstore.Option) *redisstore.Store {
 	t.Helper()
 	s, err := redisstore.New(client, append([]redisstore.Option{silent}, opts...)...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = s.Close() })
 	return s
+}
+
+// longTTL is that of leases that must not run out while a test looks on.
+const longTTL = 5 * time.Minute
+
+// engine makes an engine over s, as a process of its own would. The test closes it; what is held then is revoked.
+func engine(t testing.TB, s driver.Store, opts ...core.EngineOption) *core.Engine {
+	t.Helper()
+	eng, err := core.New(s, append([]core.EngineOption{core.WithTTL(longTTL), core.WithLogger(slog.New(slog.DiscardHandler))}, opts...)...)
+	must(t, err)
+	t.Cleanup(func() { _ = eng.Close(within(t, time.Second)) })
+	return eng
+}
+
+// proxied starts a server, and a network that leads to it.
+func proxied(t testing.TB) (*redistest.Server, *servertest.Proxy) {
+	t.Helper()
+	server := redistest.Start(t)
+	return server, servertest.NewProxy(t, server.Addr())
 }
 
 // throughProxy makes a client of server that p can cut off.
 func throughProxy(server *redistest.Server, p *servertest.Proxy, opts ...func(*redis.Options)) *redis.Client {
 	return server.Client(append(opts, func(o *redis.Options) { o.Addr = p.Addr() })...)
+}
+
+// must fails at once.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// check fails with a message unless ok.
+func check(t testing.TB, ok bool, format string, args ...any) {
+	t.Helper()
+	if !ok {
+		t.Errorf(format, args...)
+	}
+}
+
+func wantNil(t testing.TB, err error) {
+	t.Helper()
+	wantIs(t, "error", err, nil)
+}
+
+// wantIs is for an error that may be nil.
+func wantIs(t testing.TB, what string, err, want error) {
+	t.Helper()
+	check(t, errors.Is(err, want) && (err == nil) == (want == nil), "%s: %v, want %v", what, err, want)
+}
+
+func errOf[T any](_ T, err error) error { return err }
+
+func wantEqual[T comparable](t testing.TB, what string, got, want T) {
+	t.Helper()
+	check(t, got == want, "%s: %v, want %v", what, got, want)
 }
 
 // within gives a context for a call that must not take longer.
@@ -124,6 +174,17 @@ func eventually(t testing.TB, d time.Duration, what string, cond func() bool) {
 	}
 }
 
+// arrives returns what must come.
+func arrives[T any](t testing.TB, c <-chan T) (what T) {
+	t.Helper()
+	select {
+	case what = <-c:
+	case <-time.After(30 * time.Second):
+		t.Fatal("not within 30 s")
+	}
+	return what
+}
+
 // request asks for key; the owner is only what it has to be, unique.
 func request(owner, key string, ttl time.Duration) driver.Request {
 	return driver.Request{Owner: owner, Claims: []driver.Claim{driver.Exclusive(key)}, TTL: ttl}
@@ -141,9 +202,7 @@ func lock(t testing.TB, s driver.Store, owner, key string, ttl time.Duration) dr
 
 func release(t testing.TB, s driver.Store, g driver.Grant) {
 	t.Helper()
-	if err := s.Release(within(t, 5*time.Second), g); err != nil {
-		t.Fatalf("Release: %v", err)
-	}
+	must(t, s.Release(within(t, 5*time.Second), g))
 }
 
 func renew(t testing.TB, s driver.Store, g driver.Grant) error {
@@ -197,7 +256,21 @@ func enqueueFor(t testing.TB, s driver.Store, owner string, claims ...driver.Cla
 	return wait(t, s, driver.Request{Owner: owner, Claims: claims, TTL: time.Minute})
 }
 
+// begins has owner wait for key to execute something, and returns once it is in line.
+func begins(t testing.TB, s driver.Store, owner, key string) *waiter {
+	t.Helper()
+	return waitFor(t, request(owner, key, time.Minute), func(ctx context.Context, req driver.Request) (driver.Grant, error) {
+		g, _, err := s.Begin(ctx, req)
+		return g, err
+	})
+}
+
 func wait(t testing.TB, s driver.Store, req driver.Request) *waiter {
+	t.Helper()
+	return waitFor(t, req, s.Acquire)
+}
+
+func waitFor(t testing.TB, req driver.Request, ask func(context.Context, driver.Request) (driver.Grant, error)) *waiter {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	w := &waiter{t: t, cancel: cancel, done: make(chan struct{})}
@@ -211,7 +284,7 @@ func wait(t testing.TB, s driver.Store, req driver.Request) *waiter {
 	}
 	go func() {
 		defer close(w.done)
-		w.grant, w.err = s.Acquire(ctx, req)
+		w.grant, w.err = ask(ctx, req)
 		w.at = time.Now()
 	}()
 	t.Cleanup(func() {

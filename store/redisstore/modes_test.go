@@ -18,12 +18,8 @@ import (
 func keysLeft(t testing.TB, server *redistest.Server) []string {
 	t.Helper()
 	keys, err := server.Client().Keys(context.Background(), "*").Result()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return slices.DeleteFunc(keys, func(key string) bool {
-		return key == "{lock:}:token" || strings.HasSuffix(key, "}:f")
-	})
+	must(t, err)
+	return slices.DeleteFunc(keys, func(key string) bool { return key == "{lock:}:token" || strings.HasSuffix(key, "}:f") })
 }
 
 // TestMarkerKeepsForeignClientsOut: SET NX finds the key taken in every mode, for
@@ -37,17 +33,13 @@ func TestMarkerKeepsForeignClientsOut(t *testing.T) {
 	for name, claim := range map[string]driver.Claim{"shared": driver.Shared("s"), "permit": driver.Permit("p", 3)} {
 		lock := "lock:" + claim.Key
 		short, err := s.Acquire(ctx, driver.Request{Owner: "short", Claims: []driver.Claim{claim}, TTL: 10 * time.Second})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		long := lease(t, s, "long", claim)
 		if taken := admin.SetNX(ctx, lock, "foreign", time.Minute).Val(); taken {
 			t.Errorf("%s: a foreign client took the key from its holders", name)
 		}
 		brief, err := s.Acquire(ctx, driver.Request{Owner: "brief", Claims: []driver.Claim{claim}, TTL: 10 * time.Second})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if left := admin.PTTL(ctx, lock).Val(); left < 55*time.Second {
 			t.Errorf("%s: a shorter lease lowered the marker's time to %v", name, left)
 		}
@@ -66,9 +58,8 @@ func TestMarkerKeepsForeignClientsOut(t *testing.T) {
 		if taken := admin.SetNX(ctx, lock, "foreign", time.Minute).Val(); !taken {
 			t.Errorf("%s: the key is not free after its last holder", name)
 		}
-		if e := held(t, s, claim); e.Holder != "foreign" {
-			t.Errorf("%s: held by %q", name, e.Holder)
-		}
+		e := held(t, s, claim)
+		check(t, e.Holder == "foreign", "%s: held by %q", name, e.Holder)
 		if err := renew(t, s, short); !errors.Is(err, driver.ErrLeaseLost) {
 			t.Errorf("%s: Renew with a foreign lock in place: %v", name, err)
 		}
@@ -88,12 +79,8 @@ func TestStaleHolders(t *testing.T) {
 	old := lease(t, s, "old", driver.Shared("k"))
 	server.Client().Del(context.Background(), "lock:k")
 	lease(t, s, "new", driver.Shared("k"))
-	if err := renew(t, s, old); !errors.Is(err, driver.ErrLeaseLost) {
-		t.Errorf("want ErrLeaseLost, got %v", err)
-	}
-	if err := s.Release(within(t, time.Second), old); !errors.Is(err, driver.ErrLeaseLost) {
-		t.Errorf("want ErrLeaseLost, got %v", err)
-	}
+	wantIs(t, "Renew", renew(t, s, old), driver.ErrLeaseLost)
+	wantIs(t, "Release", s.Release(within(t, time.Second), old), driver.ErrLeaseLost)
 }
 
 // TestOutOfMemory: nothing new in any mode, but what is held is kept, recorded, released and passed on.
@@ -126,31 +113,22 @@ func TestOutOfMemory(t *testing.T) {
 		{driver.Shared("free"), driver.Shared("s")},
 	} {
 		_, err := s.Acquire(within(t, time.Second), driver.Request{Owner: "o", Claims: claims, TTL: time.Minute})
-		if !errors.Is(err, redisstore.ErrOutOfMemory) {
-			t.Errorf("%v: want ErrOutOfMemory, got %v", claims, err)
-		}
+		check(t, errors.Is(err, redisstore.ErrOutOfMemory), "%v: want ErrOutOfMemory, got %v", claims, err)
 	}
-	if n := server.Client().ZCard(ctx, "{lock:s}:h").Val(); n != 2 {
-		t.Errorf("a refused reader is among the %d holders", n)
-	}
+	n := server.Client().ZCard(ctx, "{lock:s}:h").Val()
+	check(t, n == 2, "a refused reader is among the %d holders", n)
 	for i, err := range s.Renew(within(t, time.Second), grants) {
 		if err != nil {
 			t.Errorf("Renew of %v: %v", grants[i].Claims, err)
 		}
 	}
-	if _, err := s.ForceRelease(within(t, time.Second), "f", "why"); err != nil {
-		t.Errorf("ForceRelease: %v", err)
-	}
-	if err := renew(t, s, forced); !errors.Is(err, driver.ErrLeaseLost) {
-		t.Errorf("want ErrLeaseLost, got %v", err)
-	}
+	wantIs(t, "ForceRelease", errOf(s.ForceRelease(within(t, time.Second), "f", "why")), nil)
+	wantIs(t, "Renew", renew(t, s, forced), driver.ErrLeaseLost)
 	for _, g := range grants {
 		release(t, s, g)
 	}
 	g := w.granted(soon)
-	if err := renew(t, s, g); err != nil {
-		t.Error(err)
-	}
+	wantNil(t, renew(t, s, g))
 	release(t, s, g)
 	eventually(t, soon, "nothing is left behind", func() bool { return len(keysLeft(t, server)) == 0 })
 }
@@ -172,23 +150,15 @@ func TestSideKeysOfAWrongType(t *testing.T) {
 		admin.Set(ctx, "{lock:k}:"+side, "x", 0)
 		if claim.Mode != driver.ModeExclusive {
 			_, err := s.Acquire(within(t, time.Second), driver.Request{Owner: "n", Claims: []driver.Claim{claim}, TTL: time.Minute})
-			if !errors.Is(err, redisstore.ErrWrongType) || errors.Is(err, driver.ErrUnavailable) {
-				t.Errorf("%s: want ErrWrongType, got %v", side, err)
-			}
+			check(t, errors.Is(err, redisstore.ErrWrongType) && !errors.Is(err, driver.ErrUnavailable), "%s: want ErrWrongType, got %v", side, err)
 		}
 		// A set frees what it can.
 		g.Owner, g.Claims, g.Token = "o", []driver.Claim{claim, driver.Exclusive("z")}, 0
 		admin.Set(ctx, "lock:z", "o:1763683200000000:0:1:", time.Minute)
 		err := s.Release(within(t, time.Second), g)
-		if claim.Mode == driver.ModeExclusive && err != nil {
-			t.Errorf("%s: Release: %v", side, err)
-		}
-		if claim.Mode != driver.ModeExclusive && !errors.Is(err, driver.ErrLeaseLost) {
-			t.Errorf("%s: Release: want ErrLeaseLost, got %v", side, err)
-		}
-		if admin.Exists(ctx, "lock:z").Val() != 0 {
-			t.Errorf("%s: the rest of the set is still locked", side)
-		}
+		check(t, claim.Mode != driver.ModeExclusive || err == nil, "%s: Release: %v", side, err)
+		check(t, claim.Mode == driver.ModeExclusive || errors.Is(err, driver.ErrLeaseLost), "%s: Release: want ErrLeaseLost, got %v", side, err)
+		check(t, admin.Exists(ctx, "lock:z").Val() == 0, "%s: the rest of the set is still locked", side)
 		_ = other
 	}
 }

@@ -28,14 +28,11 @@ const slack = 300 * time.Millisecond
 func TestHalfOpenConnection(t *testing.T) {
 	servertest.Long(t)
 	t.Parallel()
-	server := redistest.Start(t)
-	network := servertest.NewProxy(t, server.Addr())
+	server, network := proxied(t)
 	// The client's own timeout is longer than any bound here.
 	client := throughProxy(server, network, func(o *redis.Options) { o.ReadTimeout = 300 * time.Millisecond })
 	s, err := redisstore.New(client, silent)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	g := lock(t, s, "o", "k", time.Minute)
 	network.Blackhole()
 	const bound = 100 * time.Millisecond
@@ -43,12 +40,9 @@ func TestHalfOpenConnection(t *testing.T) {
 		t.Helper()
 		began := time.Now()
 		err := f(within(t, bound))
-		if took := time.Since(began); took > bound+slack {
-			t.Errorf("%s took %v, its bound is %v", call, took, bound)
-		}
-		if !errors.Is(err, driver.ErrUnavailable) || errors.Is(err, driver.ErrLeaseLost) {
-			t.Errorf("%s: want ErrUnavailable, got %v", call, err)
-		}
+		took := time.Since(began)
+		check(t, took <= bound+slack, "%s took %v, its bound is %v", call, took, bound)
+		outage(t, call, err, driver.ErrUnavailable)
 	}
 	bounded("Acquire", func(ctx context.Context) error {
 		_, err := s.Acquire(ctx, request("p", "free", time.Minute))
@@ -69,16 +63,13 @@ func TestHalfOpenConnection(t *testing.T) {
 func TestResetStorm(t *testing.T) {
 	servertest.Long(t)
 	t.Parallel()
-	server := redistest.Start(t)
-	network := servertest.NewProxy(t, server.Addr())
+	server, network := proxied(t)
 	var inside, done atomic.Int64
 	var all sync.WaitGroup
 	stop := make(chan struct{})
 	for range 2 {
 		eng, err := core.New(open(t, throughProxy(server, network)), core.WithTTL(2*time.Second))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		t.Cleanup(func() { _ = eng.Close(within(t, 10*time.Second)) })
 		for range 4 {
 			all.Go(func() {
@@ -89,18 +80,14 @@ func TestResetStorm(t *testing.T) {
 					default:
 					}
 					err := eng.Do(within(t, time.Second), "k", func(context.Context) error {
-						if inside.Add(1) != 1 {
-							t.Error("two are in")
-						}
+						check(t, inside.Add(1) == 1, "two are in")
 						inside.Add(-1)
 						done.Add(1)
 						return nil
 					})
 					known := err == nil || errors.Is(err, driver.ErrUnavailable) || errors.Is(err, driver.ErrHeld) ||
 						errors.Is(err, context.DeadlineExceeded)
-					if !known {
-						t.Errorf("untyped: %v", err)
-					}
+					check(t, known, "untyped: %v", err)
 				}
 			})
 		}
@@ -112,9 +99,7 @@ func TestResetStorm(t *testing.T) {
 	}
 	close(stop)
 	all.Wait()
-	if done.Load() == 0 {
-		t.Error("nobody got anything done")
-	}
+	check(t, done.Load() != 0, "nobody got anything done")
 }
 
 // TestNoConnectionToBeHad: a caller does not wait for a connection that can't be
@@ -145,12 +130,9 @@ func TestNoConnectionToBeHad(t *testing.T) {
 	server.Resume()
 	gone.Store(false)
 	close(back)
-	if took := time.Since(began); took > 1500*time.Millisecond {
-		t.Errorf("took %v", took)
-	}
-	if !errors.Is(err, driver.ErrUnavailable) {
-		t.Errorf("error %v", err)
-	}
+	took := time.Since(began)
+	check(t, took <= 1500*time.Millisecond, "took %v", took)
+	wantIs(t, "Acquire", err, driver.ErrUnavailable)
 }
 
 // TestAwayAtStart: New asked its server, and failed without an answer or waited for it without a bound.
@@ -184,12 +166,9 @@ func TestSilentServerWithTLS(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
 	defer cancel()
 	began := time.Now()
-	if _, err := s.Acquire(ctx, request("second", "k", time.Minute)); !errors.Is(err, driver.ErrUnavailable) {
-		t.Errorf("a silent server: %v", err)
-	}
-	if took := time.Since(began); took > 10*time.Second {
-		t.Errorf("a caller with 100 ms came back after %v", took)
-	}
+	wantIs(t, "a silent server", errOf(s.Acquire(ctx, request("second", "k", time.Minute))), driver.ErrUnavailable)
+	took := time.Since(began)
+	check(t, took <= 10*time.Second, "a caller with 100 ms came back after %v", took)
 }
 
 // Each answer took 60 ms, which is longer than the short timeout of a request that its caller sends
@@ -201,14 +180,11 @@ func TestAServerFarAwayKeepsItsConnections(t *testing.T) {
 	server := database(t)
 	p := servertest.NewProxy(t, server.Addr())
 	client := throughProxy(server, p)
-	eng := newEngine(t, open(t, client))
+	eng := engine(t, open(t, client))
 	p.Delay(40 * time.Millisecond) // each way
 	for range pairs {
-		if err := eng.Do(context.Background(), "k", func(context.Context) error { return nil }); err != nil {
-			t.Fatal(err)
-		}
+		must(t, eng.Do(context.Background(), "k", func(context.Context) error { return nil }))
 	}
-	if made := client.PoolStats().Misses; made > pairs {
-		t.Errorf("%d requests took %d connections", 2*pairs, made)
-	}
+	made := client.PoolStats().Misses
+	check(t, made <= pairs, "%d requests took %d connections", 2*pairs, made)
 }

@@ -8,32 +8,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/internal/redistest"
 	"github.com/keyturn/keyturn/internal/servertest"
 	"github.com/keyturn/keyturn/store/redisstore"
 )
-
-// engineOn makes an engine over client that the test closes.
-func engineOn(t testing.TB, client redis.UniversalClient, ttl time.Duration, opts ...redisstore.Option) *core.Engine {
-	t.Helper()
-	store, err := redisstore.New(client, append([]redisstore.Option{silent}, opts...)...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	eng, err := core.New(store, core.WithTTL(ttl), core.WithReleaseTimeout(time.Second), core.WithMaxWait(30*time.Second))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-		defer cancel()
-		_ = eng.Close(ctx) // what is held yet is revoked
-	})
-	return eng
-}
 
 // TestPartition: a master behind Sentinel is cut off together with a client that holds
 // a lock. A replica takes over, and somebody else gets the lock there.
@@ -58,7 +37,7 @@ func TestPartition(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := redistest.StartSentinel(t, 2, downAfter, c.servers...)
-			inside, outside := engineOn(t, s.Nodes[0].Client(), ttl, c.store...), engineOn(t, s.Client(), ttl)
+			inside, outside := engine(t, open(t, s.Nodes[0].Client(), c.store...), core.WithTTL(ttl)), engine(t, open(t, s.Client()), core.WithTTL(ttl))
 			var old *core.Lease
 			// On a busy machine the replica may need longer for its answer than the store waits.
 			eventually(t, 10*time.Second, "a replica confirms the first lease", func() (ok bool) {
@@ -82,9 +61,7 @@ func TestPartition(t *testing.T) {
 						continue
 					}
 					got <- time.Now()
-					if l.Token() <= old.Token() {
-						t.Errorf("token %d follows %d", l.Token(), old.Token())
-					}
+					check(t, l.Token() > old.Token(), "token %d follows %d", l.Token(), old.Token())
 					return
 				}
 			}()
@@ -105,25 +82,11 @@ func TestPartition(t *testing.T) {
 			}()
 			lost, taken := arrives(t, lostAt), arrives(t, got)
 			t.Logf("lost after %v, taken on the other side after %v", lost.Sub(cut), taken.Sub(cut))
-			if overlap := lost.Sub(taken); overlap > c.overlap {
-				t.Errorf("two held it for %v", overlap)
-			}
-			if held := lost.Sub(cut); c.overlap == 0 && held > ttl {
-				t.Errorf("the old holder held it for %v", held)
-			}
+			overlap := lost.Sub(taken)
+			check(t, overlap <= c.overlap, "two held it for %v", overlap)
+			held := lost.Sub(cut)
+			check(t, c.overlap != 0 || held <= ttl, "the old holder held it for %v", held)
 			_ = old.Release(t.Context())
 		})
-	}
-}
-
-// arrives is the moment that must come.
-func arrives(t *testing.T, at <-chan time.Time) time.Time {
-	t.Helper()
-	select {
-	case moment := <-at:
-		return moment
-	case <-time.After(30 * time.Second):
-		t.Fatal("not within 30 s")
-		return time.Time{}
 	}
 }

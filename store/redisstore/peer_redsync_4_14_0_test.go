@@ -41,18 +41,13 @@ func TestScriptFlushReachesNoCaller(t *testing.T) {
 					return
 				}
 				for _, err := range s.Renew(within(t, 5*time.Second), []driver.Grant{g, g, g}) {
-					if err != nil {
-						t.Errorf("Renew: %v", err)
-					}
+					wantIs(t, "Renew", err, nil)
 				}
-				if err := s.Release(within(t, 5*time.Second), g); err != nil {
-					t.Errorf("Release: %v", err)
-				}
+				wantIs(t, "Release", s.Release(within(t, 5*time.Second), g), nil)
 			}
 		})
 	}
 	workers.Wait()
-	if n := server.Commands(t)["script|flush"]; n < 10 {
-		t.Errorf("the scripts were flushed only %d times", n)
-	}
+	n := server.Commands(t)["script|flush"]
+	check(t, n >= 10, "the scripts were flushed only %d times", n)
 }

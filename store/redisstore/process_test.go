@@ -91,16 +91,10 @@ func startProcess(t testing.TB, server *redistest.Server, key string, ttl time.D
 	cmd.Env = append(cmd.Env, env...)
 	cmd.Stderr = os.Stderr
 	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, cmd.Start())
 	p := &process{t: t, cmd: cmd, stdin: stdin, lines: make(chan string, 16), done: make(chan struct{})}
 	go func() {
 		defer close(p.done)
@@ -155,18 +149,14 @@ func pause(t testing.TB, p *process) {
 
 func (p *process) signal(sig syscall.Signal) {
 	p.t.Helper()
-	if err := p.cmd.Process.Signal(sig); err != nil {
-		p.t.Fatal(err)
-	}
+	must(p.t, p.cmd.Process.Signal(sig))
 }
 
 // subscribers is the number of connections that listen for messages.
 func subscribers(t testing.TB, server *redistest.Server) int {
 	t.Helper()
 	list, err := server.Client().Do(context.Background(), "client", "list", "type", "pubsub").Text()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return strings.Count(list, "\n")
 }
 

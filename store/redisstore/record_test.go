@@ -3,7 +3,6 @@ package redisstore_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -21,33 +20,18 @@ func TestSizeOfARecord(t *testing.T) {
 	client := server.Client()
 	s := open(t, client)
 	ctx := within(t, 20*time.Second)
-	for _, host := range []string{"vm", "openim-msgtransfer-6d5f8c7b9d-abcde", strings.Repeat("h", 64)} {
-		for _, key := range []string{"msg:0123456789abcdef", "msg:0123456789abcdef0123456789abcd"} {
-			for fingerprint, most := range map[string]int64{"": 160, "0123456789abcdef": 220} {
-				owner := driver.Owner{Host: host, PID: 1_000_000, Instance: 12, Start: time.Now(), ID: "53a1fac7df860f5486080e8cbc92c3ab"}.String()
-				g, _, err := begin(t, s, owner, key)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if err := s.Complete(ctx, g, driver.Record{Fingerprint: []byte(fingerprint)}, time.Hour); err != nil {
-					t.Fatal(err)
-				}
-				what := fmt.Sprintf("host of %d bytes, key of %d, fingerprint of %d", len(host), len(key), len(fingerprint))
-				size, err := client.MemoryUsage(ctx, "{lock:"+key+"}:r").Result()
-				if err != nil || size > most {
-					t.Errorf("%s: %d bytes, want %d at most (%v)", what, size, most, err)
-				}
-				if err := s.Complete(ctx, g, driver.Record{}, time.Hour); err != nil {
-					t.Errorf("%s: a repeat: %v", what, err)
-				}
-				info, err := s.Inspect(ctx, key)
-				if err != nil || info.Record == nil || len(host) < 28 && info.Record.Owner != owner {
-					t.Errorf("%s: %+v, %v", what, info.Record, err)
-				}
-				if err := client.FlushAll(ctx).Err(); err != nil {
-					t.Fatal(err)
-				}
-			}
+	const key = "msg:0123456789abcdef0123456789abcd"
+	for _, host := range []string{"openim-msgtransfer-6d5f8c7b9d-abcde", strings.Repeat("h", 64)} {
+		for fingerprint, most := range map[string]int64{"": 160, "0123456789abcdef": 220} {
+			owner := driver.Owner{Host: host, PID: 1_000_000, Instance: 12, Start: time.Now(), ID: "53a1fac7df860f5486080e8cbc92c3ab"}.String()
+			g, _, err := begin(t, s, owner, key)
+			must(t, err)
+			must(t, s.Complete(ctx, g, driver.Record{Fingerprint: []byte(fingerprint)}, time.Hour))
+			size, err := client.MemoryUsage(ctx, "{lock:"+key+"}:r").Result()
+			check(t, err == nil && size <= most, "host %s, fingerprint %s: %d bytes, want %d at most (%v)", host, fingerprint, size, most, err)
+			wantIs(t, "a repeat", s.Complete(ctx, g, driver.Record{}, time.Hour), nil)
+			check(t, inspect(t, s, key).Record != nil, "there is no record")
+			must(t, client.FlushAll(ctx).Err())
 		}
 	}
 }
@@ -57,17 +41,14 @@ func TestVersionInRedis(t *testing.T) {
 	t.Parallel()
 	server := database(t)
 	s := open(t, server.Client())
-	if newest, err := s.AdvanceVersion(within(t, time.Second), "user:1", math.MaxUint64, time.Hour); err != nil || newest != math.MaxUint64 {
-		t.Fatalf("%d, %v", newest, err)
-	}
+	newest, err := s.AdvanceVersion(within(t, time.Second), "user:1", math.MaxUint64, time.Hour)
+	check(t, err == nil && newest == math.MaxUint64, "%d, %v", newest, err)
 	cli(t, server, "18446744073709551615", "GET", "{lock:user:1}:v")
-	if left := server.Client().PTTL(context.Background(), "{lock:user:1}:v").Val(); left <= 59*time.Minute || left > time.Hour {
-		t.Errorf("it is kept for %v", left)
-	}
+	left := server.Client().PTTL(context.Background(), "{lock:user:1}:v").Val()
+	check(t, left > 59*time.Minute && left <= time.Hour, "it is kept for %v", left)
 	cli(t, server, "{lock:user:1}:v", "KEYS", "*")
-	if had, err := s.Forget(within(t, time.Second), "user:1"); !had || err != nil {
-		t.Errorf("Forget: %v, %v", had, err)
-	}
+	had, err := s.Forget(within(t, time.Second), "user:1")
+	check(t, had && err == nil, "Forget: %v, %v", had, err)
 	cli(t, server, "", "KEYS", "*")
 }
 
@@ -85,27 +66,17 @@ func TestVersionIsNotKept(t *testing.T) {
 		"no number":      {func() { cli(t, server, "OK", "SET", "{lock:k}:v", "abcdefghijklmnopqrstuvwxyz") }, s, redisstore.ErrCorrupt},
 		"no replicas":    {func() {}, open(t, server.Client(), redisstore.WithReplicas(1, 10*time.Millisecond)), redisstore.ErrNoReplicas},
 	} {
-		if err := server.Client().FlushAll(context.Background()).Err(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, server.Client().FlushAll(context.Background()).Err())
 		tt.prepare()
-		if _, err := tt.store.AdvanceVersion(within(t, 5*time.Second), "k", 5, time.Hour); !errors.Is(err, tt.want) {
-			t.Errorf("%s: %v, want %v", name, err, tt.want)
-		}
+		_, err := tt.store.AdvanceVersion(within(t, 5*time.Second), "k", 5, time.Hour)
+		check(t, errors.Is(err, tt.want), "%s: %v, want %v", name, err, tt.want)
 	}
 	for _, retention := range []time.Duration{0, -time.Second, time.Microsecond} {
-		if _, err := s.AdvanceVersion(within(t, time.Second), "k", 5, retention); !errors.Is(err, driver.ErrInvalidOption) {
-			t.Errorf("kept for %v: %v", retention, err)
-		}
+		_, err := s.AdvanceVersion(within(t, time.Second), "k", 5, retention)
+		check(t, errors.Is(err, driver.ErrInvalidOption), "kept for %v: %v", retention, err)
 	}
-	if _, err := s.AdvanceVersion(within(t, time.Second), "a{b", 5, time.Hour); !errors.Is(err, driver.ErrInvalidKey) {
-		t.Errorf("a key with a brace: %v", err)
-	}
+	wantIs(t, "a key with a brace", errOf(s.AdvanceVersion(within(t, time.Second), "a{b", 5, time.Hour)), driver.ErrInvalidKey)
 	set(t, server, "maxmemory", "1mb") // the server alone takes more
-	if _, err := s.AdvanceVersion(within(t, 5*time.Second), "other", 5, time.Hour); !errors.Is(err, redisstore.ErrOutOfMemory) || !errors.Is(err, driver.ErrUnavailable) {
-		t.Errorf("out of memory: %v", err)
-	}
-	if _, err := s.AdvanceVersion(within(t, 5*time.Second), "other", 0, time.Hour); err != nil {
-		t.Errorf("a question needs no memory: %v", err)
-	}
+	outage(t, "AdvanceVersion", errOf(s.AdvanceVersion(within(t, 5*time.Second), "other", 5, time.Hour)), redisstore.ErrOutOfMemory)
+	wantIs(t, "a question needs no memory", errOf(s.AdvanceVersion(within(t, 5*time.Second), "other", 0, time.Hour)), nil)
 }

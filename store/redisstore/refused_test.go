@@ -48,9 +48,7 @@ func TestACommandThatIsNotAllowedIsNamed(t *testing.T) {
 	} {
 		rules := strings.Replace(" "+aclCommands+" ", " +"+missing+" ", " ", 1)
 		s, err := redisstore.New(as(t, server, aclKeys, aclChannels, rules, aclMessages), redisstore.WithPrefix("lock:"+missing+":"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if _, err = s.Acquire(within(t, soon), request("a", "k", time.Minute)); err == nil && use != nil {
 			err = use(s)
 		}
@@ -62,14 +60,10 @@ func TestACommandThatIsNotAllowedIsNamed(t *testing.T) {
 	// A release that the server refuses.
 	rules := strings.Replace(" "+aclCommands+" ", " +del ", " ", 1)
 	s, err := redisstore.New(as(t, server, aclKeys, aclChannels, rules, aclMessages), redisstore.WithPrefix("lock:del:"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer s.Close()
 	g, err := s.Acquire(within(t, soon), request("a", "k", time.Minute))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if err := s.Release(within(t, soon), g); err == nil || !strings.Contains(err.Error(), "may not run a command, which the store needs") {
 		t.Errorf("Release without DEL: %v", err)
 	}
@@ -84,9 +78,7 @@ func TestRecordThatIsRefusedForAWhile(t *testing.T) {
 			t.Parallel()
 			server := redistest.Start(t)
 			eng, err := core.New(open(t, as(t, server, aclKeys, aclChannels, aclCommands, aclMessages, "+info")))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			defer eng.Close(within(t, 5*time.Second))
 			ctx, runs := within(t, 30*time.Second), 0
 			once := func() (core.Outcome, error) {
@@ -98,13 +90,10 @@ func TestRecordThatIsRefusedForAWhile(t *testing.T) {
 				})
 			}
 			for i := range 2 {
-				if out, err := once(); err != nil || string(out.Result) != "done" || out.Duplicate != (i == 1) {
-					t.Errorf("%+v, %v", out, err)
-				}
+				out, err := once()
+				check(t, err == nil && string(out.Result) == "done" && out.Duplicate == (i == 1), "%+v, %v", out, err)
 			}
-			if runs != 1 {
-				t.Errorf("%d runs", runs)
-			}
+			check(t, runs == 1, "%d runs", runs)
 		})
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/internal/redistest"
 	"github.com/keyturn/keyturn/internal/servertest"
 )
@@ -27,9 +28,7 @@ func TestReplacedMasterThatStillAnswers(t *testing.T) {
 	s := redistest.StartSentinel(t, 2, time.Minute)
 	ask := func(args ...any) {
 		t.Helper()
-		if err := s.Sentinel.Client().Do(ctx, args...).Err(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.Sentinel.Client().Do(ctx, args...).Err())
 	}
 	ask("sentinel", "set", redistest.MasterName, "failover-timeout", failoverTimeout.Milliseconds())
 	s.Nodes[2].Pause()
@@ -44,11 +43,9 @@ func TestReplacedMasterThatStillAnswers(t *testing.T) {
 		}
 		return false
 	})
-	inside := engineOn(t, s.Client(func(o *redis.FailoverOptions) { o.ConnMaxLifetime = time.Second }), 3*time.Second)
+	inside := engine(t, open(t, s.Client(func(o *redis.FailoverOptions) { o.ConnMaxLifetime = time.Second })), core.WithTTL(3*time.Second))
 	old, err := inside.Acquire(ctx, "k")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 
 	ask("sentinel", "failover", redistest.MasterName)
 	if s.AwaitFailover(t, 0) != 1 {
@@ -58,13 +55,9 @@ func TestReplacedMasterThatStillAnswers(t *testing.T) {
 	if err := s.Nodes[1].Client().Del(ctx, "lock:k").Err(); err != nil { // as if it had been granted a moment later
 		t.Fatal(err)
 	}
-	next, err := engineOn(t, s.Client(), 3*time.Second).Acquire(ctx, "k")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if next.Token() <= old.Token() {
-		t.Errorf("token %d follows %d", next.Token(), old.Token())
-	}
+	next, err := engine(t, open(t, s.Client()), core.WithTTL(3*time.Second)).Acquire(ctx, "k")
+	must(t, err)
+	check(t, next.Token() > old.Token(), "token %d follows %d", next.Token(), old.Token())
 	<-old.Done()
 	if both := time.Since(named); both > failoverTimeout/2 {
 		t.Errorf("two held it for %v", both)

@@ -40,10 +40,8 @@ func TestRing(t *testing.T) {
 				Addrs: addrs, HeartbeatFrequency: c.heartbeat, ReadTimeout: time.Second, MaxRetries: -1,
 			})
 			t.Cleanup(func() { _ = ring.Close() })
-			eng := engineOn(t, ring, 30*time.Second)
-			if _, err := eng.Acquire(ctx, "k"); err != nil {
-				t.Fatal(err)
-			}
+			eng := engine(t, open(t, ring), core.WithTTL(30*time.Second))
+			must(t, errOf(eng.Acquire(ctx, "k")))
 			var silent *redistest.Server
 			for _, s := range servers {
 				if n, err := s.Client().DBSize(ctx).Result(); err != nil {
@@ -56,10 +54,8 @@ func TestRing(t *testing.T) {
 				t.Fatal("no server has the lock")
 			}
 			silent.Pause()
-			eventually(t, 10*time.Second, "the server has left the ring, if it may", func() bool {
-				return !c.moves || ring.Len() == 1
-			})
-			next := engineOn(t, ring, 30*time.Second)
+			eventually(t, 10*time.Second, "the server has left the ring, if it may", func() bool { return !c.moves || ring.Len() == 1 })
+			next := engine(t, open(t, ring), core.WithTTL(30*time.Second))
 			for range 5 {
 				_, err := next.Acquire(ctx, "k", core.WithMaxWait(200*time.Millisecond))
 				if c.moves && err == nil {
@@ -70,9 +66,7 @@ func TestRing(t *testing.T) {
 				}
 				time.Sleep(200 * time.Millisecond) // longer than three heartbeats in all
 			}
-			if c.moves {
-				t.Error("the key did not move")
-			}
+			check(t, !c.moves, "the key did not move")
 		})
 	}
 }

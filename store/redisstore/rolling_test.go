@@ -2,9 +2,6 @@ package redisstore_test
 
 import (
 	"context"
-	"crypto/sha1"
-	"encoding/hex"
-	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -44,7 +41,7 @@ func (o *otherRelease) rewrite(cmd redis.Cmder) {
 		if changed != text {
 			o.changed.Add(1)
 		}
-		o.hashes[hash(text)] = hash(changed)
+		o.hashes[redis.NewScript(text).Hash()] = redis.NewScript(changed).Hash()
 		args[1] = changed
 	case "evalsha":
 		if known, ok := o.hashes[args[1].(string)]; ok {
@@ -53,11 +50,6 @@ func (o *otherRelease) rewrite(cmd redis.Cmder) {
 			args[1] = strings.Repeat("0", 40)
 		}
 	}
-}
-
-func hash(text string) string {
-	sum := sha1.Sum([]byte(text))
-	return hex.EncodeToString(sum[:])
 }
 
 // more adds a word to what a script writes.
@@ -88,15 +80,9 @@ func TestRollingUpgrade(t *testing.T) {
 		if i >= 2 {
 			client.AddHook(redistest.OnCommand(next.rewrite))
 		}
-		eng, err := core.New(open(t, client), core.WithLogger(slog.New(slog.DiscardHandler)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = eng.Close(context.Background()) })
+		eng := engine(t, open(t, client))
 		section := func(context.Context) error {
-			if n := inside.Add(1); n != 1 {
-				t.Errorf("%d inside", n)
-			}
+			wantEqual(t, "inside", inside.Add(1), 1)
 			time.Sleep(time.Millisecond)
 			inside.Add(-1)
 			turns[i].Add(1)
@@ -118,18 +104,12 @@ func TestRollingUpgrade(t *testing.T) {
 		}
 	}
 	all.Wait()
-	var most int32
+	most := max(turns[0].Load(), turns[1].Load(), turns[2].Load(), turns[3].Load())
 	for i := range turns {
-		most = max(most, turns[i].Load())
+		n := turns[i].Load()
+		check(t, n >= most/5, "process %d has had %d turns, and another one %d", i, n, most)
 	}
-	for i := range turns {
-		if n := turns[i].Load(); n < most/5 {
-			t.Errorf("process %d has had %d turns, and another one %d", i, n, most)
-		}
-	}
-	if n := next.changed.Load(); n < 2 {
-		t.Errorf("the next release has %d scripts of its own", n)
-	}
+	check(t, next.changed.Load() >= 2, "the next release has %d scripts of its own", next.changed.Load())
 }
 
 // TestWaiterOfAnotherRelease: during a rolling upgrade a process may meet the entry of a
@@ -156,17 +136,12 @@ func TestWaiterOfAnotherRelease(t *testing.T) {
 			eventually(t, soon, "three are in line", func() bool { return admin.LLen(ctx, line).Val() == 3 })
 			release(t, s, g)
 			w.granted(soon)
-			if left := admin.LRange(ctx, line, 0, -1).Val(); !slices.Equal(left, []string{"newer"}) {
-				t.Errorf("in line are %q", left)
-			}
+			left := admin.LRange(ctx, line, 0, -1).Val()
+			check(t, slices.Equal(left, []string{"newer"}), "in line are %q", left)
 			all := inspect(t, s, "k").Waiters
-			if len(all) != 1 || all[0].Owner != "newer" {
-				t.Errorf("an operator sees %+v", all)
-			}
+			check(t, len(all) == 1 && all[0].Owner == "newer", "an operator sees %+v", all)
 			entry := admin.HGet(ctx, "{lock:k}:w", "newer").Val()
-			if !strings.HasPrefix(entry, "2 ") {
-				t.Errorf("its entry is %q", entry)
-			}
+			check(t, strings.HasPrefix(entry, "2 "), "its entry is %q", entry)
 		})
 	}
 }

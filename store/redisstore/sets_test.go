@@ -26,13 +26,9 @@ func TestLargestSet(t *testing.T) {
 	g := lease(t, s, "o", claims...)
 	for _, key := range []string{claims[0].Key, claims[255].Key, claims[256].Key, claims[4095].Key} {
 		info, err := s.Inspect(within(t, time.Second), key)
-		if err != nil || len(info.Holders) != 1 || info.Holders[0].Token != g.Token {
-			t.Errorf("%+v, %v", info, err)
-		}
+		check(t, err == nil && len(info.Holders) == 1 && info.Holders[0].Token == g.Token, "%+v, %v", info, err)
 	}
-	if err := renew(t, s, g); err != nil {
-		t.Error(err)
-	}
+	wantNil(t, renew(t, s, g))
 	if e := held(t, s, append([]driver.Claim{driver.Exclusive("a")}, claims[4000:]...)...); e.Key != claims[4000].Key {
 		t.Errorf("%+v", e)
 	}
@@ -55,13 +51,10 @@ func TestSetsTokenCountsForAllItsKeys(t *testing.T) {
 	ahead := time.Now().Add(time.Hour).UnixMicro()
 	client.Set(context.Background(), "{lock:sets:b}:t", ahead, time.Hour)
 	set := lease(t, s, "o", driver.Exclusive("sets:a"), driver.Exclusive("sets:b"))
-	if set.Token <= uint64(ahead) {
-		t.Errorf("token %d follows %d", set.Token, ahead)
-	}
+	check(t, set.Token > uint64(ahead), "token %d follows %d", set.Token, ahead)
 	release(t, s, set)
-	if next := lease(t, s, "next", driver.Exclusive("sets:a")); next.Token <= set.Token {
-		t.Errorf("token %d follows %d", next.Token, set.Token)
-	}
+	next := lease(t, s, "next", driver.Exclusive("sets:a"))
+	check(t, next.Token > set.Token, "token %d follows %d", next.Token, set.Token)
 }
 
 // TestRefusedSetNamesTheFirstClaim: a set that does not wait in line passed over its first key,

@@ -13,15 +13,9 @@ import (
 // arrivedAt has owner's place in line for "k" count from another time.
 func arrivedAt(t testing.TB, server *redistest.Server, owner string, at time.Time) {
 	t.Helper()
-	ctx, admin := context.Background(), server.Client()
-	entry := strings.Split(admin.HGet(ctx, "{lock:k}:w", owner).Val(), " ")
-	if len(entry) < 10 {
-		t.Fatalf("%s is not in line: %q", owner, entry)
-	}
-	entry[6] = strconv.FormatInt(at.UnixMicro(), 10)
-	if err := admin.HSet(ctx, "{lock:k}:w", owner, strings.Join(entry, " ")).Err(); err != nil {
-		t.Fatal(err)
-	}
+	fields := entry(t, server, owner)
+	fields[6] = strconv.FormatInt(at.UnixMicro(), 10)
+	must(t, server.Client().HSet(context.Background(), "{lock:k}:w", owner, strings.Join(fields, " ")).Err())
 }
 
 // TestWaiterWithoutInboxIsPassedOverAtFirst by those who can be told, who keep their
@@ -78,7 +72,7 @@ func TestWaiterWithoutInboxThatDoesNotCome(t *testing.T) {
 	ctx, admin := context.Background(), server.Client()
 	g := lock(t, a, "holder", "k", time.Minute)
 	admin.RPush(ctx, "{lock:k}:q", "gone")
-	admin.HSet(ctx, "{lock:k}:w", "gone", "1 8000000000000 150 x 0 1 1 0 0  ") // version expires claim mode permits since arrived number wanted notes inbox
+	admin.HSet(ctx, "{lock:k}:w", "gone", "1 8000000000000 150 x 0 1 1 0 0  ") // see entry
 	w := enqueue(t, a, "w", "k", time.Minute)
 	release(t, a, g)
 	if v := admin.Get(ctx, "lock:k").Val(); !strings.HasPrefix(v, "gone:") {

@@ -32,9 +32,7 @@ func TestLostSubscription(t *testing.T) {
 	pipe := admin.TxPipeline()
 	pipe.Do(context.Background(), "client", "kill", "type", "pubsub")
 	pipe.Del(context.Background(), "lock:k")
-	if _, err := pipe.Exec(context.Background()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errOf(pipe.Exec(context.Background())))
 	w.granted(soon)
 	// And the next one gets its message again.
 	g := lock(t, a, "holder2", "k2", time.Minute)
@@ -93,9 +91,7 @@ func startMovedSubscription(t *testing.T) (master *redistest.Server, s *redissto
 	enqueue(t, s, "subscribes", "before", time.Minute).cancel()
 	release(t, s, first)
 	host, port, err := net.SplitHostPort(master.Addr())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	cli(t, old, "OK", "REPLICAOF", host, port)
 	at.Store(master.Addr())
 	eventually(t, 10*time.Second, "the old master is a replica", func() bool {
