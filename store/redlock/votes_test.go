@@ -1,7 +1,6 @@
 package redlock_test
 
 import (
-	"errors"
 	"testing"
 	"time"
 
@@ -19,10 +18,7 @@ func TestUndoneWhereNothingWasHeard(t *testing.T) {
 	for _, p := range proxies[:3] {
 		p.CutReplies()
 	}
-	_, err := s.Acquire(within(t, 10*time.Second), request("o", "key", time.Minute))
-	if !errors.Is(err, driver.ErrUnavailable) {
-		t.Fatalf("Acquire without a quorum of answers: %v", err)
-	}
+	wantIs(t, "Acquire without a quorum of answers", ask(t, s, "o", "key"), driver.ErrUnavailable)
 	for _, p := range proxies {
 		p.Heal()
 	}
@@ -36,26 +32,11 @@ func TestRenewalGivesNoVote(t *testing.T) {
 	f := sharing(t)
 	s := f.open(t)
 	g := lock(t, s, "o", "key", time.Minute)
-	forget := func(nodes ...int) {
-		for _, i := range nodes {
-			if err := f.servers[i].Client().Del(within(t, 5*time.Second), "lock:key").Err(); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
 	f.settled(t, "key", nodes)
-	forget(1, 4)
-	if err := s.Renew(within(t, 5*time.Second), []driver.Grant{g})[0]; err != nil {
-		t.Errorf("Renew of a lease that three of five nodes have: %v", err)
-	}
-	if n := f.votes(t, "key"); n != 3 {
-		t.Errorf("%d nodes have the lease after a renewal, want 3", n)
-	}
-	forget(0)
-	if err := s.Renew(within(t, 5*time.Second), []driver.Grant{g})[0]; !errors.Is(err, driver.ErrLeaseLost) {
-		t.Errorf("Renew of a lease that two of five nodes have: %v", err)
-	}
-	if n := f.votes(t, "key"); n != 2 {
-		t.Errorf("%d nodes have the lease after a renewal, want 2", n)
-	}
+	f.forget(t, "key", 0, 1, 4)
+	wantIs(t, "Renew of a lease that three of five nodes have", renew(t, s, g), nil)
+	wantEqual(t, "nodes that have the lease after a renewal", f.votes(t, "key"), 3)
+	f.forget(t, "key", 0, 0)
+	wantIs(t, "Renew of a lease that two of five nodes have", renew(t, s, g), driver.ErrLeaseLost)
+	wantEqual(t, "nodes that have the lease after a renewal", f.votes(t, "key"), 2)
 }
