@@ -18,10 +18,14 @@ import (
 )
 
 // startRing spreads the keys over two servers.
-func startRing(t testing.TB) ([]*redistest.Server, redis.UniversalClient) {
+func startRing(t testing.TB, opts ...func(*redis.RingOptions)) ([]*redistest.Server, *redis.Ring) {
 	t.Helper()
 	a, b := redistest.Start(t), redistest.Start(t)
-	client := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"a": a.Addr(), "b": b.Addr()}})
+	o := &redis.RingOptions{Addrs: map[string]string{"a": a.Addr(), "b": b.Addr()}}
+	for _, opt := range opts {
+		opt(o)
+	}
+	client := redis.NewRing(o)
 	t.Cleanup(func() { _ = client.Close() })
 	return []*redistest.Server{a, b}, client
 }

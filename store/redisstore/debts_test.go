@@ -22,15 +22,6 @@ import (
 // no means the rest of a TTL.
 const soon = 5 * time.Second
 
-func acquire(t testing.TB, eng *core.Engine, key string, opts ...core.CallOption) *core.Lease {
-	t.Helper()
-	l, err := eng.Acquire(within(t, 10*time.Second), key, opts...)
-	if err != nil {
-		t.Fatalf("Acquire(%q): %v", key, err)
-	}
-	return l
-}
-
 // refused has the client say at once that its connection is refused. Later versions of
 // go-redis than the lowest repeat the dialing, too.
 func refused(o *redis.Options) {
@@ -102,9 +93,7 @@ func TestSuccessorOfAnOwedRelease(t *testing.T) {
 	other := engine(t, open(t, server.Client()))
 	l := acquire(t, eng, "k")
 	network.CutReplies()
-	if err := l.Release(context.Background()); !errors.Is(err, core.ErrOutcomeUnknown) {
-		t.Fatalf("release without an answer: %v", err)
-	}
+	wantIs(t, "release without an answer", l.Release(context.Background()), core.ErrOutcomeUnknown)
 	next := acquire(t, other, "k")
 	before := calls(t, server) // first: the release may follow at once
 	network.Heal()

@@ -17,11 +17,6 @@ import (
 	"github.com/keyturn/keyturn/internal/servertest"
 )
 
-// pass takes a key and gives it back.
-func pass(eng *core.Engine, key string) error {
-	return eng.Do(context.Background(), key, func(context.Context) error { return nil })
-}
-
 // TestClusterFailover: while a master is out the keys of the others are served as
 // before, leases on them are renewed, and who asks for one of its own is told at once
 // that it is out. Its keys are served again as soon as a replica has its slots.

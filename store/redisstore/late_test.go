@@ -2,7 +2,6 @@ package redisstore_test
 
 import (
 	"context"
-	"errors"
 	"testing"
 	"time"
 
@@ -64,12 +63,8 @@ func TestALateCopyOfAnAbandonedRequestKeepsNoKey(t *testing.T) {
 	s := open(t, throughProxy(server, p, hasty))
 	lease(t, s, "warm", driver.Exclusive("warm"))
 	p.Delay(late)
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
-	defer cancel()
-	_, err := s.Acquire(ctx, request("o", "k", 30*time.Second))
-	if err == nil {
-		t.Fatal("the request was answered")
-	}
+	err := errOf(s.Acquire(within(t, 20*time.Millisecond), request("o", "k", 30*time.Second)))
+	check(t, err != nil, "the request was answered")
 	p.Delay(0)
 	freeFor(t, server, 2*late, soon)
 }
@@ -111,9 +106,7 @@ func TestALostLeaseThatWasRenewedIsReleased(t *testing.T) {
 
 	p.CutReplies()
 	<-l.Done()
-	if err := l.Release(context.Background()); !errors.Is(err, core.ErrLeaseLost) {
-		t.Fatalf("Release: %v", err)
-	}
+	wantIs(t, "Release", l.Release(context.Background()), core.ErrLeaseLost)
 	client := server.Client()
 	left := client.PTTL(context.Background(), "lock:k").Val()
 	if left < ttl/4 {
@@ -138,13 +131,9 @@ func TestAReleaseAfterAnUnansweredExtensionIsSentAgain(t *testing.T) {
 	renewed(t, l)
 
 	p.CutReplies()
-	if err := l.Extend(within(t, time.Second), time.Minute); !errors.Is(err, core.ErrOutcomeUnknown) {
-		t.Fatalf("Extend: %v", err)
-	}
+	wantIs(t, "Extend", l.Extend(within(t, time.Second), time.Minute), core.ErrOutcomeUnknown)
 	p.Blackhole()
-	if err := l.Release(context.Background()); err == nil {
-		t.Fatal("Release was answered")
-	}
+	check(t, l.Release(context.Background()) != nil, "Release was answered")
 	time.Sleep(2 * time.Second) // longer than the old TTL
 	if left := server.Client().PTTL(context.Background(), "lock:k").Val(); left < 30*time.Second {
 		t.Skipf("the extension did not arrive: the lease has %v left", left)
@@ -173,19 +162,12 @@ func TestUndoneAfterALongOutage(t *testing.T) {
 	ctx := context.Background()
 	network.CutReplies()
 	failed := make(chan error, 1)
-	go func() {
-		_, err := s.Acquire(within(t, 150*time.Millisecond), request("o", "k", longTTL))
-		failed <- err
-	}()
+	go func() { failed <- errOf(s.Acquire(within(t, 150*time.Millisecond), request("o", "k", longTTL))) }()
 	eventually(t, soon, "the server has granted it", func() bool { return admin.Exists(ctx, "lock:k").Val() == 1 })
 	network.Blackhole() // or it would be undone now
-	if err := <-failed; !errors.Is(err, driver.ErrUnavailable) {
-		t.Fatalf("Acquire: %v", err)
-	}
+	wantIs(t, "Acquire", <-failed, driver.ErrUnavailable)
 	time.Sleep(7 * time.Second)
-	if admin.Exists(ctx, "lock:k").Val() != 1 {
-		t.Fatal("it was undone before the network was back: this tests nothing")
-	}
+	check(t, admin.Exists(ctx, "lock:k").Val() == 1, "it was undone before the network was back: this tests nothing")
 	network.Heal()
 	eventually(t, soon, "the grant that nobody wants is undone", func() bool { return admin.Exists(ctx, "lock:k").Val() == 0 })
 }

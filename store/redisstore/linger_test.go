@@ -1,7 +1,6 @@
 package redisstore_test
 
 import (
-	"context"
 	"errors"
 	"testing"
 	"time"
@@ -27,7 +26,7 @@ func keeps(t testing.TB, client redis.UniversalClient) *core.Engine {
 func use(t testing.TB, eng *core.Engine, key string) {
 	t.Helper()
 	eventually(t, 5*time.Second, "the lease lingers", func() bool {
-		must(t, eng.Do(context.Background(), key, func(context.Context) error { return nil }))
+		must(t, pass(eng, key))
 		return lingers(t, eng, key)
 	})
 }
@@ -58,7 +57,7 @@ func TestNothingLingersWithoutChannels(t *testing.T) {
 	server := redistest.Start(t)
 	here := keeps(t, as(t, server, aclKeys, aclCommands, aclInspect, "+info"))
 	for range 3 {
-		must(t, here.Do(within(t, 5*time.Second), "k", func(context.Context) error { return nil }))
+		must(t, pass(here, "k"))
 		check(t, !lingers(t, here, "k"), "a lease lingers, and nobody can say that it is wanted")
 	}
 }

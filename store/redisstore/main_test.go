@@ -110,6 +110,18 @@ func engine(t testing.TB, s driver.Store, opts ...core.EngineOption) *core.Engin
 	return eng
 }
 
+func acquire(t testing.TB, eng *core.Engine, key string, opts ...core.CallOption) *core.Lease {
+	t.Helper()
+	l, err := eng.Acquire(within(t, 10*time.Second), key, opts...)
+	must(t, err)
+	return l
+}
+
+// pass takes a key and gives it back.
+func pass(eng *core.Engine, key string) error {
+	return eng.Do(context.Background(), key, func(context.Context) error { return nil })
+}
+
 // proxied starts a server, and a network that leads to it.
 func proxied(t testing.TB) (*redistest.Server, *servertest.Proxy) {
 	t.Helper()

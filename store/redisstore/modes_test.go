@@ -32,42 +32,33 @@ func TestMarkerKeepsForeignClientsOut(t *testing.T) {
 	s := open(t, server.Client())
 	for name, claim := range map[string]driver.Claim{"shared": driver.Shared("s"), "permit": driver.Permit("p", 3)} {
 		lock := "lock:" + claim.Key
-		short, err := s.Acquire(ctx, driver.Request{Owner: "short", Claims: []driver.Claim{claim}, TTL: 10 * time.Second})
-		must(t, err)
-		long := lease(t, s, "long", claim)
-		if taken := admin.SetNX(ctx, lock, "foreign", time.Minute).Val(); taken {
-			t.Errorf("%s: a foreign client took the key from its holders", name)
+		take := func(owner string, ttl time.Duration) driver.Grant {
+			g, err := s.Acquire(ctx, driver.Request{Owner: owner, Claims: []driver.Claim{claim}, TTL: ttl})
+			must(t, err)
+			return g
 		}
-		brief, err := s.Acquire(ctx, driver.Request{Owner: "brief", Claims: []driver.Claim{claim}, TTL: 10 * time.Second})
-		must(t, err)
-		if left := admin.PTTL(ctx, lock).Val(); left < 55*time.Second {
-			t.Errorf("%s: a shorter lease lowered the marker's time to %v", name, left)
+		lasts := func(least, most time.Duration, when string) {
+			t.Helper()
+			left := admin.PTTL(ctx, lock).Val()
+			check(t, left >= least && left <= most, "%s, %s: the marker lasts for %v", name, when, left)
 		}
+		short, long := take("short", 10*time.Second), take("long", time.Minute)
+		check(t, !admin.SetNX(ctx, lock, "foreign", time.Minute).Val(), "%s: a foreign client took the key from its holders", name)
+		brief := take("brief", 10*time.Second)
+		lasts(55*time.Second, time.Minute, "with a shorter lease")
 		release(t, s, brief)
-		if err := renew(t, s, short); err != nil {
-			t.Errorf("%s: Renew: %v", name, err)
-		}
-		if left := admin.PTTL(ctx, lock).Val(); left < 55*time.Second {
-			t.Errorf("%s: a shorter renewal lowered the marker's time to %v", name, left)
-		}
+		must(t, renew(t, s, short))
+		lasts(55*time.Second, time.Minute, "after a shorter renewal")
 		release(t, s, long)
-		if left := admin.PTTL(ctx, lock).Val(); left > 10*time.Second || left < 5*time.Second {
-			t.Errorf("%s: the marker lasts for %v, its only holder for 10s", name, left)
-		}
+		lasts(5*time.Second, 10*time.Second, "with the short lease alone")
 		release(t, s, short)
-		if taken := admin.SetNX(ctx, lock, "foreign", time.Minute).Val(); !taken {
-			t.Errorf("%s: the key is not free after its last holder", name)
-		}
-		e := held(t, s, claim)
-		check(t, e.Holder == "foreign", "%s: held by %q", name, e.Holder)
-		if err := renew(t, s, short); !errors.Is(err, driver.ErrLeaseLost) {
-			t.Errorf("%s: Renew with a foreign lock in place: %v", name, err)
-		}
+		check(t, admin.SetNX(ctx, lock, "foreign", time.Minute).Val(), "%s: the key is not free after its last holder", name)
+		wantEqual(t, name+": the holder", held(t, s, claim).Holder, "foreign")
+		wantIs(t, name+": Renew", renew(t, s, short), driver.ErrLeaseLost)
 		admin.Del(ctx, lock)
 	}
-	if left := keysLeft(t, server); len(left) > 0 {
-		t.Errorf("left behind: %v", left)
-	}
+	left := keysLeft(t, server)
+	check(t, len(left) == 0, "left behind: %v", left)
 }
 
 // TestStaleHolders: if a marker was deleted, or a foreign client has replaced it, the holders
@@ -101,9 +92,8 @@ func TestOutOfMemory(t *testing.T) {
 	exhaust(t, server)
 	refusal(t, s, redisstore.ErrOutOfMemory)
 	held(t, s, driver.Exclusive("x")) // being refused needs no memory
-	if err := s.Complete(within(t, time.Second), recorded, driver.Record{Result: []byte("r")}, time.Second); !errors.Is(err, driver.ErrResultNotKept) {
-		t.Errorf("Complete: want ErrResultNotKept, got %v", err)
-	}
+	kept := s.Complete(within(t, time.Second), recorded, driver.Record{Result: []byte("r")}, time.Second)
+	wantIs(t, "Complete", kept, driver.ErrResultNotKept)
 	for _, claims := range [][]driver.Claim{
 		{driver.Shared("s")},
 		{driver.Permit("p", 3)},
@@ -118,9 +108,7 @@ func TestOutOfMemory(t *testing.T) {
 	n := server.Client().ZCard(ctx, "{lock:s}:h").Val()
 	check(t, n == 2, "a refused reader is among the %d holders", n)
 	for i, err := range s.Renew(within(t, time.Second), grants) {
-		if err != nil {
-			t.Errorf("Renew of %v: %v", grants[i].Claims, err)
-		}
+		check(t, err == nil, "Renew of %v: %v", grants[i].Claims, err)
 	}
 	wantIs(t, "ForceRelease", errOf(s.ForceRelease(within(t, time.Second), "f", "why")), nil)
 	wantIs(t, "Renew", renew(t, s, forced), driver.ErrLeaseLost)
@@ -145,7 +133,6 @@ func TestSideKeysOfAWrongType(t *testing.T) {
 	} {
 		admin.FlushAll(ctx)
 		g := lease(t, s, "o", claim)
-		other := lease(t, s, "o2", driver.Exclusive("z"))
 		admin.Del(ctx, "{lock:k}:"+side)
 		admin.Set(ctx, "{lock:k}:"+side, "x", 0)
 		if claim.Mode != driver.ModeExclusive {
@@ -159,6 +146,5 @@ func TestSideKeysOfAWrongType(t *testing.T) {
 		check(t, claim.Mode != driver.ModeExclusive || err == nil, "%s: Release: %v", side, err)
 		check(t, claim.Mode == driver.ModeExclusive || errors.Is(err, driver.ErrLeaseLost), "%s: Release: want ErrLeaseLost, got %v", side, err)
 		check(t, admin.Exists(ctx, "lock:z").Val() == 0, "%s: the rest of the set is still locked", side)
-		_ = other
 	}
 }

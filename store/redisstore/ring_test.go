@@ -4,14 +4,12 @@ package redisstore_test
 
 import (
 	"errors"
-	"fmt"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/keyturn/keyturn/core"
-	"github.com/keyturn/keyturn/internal/redistest"
 	"github.com/keyturn/keyturn/internal/servertest"
 )
 
@@ -30,32 +28,17 @@ func TestRing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			ctx := within(t, time.Minute)
-			servers, addrs := map[string]*redistest.Server{}, map[string]string{}
-			for i := range 2 {
-				s := redistest.Start(t)
-				shard := fmt.Sprint("shard", i)
-				servers[s.Addr()], addrs[shard] = s, s.Addr()
-			}
-			ring := redis.NewRing(&redis.RingOptions{
-				Addrs: addrs, HeartbeatFrequency: c.heartbeat, ReadTimeout: time.Second, MaxRetries: -1,
+			servers, ring := startRing(t, func(o *redis.RingOptions) {
+				o.HeartbeatFrequency, o.ReadTimeout, o.MaxRetries = c.heartbeat, time.Second, -1
 			})
-			t.Cleanup(func() { _ = ring.Close() })
-			eng := engine(t, open(t, ring), core.WithTTL(30*time.Second))
-			must(t, errOf(eng.Acquire(ctx, "k")))
-			var silent *redistest.Server
-			for _, s := range servers {
-				if n, err := s.Client().DBSize(ctx).Result(); err != nil {
-					t.Fatal(err)
-				} else if n > 0 {
-					silent = s
-				}
-			}
-			if silent == nil {
-				t.Fatal("no server has the lock")
+			acquire(t, engine(t, open(t, ring)), "k")
+			silent := servers[0]
+			if silent.Client().DBSize(ctx).Val() == 0 {
+				silent = servers[1]
 			}
 			silent.Pause()
 			eventually(t, 10*time.Second, "the server has left the ring, if it may", func() bool { return !c.moves || ring.Len() == 1 })
-			next := engine(t, open(t, ring), core.WithTTL(30*time.Second))
+			next := engine(t, open(t, ring))
 			for range 5 {
 				_, err := next.Acquire(ctx, "k", core.WithMaxWait(200*time.Millisecond))
 				if c.moves && err == nil {

@@ -25,18 +25,14 @@ func TestLargestSet(t *testing.T) {
 	}
 	g := lease(t, s, "o", claims...)
 	for _, key := range []string{claims[0].Key, claims[255].Key, claims[256].Key, claims[4095].Key} {
-		info, err := s.Inspect(within(t, time.Second), key)
-		check(t, err == nil && len(info.Holders) == 1 && info.Holders[0].Token == g.Token, "%+v, %v", info, err)
+		h := inspect(t, s, key).Holders
+		check(t, len(h) == 1 && h[0].Token == g.Token, "%+v", h)
 	}
 	wantNil(t, renew(t, s, g))
-	if e := held(t, s, append([]driver.Claim{driver.Exclusive("a")}, claims[4000:]...)...); e.Key != claims[4000].Key {
-		t.Errorf("%+v", e)
-	}
+	wantEqual(t, "refused at", held(t, s, append([]driver.Claim{driver.Exclusive("a")}, claims[4000:]...)...).Key, claims[4000].Key)
 	release(t, s, g)
 	last := lease(t, s, "last", claims[4095])
-	if e := held(t, s, append([]driver.Claim(nil), append(claims[:4095:4095], driver.Exclusive(claims[4095].Key))...)...); e.Key != claims[4095].Key {
-		t.Errorf("%+v", e)
-	}
+	wantEqual(t, "refused at", held(t, s, append(claims[:4095:4095], driver.Exclusive(claims[4095].Key))...).Key, claims[4095].Key)
 	release(t, s, last)
 	// On a busy machine the refusal may come before the last steps have given back what it had.
 	eventually(t, 10*time.Second, "no keys are left behind", func() bool { return len(keysLeft(t, server)) == 0 })
@@ -68,14 +64,12 @@ func TestRefusedSetNamesTheFirstClaim(t *testing.T) {
 	writer := enqueue(t, s, "writer", "a", time.Minute)
 	h := lock(t, s, "holder", "b", time.Minute)
 	set := []driver.Claim{driver.Permit("a", 2), driver.Exclusive("b")}
-	if e := held(t, s, set...); e.Key != "a" || e.Holder != "permit" {
-		t.Errorf("the set is refused at %q, by %q", e.Key, e.Holder)
-	}
+	e := held(t, s, set...)
+	check(t, e.Key == "a" && e.Holder == "permit", "the set is refused at %q, by %q", e.Key, e.Holder)
 	// Nobody waits at the key any more, so the set gets as far as its second claim.
 	release(t, s, permit)
 	release(t, s, writer.granted(5*time.Second))
-	if e := held(t, s, set...); e.Key != "b" || e.Holder != "holder" {
-		t.Errorf("the set is refused at %q, by %q", e.Key, e.Holder)
-	}
+	e = held(t, s, set...)
+	check(t, e.Key == "b" && e.Holder == "holder", "the set is refused at %q, by %q", e.Key, e.Holder)
 	release(t, s, h)
 }

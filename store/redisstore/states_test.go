@@ -131,16 +131,10 @@ func TestLoadingServer(t *testing.T) {
 		for !isLoading(server.Addr()) {
 			time.Sleep(time.Millisecond)
 		}
-		_, err := s.Acquire(within(t, 10*time.Second), request("o", "k2", time.Minute))
-		done <- err
+		done <- errOf(s.Acquire(within(t, 10*time.Second), request("o", "k2", time.Minute)))
 	}()
 	server.Restart(t)
-	select {
-	case err := <-done:
-		wantIs(t, "Acquire", err, nil)
-	case <-time.After(10 * time.Second):
-		t.Error("the server was never seen loading")
-	}
+	must(t, arrives(t, done))
 	wantIs(t, "Renew", renew(t, s, g), nil)
 }
 

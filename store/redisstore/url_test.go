@@ -14,7 +14,6 @@ import (
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/redistest"
 	"github.com/keyturn/keyturn/internal/servertest"
-	"github.com/keyturn/keyturn/store/redisstore"
 	"github.com/keyturn/keyturn/store/storeurl"
 )
 
@@ -31,29 +30,19 @@ func TestURL(t *testing.T) {
 		fmt.Sprintf("redis://:%s@%s/3?prefix=p:&waiter_lease=9s&pool_size=3", password, server.Addr()),
 		fmt.Sprintf("redis+unix://:%s@%s?db=3&prefix=p:", password, socket),
 	} {
-		opened, err := storeurl.Open(ctx, url)
+		s, err := storeurl.Open(ctx, url)
 		must(t, err)
-		s, ok := opened.(*redisstore.Store)
-		if !ok {
-			t.Fatalf("%T", opened)
-		}
-		req := driver.Request{Owner: "me", Claims: []driver.Claim{driver.Exclusive("k")}, TTL: time.Minute}
-		g, err := s.Acquire(ctx, req)
-		must(t, err)
+		g := lock(t, s, "me", "k", time.Minute)
 		there := client.Conn()
 		must(t, there.Select(ctx, 3).Err())
 		n := there.Exists(ctx, "p:k").Val()
 		check(t, n == 1, "%s: no lock in its database", url)
 		_ = there.Close()
-		must(t, s.Release(ctx, g))
-		wantNil(t, s.Close())
-		wantIs(t, "Acquire", errOf(s.Acquire(ctx, req)), driver.ErrClosed)
+		release(t, s, g)
+		must(t, s.Close())
+		wantIs(t, "Acquire", errOf(s.Acquire(ctx, request("me", "k", time.Minute))), driver.ErrClosed)
 		// The server takes note of a connection's end a little later.
-		for end := time.Now().Add(10 * time.Second); strings.Count(client.ClientList(ctx).Val(), "\n") > 1; time.Sleep(5 * time.Millisecond) {
-			if time.Now().After(end) {
-				t.Fatalf("%s: connections are left:\n%s", url, client.ClientList(ctx).Val())
-			}
-		}
+		eventually(t, 10*time.Second, "its connections end", func() bool { return strings.Count(client.ClientList(ctx).Val(), "\n") == 1 })
 	}
 }
 
@@ -70,10 +59,7 @@ func TestURLOfSeveralServers(t *testing.T) {
 		s, err := storeurl.Open(t.Context(), url)
 		must(t, err)
 		for i := range 20 { // on all nodes of the Cluster
-			req := driver.Request{Owner: "me", Claims: []driver.Claim{driver.Exclusive(strconv.Itoa(i))}, TTL: time.Minute}
-			if _, err := s.Acquire(t.Context(), req); err != nil {
-				t.Fatalf("%s: %v", url, err)
-			}
+			lock(t, s, "me", strconv.Itoa(i), time.Minute)
 		}
 		wantNil(t, s.Close())
 	}
@@ -103,6 +89,6 @@ func TestURLRefuses(t *testing.T) {
 	s, err := storeurl.Open(t.Context(), "redis://:secret@"+server.Addr())
 	must(t, err)
 	defer s.Close()
-	_, err = s.Acquire(context.WithoutCancel(t.Context()), driver.Request{Owner: "me", Claims: []driver.Claim{driver.Exclusive("k")}, TTL: time.Minute})
+	_, err = s.Acquire(context.WithoutCancel(t.Context()), request("me", "k", time.Minute))
 	check(t, err != nil && !strings.Contains(err.Error(), "secret"), "%v", err)
 }

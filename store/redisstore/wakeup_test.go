@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/redistest"
 	"github.com/keyturn/keyturn/internal/servertest"
 	"github.com/keyturn/keyturn/store/redisstore"
@@ -33,22 +32,6 @@ func waiting(t testing.TB, server *redistest.Server, key string) int64 {
 		t.Fatalf("%d owners are in the queue and %d among the waiters", queue.Val(), len(owners))
 	}
 	return queue.Val()
-}
-
-// TestNobodyJumpsTheLine: the lock became free without a word to those in line,
-// and somebody comes who does not want to wait. He finds it free, and has to
-// leave it to the first in line.
-func TestNobodyJumpsTheLine(t *testing.T) {
-	t.Parallel()
-	server := database(t)
-	s := open(t, server.Client(), noPolling)
-	lock(t, s, "holder", "k", time.Minute)
-	first := enqueue(t, s, "first", "k", time.Minute)
-	second := enqueue(t, s, "second", "k", time.Minute)
-	cli(t, server, "1", "DEL", "lock:k")
-	wantEqual(t, "the holder", held(t, s, driver.Exclusive("k")).Holder, "first")
-	release(t, s, first.granted(soon))
-	second.granted(soon)
 }
 
 // TestHalfOpenSubscription: nothing is heard, and nothing says that the connection is dead. For those who release, its
