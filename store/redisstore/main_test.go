@@ -214,7 +214,7 @@ func lock(t testing.TB, s driver.Store, owner, key string, ttl time.Duration) dr
 
 func release(t testing.TB, s driver.Store, g driver.Grant) {
 	t.Helper()
-	must(t, s.Release(within(t, 5*time.Second), g))
+	must(t, s.Release(within(t, 30*time.Second), g))
 }
 
 func renew(t testing.TB, s driver.Store, g driver.Grant) error {
@@ -309,6 +309,15 @@ func waitFor(t testing.TB, req driver.Request, ask func(context.Context, driver.
 		t.Fatalf("a request that has to wait was answered: %+v, %v", w.grant, w.err)
 	}
 	return w
+}
+
+func (w *waiter) isDone() bool {
+	select {
+	case <-w.done:
+		return true
+	default:
+		return false
+	}
 }
 
 // granted returns the grant that must come within d.

@@ -169,11 +169,7 @@ func TestNobodyIsLostBehindADeadReader(t *testing.T) {
 	for _, w := range append(in, rest...) {
 		held = append(held, w.granted(10*time.Second))
 	}
-	select {
-	case <-writer.done:
-		t.Fatal("the writer passed readers")
-	default:
-	}
+	check(t, !writer.isDone(), "the writer passed readers")
 	for _, g := range held {
 		release(t, a, g)
 	}

@@ -65,7 +65,7 @@ func TestSubscriptionOnAReplica(t *testing.T) {
 				t.Fatal("nobody has the lock")
 			}
 			time.Sleep(200 * time.Millisecond) // for the other one
-			if isDone(a) && isDone(b) {
+			if a.isDone() && b.isDone() {
 				t.Fatal("two hold the lock")
 			}
 			// Soon the subscription leads to the master, and its process has its turns again.
@@ -97,15 +97,6 @@ func startMovedSubscription(t *testing.T) (master *redistest.Server, s *redissto
 		return master.Client().Wait(context.Background(), 1, time.Second).Val() == 1
 	})
 	return master, s
-}
-
-func isDone(w *waiter) bool {
-	select {
-	case <-w.done:
-		return true
-	default:
-		return false
-	}
 }
 
 // TestInboxLeavesADeadNode: the node of a Cluster that has the subscription goes silent.
