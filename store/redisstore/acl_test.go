@@ -43,7 +43,7 @@ func setUser(t testing.TB, server *redistest.Server, rules ...string) {
 	for _, rule := range strings.Fields(strings.Join(rules, " ")) {
 		args = append(args, rule)
 	}
-	must(t, server.Client().Do(context.Background(), args...).Err())
+	must(t, server.Client().Do(bg, args...).Err())
 }
 
 // useEverything does all that a store does.
@@ -89,7 +89,7 @@ func useModes(t *testing.T, a, b *redisstore.Store) {
 
 // inspectEverything does all that operators do, and returns what went wrong.
 func inspectEverything(s *redisstore.Store) error {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(bg, 10*time.Second)
 	defer cancel()
 	var errs []error
 	for _, c := range []driver.Claim{driver.Exclusive("x"), driver.Shared("s")} {
@@ -107,13 +107,13 @@ func inspectEverything(s *redisstore.Store) error {
 func look(s *redisstore.Store) error {
 	n := 0
 	for cursor, first := "", true; first || cursor != ""; first = false {
-		page, next, err := s.List(context.Background(), driver.Listing{Cursor: cursor, Limit: 100, Records: true})
+		page, next, err := s.List(bg, driver.Listing{Cursor: cursor, Limit: 100, Records: true})
 		if err != nil {
 			return err
 		}
 		n, cursor = n+len(page), next
 	}
-	info, err := s.Inspect(context.Background(), "k1")
+	info, err := s.Inspect(bg, "k1")
 	if err == nil && (n < 22 || len(info.Waiters) != 1) {
 		err = fmt.Errorf("%d keys, %+v", n, info)
 	}
@@ -170,7 +170,7 @@ func TestACLOfOperators(t *testing.T) {
 // looks for a setting: both put up with a refusal.
 func refusals(t testing.TB, server *redistest.Server) []string {
 	t.Helper()
-	log, err := server.Client().Do(context.Background(), "acl", "log").Slice()
+	log, err := server.Client().Do(bg, "acl", "log").Slice()
 	must(t, err)
 	var all []string
 	for _, entry := range log {

@@ -3,7 +3,6 @@
 package redisstore_test
 
 import (
-	"context"
 	"fmt"
 	"testing"
 	"time"
@@ -15,8 +14,7 @@ import (
 	"github.com/keyturn/keyturn/store/redisstore"
 )
 
-// What a user needs besides on a Cluster, with WithReplicas, and of a Sentinel, according to
-// docs/operations.md.
+// What a user needs besides on a Cluster, with WithReplicas, and of a Sentinel, according to docs/operations.md.
 const (
 	aclCluster  = "+cluster|slots +command"
 	aclReplicas = "+wait"
@@ -55,7 +53,7 @@ func TestACLOfSentinel(t *testing.T) {
 	s.Failover(t)
 	s.Follow(t, old)
 	eventually(t, 10*time.Second, "the client knows the new master", func() bool {
-		return client.Set(context.Background(), "lock:x", "y", time.Millisecond).Err() == nil
+		return client.Set(bg, "lock:x", "y", time.Millisecond).Err() == nil
 	})
 	useModes(t, open(t, client, noPolling, confirmed), open(t, client, noPolling, confirmed))
 	noneIsMissed(t, append(s.Nodes, s.Sentinel)...)

@@ -30,9 +30,8 @@ func startRing(t testing.TB, opts ...func(*redis.RingOptions)) ([]*redistest.Ser
 	return []*redistest.Server{a, b}, client
 }
 
-// TestMovingSlot: while the keys of a slot move, a lock may be on one server and its
-// counter on another. Requests wait until that is over, and a lock that has moved is
-// not free.
+// TestMovingSlot: while the keys of a slot move, a lock may be on one server and its counter on another. Requests wait
+// until that is over, and a lock that has moved is not free.
 func TestMovingSlot(t *testing.T) {
 	servertest.Long(t)
 	t.Parallel()
@@ -81,8 +80,7 @@ func TestMovingSlot(t *testing.T) {
 	wantNil(t, errors.Join(<-answers, <-answers))
 }
 
-// Slots move while many ask: each is told where to ask by the server that it asked in a
-// write with others, and does.
+// Slots move while many ask: each is told where to ask by the server that it asked in a write with others, and does.
 func TestCrowdFollowsMovedSlots(t *testing.T) {
 	servertest.Long(t)
 	t.Parallel()

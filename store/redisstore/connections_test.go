@@ -49,9 +49,8 @@ func connects(t *testing.T, server *redistest.Server, opts ...func(*redis.Option
 	wantIs(t, "Check", a.Check(within(t, 5*time.Second)), nil)
 }
 
-// TestRotatedCertificate: the certificate of the server changes under a running store, as
-// docs/operations.md says. No caller notices, and no lease is lost. A client that does not know the
-// new authority gets an error that says so.
+// TestRotatedCertificate: the certificate of the server changes under a running store, as docs/operations.md says. No
+// caller notices, and no lease is lost. A client that does not know the new authority gets an error that says so.
 func TestRotatedCertificate(t *testing.T) {
 	servertest.Long(t)
 	t.Parallel()

@@ -16,8 +16,7 @@ import (
 	"github.com/keyturn/keyturn/store/redisstore"
 )
 
-// TestNobodyWaitingCostsNoMessage is about redisson#3349 and #4216, too: pub/sub
-// that every lock pays for.
+// TestNobodyWaitingCostsNoMessage is about redisson#3349 and #4216, too: pub/sub that every lock pays for.
 func TestNobodyWaitingCostsNoMessage(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -50,7 +49,7 @@ func TestIdleWaiterUnderFlushAll(t *testing.T) {
 	w := enqueue(t, s, "w", "k", time.Minute)
 	before := calls(t, server)
 	for range 50 {
-		admin.FlushAll(context.Background())
+		admin.FlushAll(bg)
 	}
 	w.granted(soon)
 	n := calls(t, server) - before
@@ -80,16 +79,15 @@ func TestIdleWaiterIsQuiet(t *testing.T) {
 // for such keys kept the server from all others.
 func TestLongForeignValueCostsLikeAShortOne(t *testing.T) {
 	t.Parallel()
-	ctx := context.Background()
 	server := redistest.Start(t)
 	admin := server.Client()
 	s := open(t, server.Client())
 	cost := func(key, value string) float64 {
 		t.Helper()
-		admin.Set(ctx, "lock:"+key, value, time.Minute)
+		admin.Set(bg, "lock:"+key, value, time.Minute)
 		before := scriptTime(t, server)
 		for range 50 {
-			wantIs(t, "Acquire", errOf(s.Acquire(ctx, request("o", key, time.Minute))), driver.ErrHeld)
+			wantIs(t, "Acquire", errOf(s.Acquire(bg, request("o", key, time.Minute))), driver.ErrHeld)
 		}
 		return scriptTime(t, server) - before
 	}

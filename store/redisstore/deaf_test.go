@@ -22,7 +22,7 @@ func TestManyWaitersWithoutMessages(t *testing.T) {
 	server := redistest.Start(t)
 	s := open(t, as(t, server, aclKeys, aclCommands, "+info"), noPolling)
 	const keys = 1_500 // which would look 15 000 times a second
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(bg)
 	admin := server.Client().Pipeline()
 	for i := range keys {
 		admin.Set(ctx, fmt.Sprint("lock:k", i), "holder:8000000000000000:0:1763683200000:60000:", time.Hour)

@@ -1,7 +1,6 @@
 package redisstore_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"reflect"
@@ -17,9 +16,8 @@ import (
 	"github.com/keyturn/keyturn/internal/servertest"
 )
 
-// soon is within what time a key that nobody holds must be free again after an
-// outage: the engine tries every 0.6 s at most. A busy machine may need longer, but by
-// no means the rest of a TTL.
+// soon is within what time a key that nobody holds must be free again after an outage: the engine tries every 0.6 s at
+// most. A busy machine may need longer, but by no means the rest of a TTL.
 const soon = 5 * time.Second
 
 // refused has the client say at once that its connection is refused. Later versions of
@@ -36,13 +34,12 @@ func freeSoon(t testing.TB, eng *core.Engine, key string) {
 	t.Helper()
 	eventually(t, soon, key+" is free", func() bool {
 		l, err := eng.TryAcquire(within(t, soon), key)
-		return err == nil && l.Release(context.Background()) == nil
+		return err == nil && l.Release(bg) == nil
 	})
 }
 
-// TestReleasedWhileTheServerIsAway: a server that comes back with its data finds the
-// leases in force whose holders are done. The engine releases them: for other
-// processes, and for its own callers, who need not wait for that.
+// TestReleasedWhileTheServerIsAway: a server that comes back with its data finds the leases in force whose holders are
+// done. The engine releases them: for other processes, and for its own callers, who need not wait for that.
 func TestReleasedWhileTheServerIsAway(t *testing.T) {
 	servertest.Long(t)
 	t.Parallel()
@@ -58,7 +55,7 @@ func TestReleasedWhileTheServerIsAway(t *testing.T) {
 			over := time.After(outage)
 			var all sync.WaitGroup
 			for _, l := range append(leases, set) {
-				all.Go(func() { wantIs(t, "release of "+l.Key(), l.Release(context.Background()), core.ErrOutcomeUnknown) })
+				all.Go(func() { wantIs(t, "release of "+l.Key(), l.Release(bg), core.ErrOutcomeUnknown) })
 			}
 			<-over
 			server.Restart(t)
@@ -68,8 +65,8 @@ func TestReleasedWhileTheServerIsAway(t *testing.T) {
 				err := driver.ErrUnavailable
 				for deadline := time.Now().Add(soon); errors.Is(err, driver.ErrUnavailable) && time.Now().Before(deadline); time.Sleep(time.Millisecond) {
 					var l *core.Lease
-					if l, err = eng.TryAcquire(context.Background(), "own"); err == nil {
-						err = l.Release(context.Background())
+					if l, err = eng.TryAcquire(bg, "own"); err == nil {
+						err = l.Release(bg)
 					}
 				}
 				own <- err
@@ -93,12 +90,12 @@ func TestSuccessorOfAnOwedRelease(t *testing.T) {
 	other := engine(t, open(t, server.Client()))
 	l := acquire(t, eng, "k")
 	network.CutReplies()
-	wantIs(t, "release without an answer", l.Release(context.Background()), core.ErrOutcomeUnknown)
+	wantIs(t, "release without an answer", l.Release(bg), core.ErrOutcomeUnknown)
 	next := acquire(t, other, "k")
 	before := calls(t, server) // first: the release may follow at once
 	network.Heal()
 	eventually(t, soon, "the release is sent again", func() bool { return calls(t, server) > before })
 	wantIs(t, "Close, where nothing is owed", eng.Close(within(t, soon)), nil)
 	wantIs(t, "the successor's lease", next.Extend(within(t, soon), longTTL), nil)
-	wantIs(t, "the successor's release", next.Release(context.Background()), nil)
+	wantIs(t, "the successor's release", next.Release(bg), nil)
 }

@@ -3,7 +3,6 @@
 package redisstore_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -83,7 +82,7 @@ func TestClusterFailover(t *testing.T) {
 			fail(masters[0])
 			began := time.Now()
 			eventually(t, 30*time.Second, "the replica is a master", func() bool {
-				return replica.Set(context.Background(), "lock:"+keys[0][0], "probe", time.Millisecond).Err() == nil
+				return replica.Set(bg, "lock:"+keys[0][0], "probe", time.Millisecond).Err() == nil
 			})
 			back := time.Now()
 			during := served[1].Load() + served[2].Load() - was

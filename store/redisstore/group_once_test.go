@@ -2,7 +2,6 @@ package redisstore_test
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"testing"
@@ -100,7 +99,7 @@ func TestExecutionsInAGroupHaveOutcomesOfTheirOwn(t *testing.T) {
 				t.Errorf("the record of %d: %+v, %v", i, rec, err)
 			}
 		}
-		if held := admin.Exists(context.Background(), "lock:"+key(i)).Val() == 1; held != (i == mine) {
+		if held := admin.Exists(bg, "lock:"+key(i)).Val() == 1; held != (i == mine) {
 			t.Errorf("%d of kind %d: held %v", i, i%kinds, held)
 		}
 	}

@@ -21,9 +21,8 @@ import (
 // many is how many callers there are at once: enough for several groups.
 const many = 300
 
-// crowd has many callers do something at the same time, while the server is
-// stopped for as long as it takes them to come. It checks that they did share
-// their round trips.
+// crowd has many callers do something at the same time, while the server is stopped for as long as it takes them to
+// come. It checks that they did share their round trips.
 func crowd(t *testing.T, server *redistest.Server, do func(i int)) {
 	t.Helper()
 	before := calls(t, server)
@@ -39,8 +38,7 @@ func crowd(t *testing.T, server *redistest.Server, do func(i int)) {
 	check(t, n <= many/2, "%d callers took %d script calls: this tests no groups", many, n)
 }
 
-// Every third key holds something that is not a lock, so a third of each group
-// fails.
+// Every third key holds something that is not a lock, so a third of each group fails.
 func TestOneRequestsFailureIsNotItsNeighbours(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -86,7 +84,7 @@ func TestOneCallersCancelIsNotItsNeighbours(t *testing.T) {
 	admin := server.Client()
 	eventually(t, 5*time.Second, "only those who stayed have their locks", func() bool {
 		for i := range many {
-			if held := admin.Exists(context.Background(), fmt.Sprint("lock:k", i)).Val() == 1; held != granted[i] {
+			if held := admin.Exists(bg, fmt.Sprint("lock:k", i)).Val() == 1; held != granted[i] {
 				return false
 			}
 		}
@@ -125,7 +123,7 @@ func TestGroupsWithLostReplies(t *testing.T) {
 	release(t, s, lock(t, s, "warm", "warm", time.Minute))
 	crowd(t, server, func(i int) { release(t, s, lock(t, s, fmt.Sprint("warm", i), fmt.Sprint("warm", i), time.Minute)) })
 	locks := func() int {
-		keys, _ := admin.Keys(context.Background(), "lock:k*").Result()
+		keys, _ := admin.Keys(bg, "lock:k*").Result()
 		return len(keys)
 	}
 	// during has a crowd do something whose replies are lost until the server has
@@ -164,8 +162,7 @@ func TestGroupsWithLostReplies(t *testing.T) {
 	during(func() bool { return locks() == 0 }, func(i int) { release(t, s, grants[i]) })
 }
 
-// A server without memory can't grant, but it can still say who holds a key: that
-// must not look like an outage.
+// A server without memory can't grant, but it can still say who holds a key: that must not look like an outage.
 func TestHeldKeysInAGroupWithoutMemory(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

@@ -3,7 +3,6 @@
 package redisstore_test
 
 import (
-	"context"
 	"testing"
 	"time"
 
@@ -25,7 +24,7 @@ func lostEarly(t *testing.T, l *core.Lease) {
 	case <-time.After(early):
 		t.Errorf("not lost within %v", early)
 	}
-	_ = l.Release(context.Background())
+	_ = l.Release(bg)
 }
 
 // beats is time for the engine to ask who the server is, which it does once a second.
@@ -37,8 +36,7 @@ func TestEmptyRestart(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	eng := engine(t, open(t, server.Client()), core.WithTTL(time.Minute))
-	l, err := eng.Acquire(t.Context(), "k")
-	must(t, err)
+	l := acquire(t, eng, "k")
 	time.Sleep(beats)
 	server.Restart(t)
 	lostEarly(t, l)
@@ -51,24 +49,17 @@ func TestSentinelFailover(t *testing.T) {
 	t.Parallel()
 	s := redistest.StartSentinel(t, 1, time.Second)
 	eng := engine(t, open(t, s.Client()), core.WithTTL(time.Minute))
-	var leases []*core.Lease
-	for _, key := range []string{"forgotten", "known"} {
-		l, err := eng.Acquire(t.Context(), key)
-		must(t, err)
-		leases = append(leases, l)
-	}
+	forgotten, known := acquire(t, eng, "forgotten"), acquire(t, eng, "known")
 	time.Sleep(beats)
 	s.Nodes[0].Client().Wait(t.Context(), 1, 5*time.Second)
 	replica := s.Nodes[1].Client()
 	set(t, s.Nodes[1], "replica-read-only", "no")
-	if n := replica.Del(t.Context(), "lock:forgotten").Val(); n != 1 {
-		t.Fatal("the replica did not have the lock")
-	}
+	check(t, replica.Del(t.Context(), "lock:forgotten").Val() == 1, "the replica did not have the lock")
 	s.Nodes[0].Pause()
 	s.AwaitFailover(t, 0)
-	lostEarly(t, leases[0])
-	wantIs(t, "the other", leases[1].Err(), nil)
+	lostEarly(t, forgotten)
+	wantIs(t, "the other", known.Err(), nil)
 	ttl := replica.PTTL(t.Context(), "lock:known").Val()
 	check(t, ttl >= 50*time.Second, "its end is in %v: it was not renewed", ttl)
-	wantNil(t, leases[1].Release(t.Context()))
+	wantNil(t, known.Release(t.Context()))
 }

@@ -21,32 +21,32 @@ func inspect(t testing.TB, s *redisstore.Store, key string) driver.LockInfo {
 // TestInspectForeignLocks: what other clients keep at a key is a holder without a token, which can be forced out.
 func TestInspectForeignLocks(t *testing.T) {
 	t.Parallel()
-	ctx, server := context.Background(), database(t)
+	server := database(t)
 	s, admin := open(t, server.Client()), server.Client()
-	admin.Set(ctx, "lock:foreign", "9f2c", 0)
+	admin.Set(bg, "lock:foreign", "9f2c", 0)
 	info := inspect(t, s, "foreign")
 	check(t, len(info.Holders) == 1 && info.Holders[0].Owner == "9f2c" && info.Holders[0].Token == 0 && info.Holders[0].Left < 0, "%+v", info)
-	holders, err := s.ForceRelease(ctx, "foreign", "why")
+	holders, err := s.ForceRelease(bg, "foreign", "why")
 	check(t, err == nil && len(holders) == 1 && holders[0].Owner == "9f2c", "%v, %v", holders, err)
 	release(t, s, lease(t, s, "o", driver.Exclusive("foreign")))
-	admin.HSet(ctx, "lock:hash", "f", "v")
-	wantIs(t, "Inspect", errOf(s.Inspect(ctx, "hash")), redisstore.ErrWrongType)
+	admin.HSet(bg, "lock:hash", "f", "v")
+	wantIs(t, "Inspect", errOf(s.Inspect(bg, "hash")), redisstore.ErrWrongType)
 }
 
 // TestReasonOfAForcedRelease is kept for an hour at most, and is that of the lease that was ended.
 func TestReasonOfAForcedRelease(t *testing.T) {
 	t.Parallel()
-	ctx, server := context.Background(), database(t)
+	server := database(t)
 	s, admin := open(t, server.Client()), server.Client()
 	for _, c := range []driver.Claim{driver.Exclusive("x"), driver.Shared("s"), driver.Permit("p", 2)} {
 		lease(t, s, "o", c)
-		must(t, errOf(s.ForceRelease(ctx, c.Key, "why: because")))
+		must(t, errOf(s.ForceRelease(bg, c.Key, "why: because")))
 		again := lease(t, s, "o", c)
-		admin.Del(ctx, "lock:"+c.Key)
+		admin.Del(bg, "lock:"+c.Key)
 		var loss *driver.LeaseLostError
 		err := renew(t, s, again)
 		check(t, errors.As(err, &loss) && loss.Reason == driver.LossTaken, "%v: %v", c, err)
-		left := admin.PTTL(ctx, "{lock:"+c.Key+"}:f").Val()
+		left := admin.PTTL(bg, "{lock:"+c.Key+"}:f").Val()
 		check(t, left > 0 && left <= time.Hour, "the reason is kept for %v", left)
 	}
 }

@@ -1,7 +1,6 @@
 package redisstore_test
 
 import (
-	"context"
 	"testing"
 	"time"
 
@@ -36,7 +35,7 @@ func TestALateCopyOfARequestKeepsNoKey(t *testing.T) {
 			p := servertest.NewProxy(t, server.Addr())
 			eng := engine(t, open(t, throughProxy(server, p, hasty)), core.WithTTL(30*time.Second))
 			use := func() {
-				l, err := eng.AcquireAll(context.Background(), c.claims, c.opts...)
+				l, err := eng.AcquireAll(bg, c.claims, c.opts...)
 				must(t, err)
 				returned(t, l)
 			}
@@ -71,7 +70,7 @@ func TestALateCopyOfAnAbandonedRequestKeepsNoKey(t *testing.T) {
 
 func returned(t *testing.T, l *core.Lease) {
 	t.Helper()
-	must(t, l.Release(context.Background()))
+	must(t, l.Release(bg))
 }
 
 // freeFor waits until the key "k" has been free for d, and fails if that takes patience longer.
@@ -80,7 +79,7 @@ func freeFor(t *testing.T, server *redistest.Server, d, patience time.Duration) 
 	client := server.Client()
 	end := time.Now().Add(d + patience)
 	for since := time.Now(); time.Since(since) < d; time.Sleep(5 * time.Millisecond) {
-		left, err := client.PTTL(context.Background(), "lock:k").Result()
+		left, err := client.PTTL(bg, "lock:k").Result()
 		must(t, err)
 		if left >= 0 {
 			since = time.Now()
@@ -98,17 +97,14 @@ func TestALostLeaseThatWasRenewedIsReleased(t *testing.T) {
 	servertest.Long(t)
 	t.Parallel()
 	const ttl = 9 * time.Second
-	server, p := proxied(t)
-	holding := engine(t, open(t, throughProxy(server, p, hasty)), core.WithTTL(ttl), core.WithReleaseTimeout(200*time.Millisecond))
+	server, p, l := heldThrough(t, ttl)
 	other := engine(t, open(t, server.Client()))
-	l := acquire(t, holding, "k")
-	renewed(t, l)
 
 	p.CutReplies()
 	<-l.Done()
-	wantIs(t, "Release", l.Release(context.Background()), core.ErrLeaseLost)
+	wantIs(t, "Release", l.Release(bg), core.ErrLeaseLost)
 	client := server.Client()
-	left := client.PTTL(context.Background(), "lock:k").Val()
+	left := client.PTTL(bg, "lock:k").Val()
 	if left < ttl/4 {
 		t.Skipf("no renewal arrived: the lease has %v left", left)
 	}
@@ -124,28 +120,30 @@ func TestALostLeaseThatWasRenewedIsReleased(t *testing.T) {
 func TestAReleaseAfterAnUnansweredExtensionIsSentAgain(t *testing.T) {
 	servertest.Long(t)
 	t.Parallel()
-	server, p := proxied(t)
-	holding := engine(t, open(t, throughProxy(server, p, hasty)), core.WithTTL(time.Second), core.WithReleaseTimeout(200*time.Millisecond))
+	server, p, l := heldThrough(t, time.Second)
 	other := engine(t, open(t, server.Client()))
-	l := acquire(t, holding, "k")
-	renewed(t, l)
 
 	p.CutReplies()
 	wantIs(t, "Extend", l.Extend(within(t, time.Second), time.Minute), core.ErrOutcomeUnknown)
 	p.Blackhole()
-	check(t, l.Release(context.Background()) != nil, "Release was answered")
+	check(t, l.Release(bg) != nil, "Release was answered")
 	time.Sleep(2 * time.Second) // longer than the old TTL
-	if left := server.Client().PTTL(context.Background(), "lock:k").Val(); left < 30*time.Second {
+	if left := server.Client().PTTL(bg, "lock:k").Val(); left < 30*time.Second {
 		t.Skipf("the extension did not arrive: the lease has %v left", left)
 	}
 	p.Heal()
 	freeSoon(t, other, "k")
 }
 
-// renewed has the server know the script, which it would ask for in vain later.
-func renewed(t testing.TB, l *core.Lease) {
+// heldThrough takes the key "k" through a network. The server knows the script of a renewal by then, which it would ask
+// for in vain later.
+func heldThrough(t *testing.T, ttl time.Duration) (*redistest.Server, *servertest.Proxy, *core.Lease) {
 	t.Helper()
+	server, network := proxied(t)
+	s := open(t, throughProxy(server, network, hasty))
+	l := acquire(t, engine(t, s, core.WithTTL(ttl), core.WithReleaseTimeout(200*time.Millisecond)), "k")
 	must(t, l.Extend(within(t, 5*time.Second), 0))
+	return server, network, l
 }
 
 // hasty has the client notice a lost answer soon.
@@ -159,15 +157,14 @@ func TestUndoneAfterALongOutage(t *testing.T) {
 	server := redistest.Start(t)
 	s, network := lossy(t, server, refused)
 	admin := server.Client()
-	ctx := context.Background()
 	network.CutReplies()
 	failed := make(chan error, 1)
 	go func() { failed <- errOf(s.Acquire(within(t, 150*time.Millisecond), request("o", "k", longTTL))) }()
-	eventually(t, soon, "the server has granted it", func() bool { return admin.Exists(ctx, "lock:k").Val() == 1 })
+	eventually(t, soon, "the server has granted it", func() bool { return admin.Exists(bg, "lock:k").Val() == 1 })
 	network.Blackhole() // or it would be undone now
 	wantIs(t, "Acquire", <-failed, driver.ErrUnavailable)
 	time.Sleep(7 * time.Second)
-	check(t, admin.Exists(ctx, "lock:k").Val() == 1, "it was undone before the network was back: this tests nothing")
+	check(t, admin.Exists(bg, "lock:k").Val() == 1, "it was undone before the network was back: this tests nothing")
 	network.Heal()
-	eventually(t, soon, "the grant that nobody wants is undone", func() bool { return admin.Exists(ctx, "lock:k").Val() == 0 })
+	eventually(t, soon, "the grant that nobody wants is undone", func() bool { return admin.Exists(bg, "lock:k").Val() == 0 })
 }

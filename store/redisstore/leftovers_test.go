@@ -13,9 +13,8 @@ import (
 	"github.com/keyturn/keyturn/internal/redistest"
 )
 
-// TestNothingIsLeft after a thousand distinct keys, in every mode, released,
-// forced or left to run out: but the one counter of a server. In here because the
-// reasons of forced releases stay for an hour otherwise.
+// TestNothingIsLeft after a thousand distinct keys, in every mode, released, forced or left to run out: but the one
+// counter of a server. In here because the reasons of forced releases stay for an hour otherwise.
 func TestNothingIsLeft(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()

@@ -12,8 +12,7 @@ import (
 	"github.com/keyturn/keyturn/internal/servertest"
 )
 
-// Leases that linger, on real servers: what a memstore cannot show is how their process learns that
-// they are wanted.
+// Leases that linger, on real servers: what a memstore cannot show is how their process learns that they are wanted.
 
 // keeps is an engine that keeps its leases for as long as a test lasts.
 func keeps(t testing.TB, client redis.UniversalClient) *core.Engine {

@@ -40,12 +40,12 @@ func TestListOfAClusterInFewRoundTrips(t *testing.T) {
 	}
 	eng := engine(t, s)
 	seen := new(trips)
-	must(t, client.ForEachMaster(context.Background(), func(_ context.Context, node *redis.Client) error {
+	must(t, client.ForEachMaster(bg, func(_ context.Context, node *redis.Client) error {
 		node.AddHook(seen)
 		return nil
 	}))
 	n := 0
-	for _, err := range eng.List(context.Background(), "") {
+	for _, err := range eng.List(bg, "") {
 		must(t, err)
 		n++
 	}

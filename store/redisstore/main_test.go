@@ -71,7 +71,7 @@ func clusterOf(t testing.TB, nodes []*redistest.Server, opts ...func(*redis.Clus
 	}
 	client := redis.NewClusterClient(o)
 	t.Cleanup(func() { _ = client.Close() })
-	eventually(t, 5*time.Second, "the Cluster is up", func() bool { return client.Ping(context.Background()).Err() == nil })
+	eventually(t, 5*time.Second, "the Cluster is up", func() bool { return client.Ping(bg).Err() == nil })
 	return client
 }
 
@@ -81,6 +81,8 @@ func startCluster(t testing.TB) ([]*redistest.Server, *redis.ClusterClient) {
 	nodes := redistest.StartCluster(t, 3)
 	return nodes, clusterOf(t, nodes)
 }
+
+var bg = context.Background()
 
 type quiet struct{}
 
@@ -112,14 +114,14 @@ func engine(t testing.TB, s driver.Store, opts ...core.EngineOption) *core.Engin
 
 func acquire(t testing.TB, eng *core.Engine, key string, opts ...core.CallOption) *core.Lease {
 	t.Helper()
-	l, err := eng.Acquire(within(t, 10*time.Second), key, opts...)
+	l, err := eng.Acquire(t.Context(), key, append([]core.CallOption{core.WithMaxWait(10 * time.Second)}, opts...)...)
 	must(t, err)
 	return l
 }
 
 // pass takes a key and gives it back.
 func pass(eng *core.Engine, key string) error {
-	return eng.Do(context.Background(), key, func(context.Context) error { return nil })
+	return eng.Do(bg, key, func(context.Context) error { return nil })
 }
 
 // proxied starts a server, and a network that leads to it.
@@ -171,7 +173,7 @@ func wantEqual[T comparable](t testing.TB, what string, got, want T) {
 // within gives a context for a call that must not take longer.
 func within(t testing.TB, d time.Duration) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), d)
+	ctx, cancel := context.WithTimeout(bg, d)
 	t.Cleanup(cancel)
 	return ctx
 }
@@ -284,7 +286,7 @@ func wait(t testing.TB, s driver.Store, req driver.Request) *waiter {
 
 func waitFor(t testing.TB, req driver.Request, ask func(context.Context, driver.Request) (driver.Grant, error)) *waiter {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(bg, 30*time.Second)
 	w := &waiter{t: t, cancel: cancel, done: make(chan struct{})}
 	queued := make(chan struct{}, 1)
 	req.Wait = true

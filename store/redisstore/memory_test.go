@@ -2,7 +2,6 @@ package redisstore_test
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -69,7 +68,7 @@ func TestNoExecutionBeginsWithoutMemory(t *testing.T) {
 			release(t, s, h)
 			wantIs(t, "Begin of the next in line", next.refused(10*time.Second), redisstore.ErrOutOfMemory)
 			eventually(t, 5*time.Second, "what was passed to it is free again", func() bool {
-				return client.Exists(context.Background(), "lock:passed").Val() == 0
+				return client.Exists(bg, "lock:passed").Val() == 0
 			})
 			_, rec, err := begin(t, s, "o", "recorded")
 			check(t, err == nil && rec != nil, "what is on record needs no memory: %v, %v", rec, err)

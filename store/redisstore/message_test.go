@@ -1,7 +1,6 @@
 package redisstore_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strconv"
@@ -20,7 +19,7 @@ import (
 // notes inbox.
 func entry(t testing.TB, server *redistest.Server, owner string) []string {
 	t.Helper()
-	fields := strings.Split(server.Client().HGet(context.Background(), "{lock:k}:w", owner).Val(), " ")
+	fields := strings.Split(server.Client().HGet(bg, "{lock:k}:w", owner).Val(), " ")
 	if len(fields) != 11 {
 		t.Fatalf("%s is not in line: %q", owner, fields)
 	}
@@ -59,7 +58,7 @@ func TestMessageIsTheGrant(t *testing.T) {
 			check(t, good, "granted %+v after %+v", next, g)
 			check(t, !next.Since.Before(before) && !next.Since.After(asked), "counts from %v, asked between %v and %v", next.Since, before, asked)
 			must(t, renew(t, b, next))
-			left := server.Client().PTTL(context.Background(), "lock:k").Val()
+			left := server.Client().PTTL(bg, "lock:k").Val()
 			check(t, left >= 59*time.Minute, "%v are left after the renewal", left)
 			release(t, b, next)
 		})
@@ -71,7 +70,7 @@ func TestMessageIsTheGrant(t *testing.T) {
 func TestMessageToAnEarlierQuestion(t *testing.T) {
 	t.Parallel()
 	server := database(t)
-	ctx, admin := context.Background(), server.Client()
+	admin := server.Client()
 	s := open(t, server.Client(), noPolling)
 	g := lock(t, s, "holder", "k", time.Minute)
 	w := enqueue(t, s, "w", "k", time.Minute)
@@ -80,7 +79,7 @@ func TestMessageToAnEarlierQuestion(t *testing.T) {
 		number, inbox := question(t, server, "w")
 		looked = time.Now()
 		stale := strconv.FormatUint(number-1, 10)
-		must(t, admin.Publish(ctx, inbox, strings.Replace(text, "%d", stale, 1)).Err())
+		must(t, admin.Publish(bg, inbox, strings.Replace(text, "%d", stale, 1)).Err())
 		eventually(t, soon, text+" has it look", func() bool {
 			now, _ := question(t, server, "w")
 			return now > number
@@ -173,7 +172,7 @@ func TestNobodyListensInAnyMode(t *testing.T) {
 			network.Cut()
 			eventually(t, soon, "the server notices", func() bool { return subscribers(t, server) == 0 })
 			release(t, a, g)
-			n := server.Client().Exists(context.Background(), "lock:k", "{lock:k}:h", "{lock:k}:i").Val()
+			n := server.Client().Exists(bg, "lock:k", "{lock:k}:h", "{lock:k}:i").Val()
 			check(t, n == 0, "%d keys of a holder who could not be told", n)
 			network.Heal()
 			w.granted(soon)

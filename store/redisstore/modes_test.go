@@ -1,7 +1,6 @@
 package redisstore_test
 
 import (
-	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -13,11 +12,10 @@ import (
 	"github.com/keyturn/keyturn/store/redisstore"
 )
 
-// keysLeft lists the keys in the database, without the counter and the reasons of forced
-// releases.
+// keysLeft lists the keys in the database, without the counter and the reasons of forced releases.
 func keysLeft(t testing.TB, server *redistest.Server) []string {
 	t.Helper()
-	keys, err := server.Client().Keys(context.Background(), "*").Result()
+	keys, err := server.Client().Keys(bg, "*").Result()
 	must(t, err)
 	return slices.DeleteFunc(keys, func(key string) bool { return key == "{lock:}:token" || strings.HasSuffix(key, "}:f") })
 }
@@ -26,24 +24,23 @@ func keysLeft(t testing.TB, server *redistest.Server) []string {
 // as long as the last holder has it; and a foreign lock is in everybody's way.
 func TestMarkerKeepsForeignClientsOut(t *testing.T) {
 	t.Parallel()
-	ctx := context.Background()
 	server := database(t)
 	admin := server.Client()
 	s := open(t, server.Client())
 	for name, claim := range map[string]driver.Claim{"shared": driver.Shared("s"), "permit": driver.Permit("p", 3)} {
 		lock := "lock:" + claim.Key
 		take := func(owner string, ttl time.Duration) driver.Grant {
-			g, err := s.Acquire(ctx, driver.Request{Owner: owner, Claims: []driver.Claim{claim}, TTL: ttl})
+			g, err := s.Acquire(bg, driver.Request{Owner: owner, Claims: []driver.Claim{claim}, TTL: ttl})
 			must(t, err)
 			return g
 		}
 		lasts := func(least, most time.Duration, when string) {
 			t.Helper()
-			left := admin.PTTL(ctx, lock).Val()
+			left := admin.PTTL(bg, lock).Val()
 			check(t, left >= least && left <= most, "%s, %s: the marker lasts for %v", name, when, left)
 		}
 		short, long := take("short", 10*time.Second), take("long", time.Minute)
-		check(t, !admin.SetNX(ctx, lock, "foreign", time.Minute).Val(), "%s: a foreign client took the key from its holders", name)
+		check(t, !admin.SetNX(bg, lock, "foreign", time.Minute).Val(), "%s: a foreign client took the key from its holders", name)
 		brief := take("brief", 10*time.Second)
 		lasts(55*time.Second, time.Minute, "with a shorter lease")
 		release(t, s, brief)
@@ -52,10 +49,10 @@ func TestMarkerKeepsForeignClientsOut(t *testing.T) {
 		release(t, s, long)
 		lasts(5*time.Second, 10*time.Second, "with the short lease alone")
 		release(t, s, short)
-		check(t, admin.SetNX(ctx, lock, "foreign", time.Minute).Val(), "%s: the key is not free after its last holder", name)
+		check(t, admin.SetNX(bg, lock, "foreign", time.Minute).Val(), "%s: the key is not free after its last holder", name)
 		wantEqual(t, name+": the holder", held(t, s, claim).Holder, "foreign")
 		wantIs(t, name+": Renew", renew(t, s, short), driver.ErrLeaseLost)
-		admin.Del(ctx, lock)
+		admin.Del(bg, lock)
 	}
 	left := keysLeft(t, server)
 	check(t, len(left) == 0, "left behind: %v", left)
@@ -68,7 +65,7 @@ func TestStaleHolders(t *testing.T) {
 	server := database(t)
 	s := open(t, server.Client())
 	old := lease(t, s, "old", driver.Shared("k"))
-	server.Client().Del(context.Background(), "lock:k")
+	server.Client().Del(bg, "lock:k")
 	lease(t, s, "new", driver.Shared("k"))
 	wantIs(t, "Renew", renew(t, s, old), driver.ErrLeaseLost)
 	wantIs(t, "Release", s.Release(within(t, time.Second), old), driver.ErrLeaseLost)
@@ -77,7 +74,6 @@ func TestStaleHolders(t *testing.T) {
 // TestOutOfMemory: nothing new in any mode, but what is held is kept, recorded, released and passed on.
 func TestOutOfMemory(t *testing.T) {
 	t.Parallel()
-	ctx := context.Background()
 	server := redistest.Start(t)
 	s := open(t, server.Client(), noPolling)
 	recorded := lease(t, s, "once", driver.Exclusive("r"))
@@ -105,7 +101,7 @@ func TestOutOfMemory(t *testing.T) {
 		_, err := s.Acquire(within(t, time.Second), driver.Request{Owner: "o", Claims: claims, TTL: time.Minute})
 		check(t, errors.Is(err, redisstore.ErrOutOfMemory), "%v: want ErrOutOfMemory, got %v", claims, err)
 	}
-	n := server.Client().ZCard(ctx, "{lock:s}:h").Val()
+	n := server.Client().ZCard(bg, "{lock:s}:h").Val()
 	check(t, n == 2, "a refused reader is among the %d holders", n)
 	for i, err := range s.Renew(within(t, time.Second), grants) {
 		check(t, err == nil, "Renew of %v: %v", grants[i].Claims, err)
@@ -124,27 +120,26 @@ func TestOutOfMemory(t *testing.T) {
 // TestSideKeysOfAWrongType fail what needs them, and nothing runs unlocked.
 func TestSideKeysOfAWrongType(t *testing.T) {
 	t.Parallel()
-	ctx := context.Background()
 	server := redistest.Start(t)
 	admin := server.Client()
 	s := open(t, server.Client())
 	for side, claim := range map[string]driver.Claim{
 		"h": driver.Shared("k"), "i": driver.Permit("k", 2), "q": driver.Exclusive("k"), "s": driver.Exclusive("k"),
 	} {
-		admin.FlushAll(ctx)
+		admin.FlushAll(bg)
 		g := lease(t, s, "o", claim)
-		admin.Del(ctx, "{lock:k}:"+side)
-		admin.Set(ctx, "{lock:k}:"+side, "x", 0)
+		admin.Del(bg, "{lock:k}:"+side)
+		admin.Set(bg, "{lock:k}:"+side, "x", 0)
 		if claim.Mode != driver.ModeExclusive {
 			_, err := s.Acquire(within(t, time.Second), driver.Request{Owner: "n", Claims: []driver.Claim{claim}, TTL: time.Minute})
 			check(t, errors.Is(err, redisstore.ErrWrongType) && !errors.Is(err, driver.ErrUnavailable), "%s: want ErrWrongType, got %v", side, err)
 		}
 		// A set frees what it can.
 		g.Owner, g.Claims, g.Token = "o", []driver.Claim{claim, driver.Exclusive("z")}, 0
-		admin.Set(ctx, "lock:z", "o:1763683200000000:0:1:", time.Minute)
+		admin.Set(bg, "lock:z", "o:1763683200000000:0:1:", time.Minute)
 		err := s.Release(within(t, time.Second), g)
 		check(t, claim.Mode != driver.ModeExclusive || err == nil, "%s: Release: %v", side, err)
 		check(t, claim.Mode == driver.ModeExclusive || errors.Is(err, driver.ErrLeaseLost), "%s: Release: want ErrLeaseLost, got %v", side, err)
-		check(t, admin.Exists(ctx, "lock:z").Val() == 0, "%s: the rest of the set is still locked", side)
+		check(t, admin.Exists(bg, "lock:z").Val() == 0, "%s: the rest of the set is still locked", side)
 	}
 }

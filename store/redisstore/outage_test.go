@@ -23,8 +23,7 @@ import (
 // slack is what a call may take beyond its context on a busy machine.
 const slack = 300 * time.Millisecond
 
-// TestHalfOpenConnection: every call keeps its bound, and no goroutine stays;
-// TestMain looks for those.
+// TestHalfOpenConnection: every call keeps its bound, and no goroutine stays; TestMain looks for those.
 func TestHalfOpenConnection(t *testing.T) {
 	servertest.Long(t)
 	t.Parallel()
@@ -53,8 +52,7 @@ func TestHalfOpenConnection(t *testing.T) {
 	check(t, time.Since(began) < 6*time.Second, "Close took %v", time.Since(began))
 }
 
-// TestResetStorm cuts all connections again and again: errors are typed, and
-// nobody gets in beside a holder.
+// TestResetStorm cuts all connections again and again: errors are typed, and nobody gets in beside a holder.
 func TestResetStorm(t *testing.T) {
 	servertest.Long(t)
 	t.Parallel()

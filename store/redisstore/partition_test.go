@@ -3,7 +3,6 @@
 package redisstore_test
 
 import (
-	"context"
 	"errors"
 	"testing"
 	"time"
@@ -55,7 +54,7 @@ func TestPartition(t *testing.T) {
 			got := make(chan time.Time, 1)
 			go func() {
 				for time.Since(cut) < 25*time.Second { // the first tries may find the old master silent
-					l, err := outside.Acquire(context.Background(), "k")
+					l, err := outside.Acquire(bg, "k")
 					if err != nil {
 						time.Sleep(20 * time.Millisecond)
 						continue

@@ -17,14 +17,14 @@ func TestScriptFlushReachesNoCaller(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	s := open(t, server.Client())
-	flushing, stop := context.WithCancel(context.Background())
+	flushing, stop := context.WithCancel(bg)
 	var all sync.WaitGroup
 	defer all.Wait()
 	defer stop()
 	admin := server.Client()
 	all.Go(func() {
 		for flushing.Err() == nil {
-			admin.ScriptFlush(context.Background())
+			admin.ScriptFlush(bg)
 			time.Sleep(2 * time.Millisecond)
 		}
 	})

@@ -1,7 +1,6 @@
 package redisstore_test
 
 import (
-	"context"
 	"strings"
 	"testing"
 	"time"
@@ -11,24 +10,23 @@ import (
 	"github.com/keyturn/keyturn/store/redisstore"
 )
 
-// TestPrefix: with any prefix, and with none, the lock is the prefix and the key. All else that the
-// store writes begins with a brace, so it is never in the way of a lock, or of what a program keeps
-// beside its locks.
+// TestPrefix: with any prefix, and with none, the lock is the prefix and the key. All else that the store writes begins
+// with a brace, so it is never in the way of a lock, or of what a program keeps beside its locks.
 func TestPrefix(t *testing.T) {
 	t.Parallel()
 	for _, prefix := range []string{"", "app/lock/"} {
 		t.Run(prefix, func(t *testing.T) {
 			t.Parallel()
 			server := database(t)
-			s, admin, ctx := open(t, server.Client(), redisstore.WithPrefix(prefix)), server.Client(), context.Background()
+			s, admin := open(t, server.Client(), redisstore.WithPrefix(prefix)), server.Client()
 			const key = "order:7"
 			theirs := map[string]bool{prefix + "order:7:lines": true, prefix + "orders": true, prefix + "order:8": true}
-			admin.HSet(ctx, prefix+"order:7:lines", "a", "b") // neither a lock nor a string
-			admin.RPush(ctx, prefix+"orders", "7")
+			admin.HSet(bg, prefix+"order:7:lines", "a", "b") // neither a lock nor a string
+			admin.RPush(bg, prefix+"orders", "7")
 			cli(t, server, "OK", "SET", prefix+"order:8", uuid, "NX", "PX", "60000") // a foreign lock
 			only := func(when string) {
 				t.Helper()
-				for _, name := range admin.Keys(ctx, "*").Val() {
+				for _, name := range admin.Keys(bg, "*").Val() {
 					check(t, name == prefix+key || strings.HasPrefix(name, "{"+prefix) || theirs[name], "%s there is the key %q", when, name)
 				}
 			}

@@ -50,7 +50,7 @@ func actAsProcess() {
 	orPanic(err)
 	eng, err := core.New(announcing{store}, core.WithLogger(slog.New(slog.DiscardHandler)))
 	orPanic(err)
-	lease, err := eng.Acquire(context.Background(), os.Getenv(envKey), core.WithTTL(ttl))
+	lease, err := eng.Acquire(bg, os.Getenv(envKey), core.WithTTL(ttl))
 	orPanic(err)
 	fmt.Println("granted", lease.Token())
 	_, _ = io.Copy(io.Discard, os.Stdin)
@@ -144,7 +144,7 @@ func (p *process) signal(sig syscall.Signal) {
 // subscribers is the number of connections that listen for messages.
 func subscribers(t testing.TB, server *redistest.Server) int {
 	t.Helper()
-	list, err := server.Client().Do(context.Background(), "client", "list", "type", "pubsub").Text()
+	list, err := server.Client().Do(bg, "client", "list", "type", "pubsub").Text()
 	must(t, err)
 	return strings.Count(list, "\n")
 }

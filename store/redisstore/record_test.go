@@ -1,7 +1,6 @@
 package redisstore_test
 
 import (
-	"context"
 	"errors"
 	"math"
 	"strings"
@@ -52,7 +51,7 @@ func TestVersionIsNotKept(t *testing.T) {
 		"no number":      {func() { cli(t, server, "OK", "SET", "{lock:k}:v", "abcdefghijklmnopqrstuvwxyz") }, s, redisstore.ErrCorrupt},
 		"no replicas":    {func() {}, open(t, server.Client(), redisstore.WithReplicas(1, 10*time.Millisecond)), redisstore.ErrNoReplicas},
 	} {
-		must(t, server.Client().FlushAll(context.Background()).Err())
+		must(t, server.Client().FlushAll(bg).Err())
 		tt.prepare()
 		_, err := tt.store.AdvanceVersion(within(t, 5*time.Second), "k", 5, time.Hour)
 		check(t, errors.Is(err, tt.want), "%s: %v, want %v", name, err, tt.want)

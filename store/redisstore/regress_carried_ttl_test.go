@@ -1,7 +1,6 @@
 package redisstore_test
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -35,7 +34,7 @@ func TestExtendedThenCarried(t *testing.T) {
 		if err != nil || borrowed.TTL() != time.Minute {
 			t.Fatalf("%v: %v, %v", claim, borrowed, err)
 		}
-		_ = borrowed.Release(context.Background())
+		_ = borrowed.Release(bg)
 		token, ttl := fmt.Sprint(";", lease.Token(), ";0;"), ";60000;"
 		for _, forged := range [][2]string{
 			{ttl, ";60001;"},
@@ -52,6 +51,6 @@ func TestExtendedThenCarried(t *testing.T) {
 		h := inspect(t, open(t, server.Client()), claim.Key).Holders
 		good := len(h) == 1 && h[0].Rule == "r" && h[0].Token == lease.Token() && h[0].Left > 50*time.Second && h[0].Left <= time.Minute
 		check(t, good, "%v: what is on record after an Extend: %+v", claim, h)
-		must(t, lease.Release(context.Background()))
+		must(t, lease.Release(bg))
 	}
 }

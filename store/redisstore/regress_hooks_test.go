@@ -13,10 +13,9 @@ import (
 	"github.com/keyturn/keyturn/internal/servertest"
 )
 
-// TestHooksSeeEveryRequest: from go-redis 9.16 on, a client of WithTimeout has lost its hooks, and a
-// user's tracing saw 2 of 20 requests. So each script and each message that the servers have run was
-// seen by a hook of the caller's client; on a Cluster by those of its nodes, where go-redis' own
-// instrumentation has them.
+// TestHooksSeeEveryRequest: from go-redis 9.16 on, a client of WithTimeout has lost its hooks, and a user's tracing saw
+// 2 of 20 requests. So each script and each message that the servers have run was seen by a hook of the caller's
+// client; on a Cluster by those of its nodes, where go-redis' own instrumentation has them.
 func TestHooksSeeEveryRequest(t *testing.T) {
 	t.Parallel()
 	for name, start := range map[string]func(*testing.T, redis.Hook) ([]*redistest.Server, redis.UniversalClient){

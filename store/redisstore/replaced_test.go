@@ -3,7 +3,6 @@
 package redisstore_test
 
 import (
-	"context"
 	"strconv"
 	"testing"
 	"time"
@@ -44,25 +43,18 @@ func TestReplacedMasterThatStillAnswers(t *testing.T) {
 		return false
 	})
 	inside := engine(t, open(t, s.Client(func(o *redis.FailoverOptions) { o.ConnMaxLifetime = time.Second })), core.WithTTL(3*time.Second))
-	old, err := inside.Acquire(ctx, "k")
-	must(t, err)
+	old := acquire(t, inside, "k")
 
 	ask("sentinel", "failover", redistest.MasterName)
 	if s.AwaitFailover(t, 0) != 1 {
 		t.Fatal("the wrong replica was promoted")
 	}
 	named := time.Now()
-	if err := s.Nodes[1].Client().Del(ctx, "lock:k").Err(); err != nil { // as if it had been granted a moment later
-		t.Fatal(err)
-	}
-	next, err := engine(t, open(t, s.Client()), core.WithTTL(3*time.Second)).Acquire(ctx, "k")
-	must(t, err)
+	must(t, s.Nodes[1].Client().Del(ctx, "lock:k").Err()) // as if it had been granted a moment later
+	next := acquire(t, engine(t, open(t, s.Client()), core.WithTTL(3*time.Second)), "k")
 	check(t, next.Token() > old.Token(), "token %d follows %d", next.Token(), old.Token())
 	<-old.Done()
-	if both := time.Since(named); both > failoverTimeout/2 {
-		t.Errorf("two held it for %v", both)
-	} else {
-		t.Logf("two held it for %v", both)
-	}
-	_ = next.Release(context.Background())
+	both := time.Since(named)
+	check(t, both <= failoverTimeout/2, "two held it for %v", both)
+	_ = next.Release(bg)
 }

@@ -26,19 +26,13 @@ func TestResharding(t *testing.T) {
 	// Otherwise a master that has given its last slot away becomes a replica.
 	const stays, no = "--cluster-allow-replica-migration", "no"
 	nodes := redistest.StartCluster(t, 2, stays, no)
-	client := func() *redis.ClusterClient {
-		c := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{nodes[0].Addr(), nodes[1].Addr()}})
-		t.Cleanup(func() { _ = c.Close() })
-		return c
-	}
-	first, second := client(), client()
+	first, second := clusterOf(t, nodes), clusterOf(t, nodes)
 	engines := []*core.Engine{engine(t, open(t, first), core.WithTTL(2*time.Second)), engine(t, open(t, second), core.WithTTL(2*time.Second))}
 	var slots []int
 	for i := range 12 {
 		slots = append(slots, int(first.ClusterKeySlot(t.Context(), fmt.Sprint("lock:k", i)).Val()))
 	}
-	held, err := engines[0].Acquire(t.Context(), "k0")
-	must(t, err)
+	held := acquire(t, engines[0], "k0")
 
 	var all sync.WaitGroup
 	var done atomic.Int64
@@ -51,7 +45,7 @@ func TestResharding(t *testing.T) {
 		for _, eng := range engines {
 			all.Go(func() {
 				for ctx.Err() == nil {
-					err := eng.Do(context.Background(), fmt.Sprint("k", i), func(ctx context.Context) error {
+					err := eng.Do(bg, fmt.Sprint("k", i), func(ctx context.Context) error {
 						check(t, inside.Add(1) == 1, "two are in k%d", i)
 						lease, _ := core.LeaseFrom(ctx)
 						before := last.Swap(lease.Token())

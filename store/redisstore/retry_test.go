@@ -60,7 +60,7 @@ func TestUnansweredAcquireIsUndone(t *testing.T) {
 			admin := server.Client()
 			before := calls(t, server)
 			network.CutReplies()
-			ctx, cancel := context.WithTimeout(context.Background(), 150*time.Millisecond)
+			ctx, cancel := context.WithTimeout(bg, 150*time.Millisecond)
 			defer cancel()
 			_, err := s.Acquire(ctx, request("o", "k", time.Minute))
 			check(t, errors.Is(err, driver.ErrUnavailable) && !errors.Is(err, driver.ErrHeld), "want ErrUnavailable, got %v", err)
@@ -70,9 +70,7 @@ func TestUnansweredAcquireIsUndone(t *testing.T) {
 			}
 			time.Sleep(150 * time.Millisecond) // what was sent to undo it at once got no answer either
 			network.Heal()
-			eventually(t, soon, "the grant that nobody wants is undone", func() bool {
-				return admin.Exists(context.Background(), "lock:k").Val() == 0
-			})
+			eventually(t, soon, "the grant that nobody wants is undone", func() bool { return admin.Exists(bg, "lock:k").Val() == 0 })
 		})
 	}
 }
@@ -90,7 +88,7 @@ func TestLostReplies(t *testing.T) {
 		network.CutReplies()
 		answer := make(chan error, 1)
 		go func() { answer <- request(s) }()
-		eventually(t, soon, what+" is carried out", func() bool { return admin.Exists(context.Background(), key).Val() == exists })
+		eventually(t, soon, what+" is carried out", func() bool { return admin.Exists(bg, key).Val() == exists })
 		network.Heal()
 		err := <-answer
 		check(t, err == nil, "%s: %v", what, err)
@@ -100,7 +98,7 @@ func TestLostReplies(t *testing.T) {
 		g, err = s.Acquire(within(t, 5*time.Second), request("o", "k", time.Minute))
 		return err
 	})
-	v := admin.Get(context.Background(), "lock:k").Val()
+	v := admin.Get(bg, "lock:k").Val()
 	check(t, strings.HasPrefix(v, fmt.Sprint("o:", g.Token, ":")), "the lease is %+v, the lock %q", g, v)
 	during("a release", "lock:k", 0, func(s *redisstore.Store) error { return s.Release(within(t, 5*time.Second), g) })
 	// Asked once and answered once, "not yours" is a loss.

@@ -95,7 +95,7 @@ func TestRollingUpgrade(t *testing.T) {
 					if caller == 1 && n%10 == 0 {
 						opts = append(opts, core.WithPermits(1)) // another mode, which takes the long ways of the scripts
 					}
-					if err := eng.Do(context.Background(), "hot", section, opts...); err != nil {
+					if err := eng.Do(bg, "hot", section, opts...); err != nil {
 						t.Error(err)
 						return
 					}
@@ -112,35 +112,28 @@ func TestRollingUpgrade(t *testing.T) {
 	check(t, next.changed.Load() >= 2, "the next release has %d scripts of its own", next.changed.Load())
 }
 
-// TestWaiterOfAnotherRelease: during a rolling upgrade a process may meet the entry of a
-// waiter that it can't read. The entry keeps its place until it expires, nobody waits
-// behind it, and operators see it.
+// TestWaiterOfAnotherRelease: during a rolling upgrade a process may meet the entry of a waiter that it can't read. The
+// entry keeps its place until it expires, nobody waits behind it, and operators see it.
 func TestWaiterOfAnotherRelease(t *testing.T) {
 	t.Parallel()
-	for name, mode := range map[string]func(string) driver.Claim{"exclusive": driver.Exclusive, "shared": driver.Shared} {
-		t.Run(name, func(t *testing.T) {
+	for line, claim := range map[string]driver.Claim{"{lock:k}:q": driver.Exclusive("k"), "{lock:k}:s": driver.Shared("k")} {
+		t.Run(claim.Mode.String(), func(t *testing.T) {
 			t.Parallel()
 			server := database(t)
 			s := open(t, server.Client(), noPolling)
-			ctx, admin := context.Background(), server.Client()
+			admin := server.Client()
 			g := lock(t, s, "holder", "k", time.Minute)
-			line := "{lock:k}:q"
-			if name == "shared" {
-				line = "{lock:k}:s"
-			}
-			admin.RPush(ctx, line, "newer", "dead")
-			admin.HSet(ctx, "{lock:k}:w", "newer", "2 8000000000000 what this release does not know", "dead", "2 1 neither")
-			req := request("mine", "k", time.Minute)
-			req.Claims = []driver.Claim{mode("k")}
-			w := wait(t, s, req)
-			eventually(t, soon, "three are in line", func() bool { return admin.LLen(ctx, line).Val() == 3 })
+			admin.RPush(bg, line, "newer", "dead")
+			admin.HSet(bg, "{lock:k}:w", "newer", "2 8000000000000 what this release does not know", "dead", "2 1 neither")
+			w := enqueueFor(t, s, "mine", claim)
+			eventually(t, soon, "three are in line", func() bool { return admin.LLen(bg, line).Val() == 3 })
 			release(t, s, g)
 			w.granted(soon)
-			left := admin.LRange(ctx, line, 0, -1).Val()
+			left := admin.LRange(bg, line, 0, -1).Val()
 			check(t, slices.Equal(left, []string{"newer"}), "in line are %q", left)
 			all := inspect(t, s, "k").Waiters
 			check(t, len(all) == 1 && all[0].Owner == "newer", "an operator sees %+v", all)
-			entry := admin.HGet(ctx, "{lock:k}:w", "newer").Val()
+			entry := admin.HGet(bg, "{lock:k}:w", "newer").Val()
 			check(t, strings.HasPrefix(entry, "2 "), "its entry is %q", entry)
 		})
 	}

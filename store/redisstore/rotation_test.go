@@ -77,7 +77,7 @@ func (two twoProcesses) work() (all error) {
 		go func() {
 			var err error
 			for n := 0; n < 20 && err == nil; n++ {
-				err = two[i%2].Do(context.Background(), fmt.Sprint("k", (i/2+n)%3), func(context.Context) error {
+				err = two[i%2].Do(bg, fmt.Sprint("k", (i/2+n)%3), func(context.Context) error {
 					time.Sleep(time.Millisecond)
 					return nil
 				})

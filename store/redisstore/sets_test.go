@@ -1,7 +1,6 @@
 package redisstore_test
 
 import (
-	"context"
 	"fmt"
 	"testing"
 	"time"
@@ -45,7 +44,7 @@ func TestSetsTokenCountsForAllItsKeys(t *testing.T) {
 	client := sharedCluster(t)
 	s := open(t, client)
 	ahead := time.Now().Add(time.Hour).UnixMicro()
-	client.Set(context.Background(), "{lock:sets:b}:t", ahead, time.Hour)
+	client.Set(bg, "{lock:sets:b}:t", ahead, time.Hour)
 	set := lease(t, s, "o", driver.Exclusive("sets:a"), driver.Exclusive("sets:b"))
 	check(t, set.Token > uint64(ahead), "token %d follows %d", set.Token, ahead)
 	release(t, s, set)

@@ -1,7 +1,6 @@
 package redisstore_test
 
 import (
-	"context"
 	"fmt"
 	"strconv"
 	"strings"
@@ -41,7 +40,6 @@ func TestSilentHeadOfLine(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			ctx := context.Background()
 			server := database(t)
 			admin := server.Client()
 			network := servertest.NewProxy(t, server.Addr())
@@ -53,14 +51,14 @@ func TestSilentHeadOfLine(t *testing.T) {
 			second := enqueue(t, b, "second", "k", time.Minute)
 			eventually(t, 5*time.Second, "the head's place is over", func() bool {
 				var expires int64 // 0 when it has been left out
-				_, _ = fmt.Sscan(admin.HGet(ctx, "{lock:k}:w", "silent").Val(), new(int), &expires)
-				return expires < admin.Time(ctx).Val().UnixMilli()
+				_, _ = fmt.Sscan(admin.HGet(bg, "{lock:k}:w", "silent").Val(), new(int), &expires)
+				return expires < admin.Time(bg).Val().UnixMilli()
 			})
 			if name == "the next one looks" {
 				eventually(t, 5*time.Second, "only the second is in line", func() bool { return waiting(t, server, "k") == 1 })
 			}
 			release(t, a, g)
-			has := admin.Get(ctx, "lock:k").Val()
+			has := admin.Get(bg, "lock:k").Val()
 			check(t, strings.HasPrefix(has, "second:"), "the lock was passed to %q", has)
 			release(t, b, second.granted(soon))
 			network.Heal()
@@ -71,7 +69,6 @@ func TestSilentHeadOfLine(t *testing.T) {
 // TestPatientWaiterKeepsItsPlace when one that waits for less comes and goes.
 func TestPatientWaiterKeepsItsPlace(t *testing.T) {
 	t.Parallel()
-	ctx := context.Background()
 	server := database(t)
 	admin := server.Client()
 	patient, hasty := open(t, server.Client(), noPolling), open(t, server.Client(), redisstore.WithWaiterLease(100*time.Millisecond))
@@ -81,7 +78,7 @@ func TestPatientWaiterKeepsItsPlace(t *testing.T) {
 	gone.cancel()
 	gone.refused(soon)
 	for _, key := range []string{"{lock:k}:q", "{lock:k}:w"} {
-		left := admin.PTTL(ctx, key).Val()
+		left := admin.PTTL(bg, key).Val()
 		check(t, left >= time.Minute, "%s is forgotten in %v, while one who is patient for 2 min waits", key, left)
 	}
 	release(t, patient, g)

@@ -1,7 +1,6 @@
 package redisstore_test
 
 import (
-	"context"
 	"strconv"
 	"strings"
 	"testing"
@@ -15,7 +14,7 @@ func arrivedAt(t testing.TB, server *redistest.Server, owner string, at time.Tim
 	t.Helper()
 	fields := entry(t, server, owner)
 	fields[6] = strconv.FormatInt(at.UnixMicro(), 10)
-	must(t, server.Client().HSet(context.Background(), "{lock:k}:w", owner, strings.Join(fields, " ")).Err())
+	must(t, server.Client().HSet(bg, "{lock:k}:w", owner, strings.Join(fields, " ")).Err())
 }
 
 // TestWaiterWithoutInboxIsPassedOverAtFirst by those who can be told, who keep their
@@ -44,8 +43,7 @@ func TestWaiterWithoutInboxHasItsTurn(t *testing.T) {
 	deaf := open(t, as(t, server, aclKeys, aclCommands, "+info"), noPolling)
 	g := lock(t, a, "holder", "k", time.Minute)
 	first := enqueue(t, deaf, "deaf", "k", time.Minute)
-	// A waiter directly behind one without an inbox asks often. This one does not: there was
-	// another one in between.
+	// A waiter directly behind one without an inbox asks often. This one does not: there was another one in between.
 	between := enqueue(t, b, "between", "k", time.Minute)
 	second, third := enqueue(t, a, "second", "k", time.Minute), enqueue(t, b, "third", "k", time.Minute)
 	between.cancel()
@@ -69,13 +67,13 @@ func TestWaiterWithoutInboxThatDoesNotCome(t *testing.T) {
 	t.Parallel()
 	server := database(t)
 	a := open(t, server.Client(), noPolling)
-	ctx, admin := context.Background(), server.Client()
+	admin := server.Client()
 	g := lock(t, a, "holder", "k", time.Minute)
-	admin.RPush(ctx, "{lock:k}:q", "gone")
-	admin.HSet(ctx, "{lock:k}:w", "gone", "1 8000000000000 150 x 0 1 1 0 0  ") // see entry
+	admin.RPush(bg, "{lock:k}:q", "gone")
+	admin.HSet(bg, "{lock:k}:w", "gone", "1 8000000000000 150 x 0 1 1 0 0  ") // see entry
 	w := enqueue(t, a, "w", "k", time.Minute)
 	release(t, a, g)
-	if v := admin.Get(ctx, "lock:k").Val(); !strings.HasPrefix(v, "gone:") {
+	if v := admin.Get(bg, "lock:k").Val(); !strings.HasPrefix(v, "gone:") {
 		t.Fatalf("passed to %q", v)
 	}
 	w.granted(soon)

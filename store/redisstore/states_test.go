@@ -2,7 +2,6 @@ package redisstore_test
 
 import (
 	"bufio"
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -67,28 +66,26 @@ func TestMinReplicas(t *testing.T) {
 
 func TestWithReplicas(t *testing.T) {
 	t.Parallel()
-	ctx := context.Background()
 	server := redistest.Start(t, "--repl-diskless-sync-delay", "0")
 	admin := server.Client()
 	user := as(t, server, aclKeys, aclChannels, aclCommands, aclMessages, "+wait")
 	s := open(t, user, redisstore.WithReplicas(1, 200*time.Millisecond))
 	refusal(t, s, redisstore.ErrNoReplicas)
-	eventually(t, soon, "the grant is undone", func() bool { return admin.Exists(ctx, "lock:free").Val() == 0 })
+	eventually(t, soon, "the grant is undone", func() bool { return admin.Exists(bg, "lock:free").Val() == 0 })
 
 	replica := follow(t, server)
 	g := lock(t, s, "o", "k", time.Minute)
-	check(t, replica.Client().Exists(ctx, "lock:k").Val() == 1, "the replica does not have the grant")
+	check(t, replica.Client().Exists(bg, "lock:k").Val() == 1, "the replica does not have the grant")
 	w := enqueue(t, s, "w", "k", time.Minute)
 	release(t, s, g)
 	release(t, s, w.granted(soon))
 	replica.Pause()
 	defer replica.Resume()
 	refusal(t, s, redisstore.ErrNoReplicas)
-	eventually(t, soon, "the grant is undone", func() bool { return admin.Exists(ctx, "lock:free").Val() == 0 })
+	eventually(t, soon, "the grant is undone", func() bool { return admin.Exists(bg, "lock:free").Val() == 0 })
 }
 
-// TestBusyServer: a server that runs somebody's slow script says BUSY to all
-// others. That passes.
+// TestBusyServer: a server that runs somebody's slow script says BUSY to all others. That passes.
 func TestBusyServer(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -96,26 +93,23 @@ func TestBusyServer(t *testing.T) {
 	admin := server.Client(once, func(o *redis.Options) { o.ReadTimeout = time.Minute })
 	set(t, server, "busy-reply-threshold", "10")
 	done := make(chan error, 1)
-	go func() { done <- admin.Eval(context.Background(), "while true do end", nil).Err() }()
+	go func() { done <- admin.Eval(bg, "while true do end", nil).Err() }()
 	eventually(t, 5*time.Second, "the server is busy", func() bool {
-		return redis.HasErrorPrefix(server.Client().Get(context.Background(), "x").Err(), "BUSY")
+		return redis.HasErrorPrefix(server.Client().Get(bg, "x").Err(), "BUSY")
 	})
 	wantIs(t, "Acquire", errOf(s.Acquire(within(t, 50*time.Millisecond), request("o", "k", time.Minute))), driver.ErrUnavailable)
 	killer := server.Client()
-	time.AfterFunc(100*time.Millisecond, func() { killer.ScriptKill(context.Background()) })
+	time.AfterFunc(100*time.Millisecond, func() { killer.ScriptKill(bg) })
 	lock(t, s, "patient", "k2", time.Minute)
 	err := <-done
 	check(t, err != nil && strings.Contains(err.Error(), "SCRIPT KILL"), "the slow script: %v", err)
-	eventually(t, soon, "what was given up is undone", func() bool {
-		return admin.Exists(context.Background(), "lock:k").Val() == 0
-	})
+	eventually(t, soon, "what was given up is undone", func() bool { return admin.Exists(bg, "lock:k").Val() == 0 })
 }
 
 // TestLoadingServer: a server that reads its data back in says LOADING.
 func TestLoadingServer(t *testing.T) {
 	servertest.Long(t)
 	t.Parallel()
-	ctx := context.Background()
 	server := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always", "--aof-use-rdb-preamble", "no",
 		"--key-load-delay", "100") // µs
 	s := open(t, server.Client())
@@ -123,9 +117,9 @@ func TestLoadingServer(t *testing.T) {
 	// While it loads, a server looks at its connections once per 1024 commands.
 	pipe := server.Client().Pipeline()
 	for i := range 4096 {
-		pipe.Set(ctx, fmt.Sprint("data", i), "x", 0)
+		pipe.Set(bg, fmt.Sprint("data", i), "x", 0)
 	}
-	must(t, errOf(pipe.Exec(ctx)))
+	must(t, errOf(pipe.Exec(bg)))
 	done := make(chan error, 1)
 	go func() {
 		for !isLoading(server.Addr()) {
@@ -138,8 +132,7 @@ func TestLoadingServer(t *testing.T) {
 	wantIs(t, "Renew", renew(t, s, g), nil)
 }
 
-// isLoading asks without go-redis, which stops dialling for a second when nobody
-// listens.
+// isLoading asks without go-redis, which stops dialling for a second when nobody listens.
 func isLoading(addr string) bool {
 	conn, err := net.Dial("tcp", addr)
 	if err != nil {
@@ -194,22 +187,20 @@ func TestRenewalsWaitForReplicas(t *testing.T) {
 // follow runs a replica of master, and returns it once it has what is written there.
 func follow(t testing.TB, master *redistest.Server) *redistest.Server {
 	t.Helper()
-	ctx := context.Background()
 	host, port, err := net.SplitHostPort(master.Addr())
 	must(t, err)
 	replica, admin := redistest.Start(t, "--replicaof", host, port), master.Client()
 	eventually(t, 10*time.Second, "the replica follows", func() bool {
 		// Not by WAIT: it counts a replica that is there but gets nothing yet.
-		admin.Set(ctx, "written", "while it follows", 0)
-		return replica.Client().Exists(ctx, "written").Val() == 1 &&
-			strings.Contains(admin.Info(ctx, "replication").Val(), "state=online") && admin.Del(ctx, "written").Val() == 1
+		admin.Set(bg, "written", "while it follows", 0)
+		return replica.Client().Exists(bg, "written").Val() == 1 &&
+			strings.Contains(admin.Info(bg, "replication").Val(), "state=online") && admin.Del(bg, "written").Val() == 1
 	})
-	eventually(t, 10*time.Second, "it follows", func() bool { return replica.Client().Exists(ctx, "written").Val() == 0 })
+	eventually(t, 10*time.Second, "it follows", func() bool { return replica.Client().Exists(bg, "written").Val() == 0 })
 	return replica
 }
 
-// TestRestartWithData: what the server wrote down is in force again, leases and
-// places in line.
+// TestRestartWithData: what the server wrote down is in force again, leases and places in line.
 func TestRestartWithData(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.KeepData...)

@@ -1,7 +1,6 @@
 package redisstore_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -140,8 +139,8 @@ func TestManyRenewals(t *testing.T) {
 		grants = append(grants, lock(t, s, []string{"other", "o", "o"}[i%3], fmt.Sprint("k", strings.Repeat("i", i%7), i), time.Minute))
 		grants[i].Owner = "o"
 	}
-	server.Client().Del(context.Background(), "lock:"+grants[600].Claims[0].Key)
-	server.Client().HSet(context.Background(), "lock:"+grants[600].Claims[0].Key, "field", "value")
+	server.Client().Del(bg, "lock:"+grants[600].Claims[0].Key)
+	server.Client().HSet(bg, "lock:"+grants[600].Claims[0].Key, "field", "value")
 	for i, err := range s.Renew(within(t, 5*time.Second), grants) {
 		if want := i%3 == 0; errors.Is(err, driver.ErrLeaseLost) != want || (err != nil) != want {
 			t.Fatalf("grant %d: %v", i, err)
@@ -152,13 +151,12 @@ func TestManyRenewals(t *testing.T) {
 // TestCorruptData is not an outage: nothing may run unlocked because of it.
 func TestCorruptData(t *testing.T) {
 	t.Parallel()
-	ctx := context.Background()
 	server := database(t)
 	s := open(t, server.Client())
-	server.Client().Set(ctx, "lock:k", "o:junk", time.Minute)
+	server.Client().Set(bg, "lock:k", "o:junk", time.Minute)
 	_, err := s.Acquire(within(t, time.Second), request("o", "k", time.Minute))
 	check(t, errors.Is(err, redisstore.ErrCorrupt) && !errors.Is(err, driver.ErrUnavailable), "token: want ErrCorrupt, got %v", err)
-	server.Client().Set(ctx, "{lock:k2}:r", "junk", time.Minute)
+	server.Client().Set(bg, "{lock:k2}:r", "junk", time.Minute)
 	_, _, err = s.Begin(within(t, time.Second), request("o", "k2", time.Minute))
 	check(t, errors.Is(err, redisstore.ErrCorrupt) && !errors.Is(err, driver.ErrUnavailable), "record: want ErrCorrupt, got %v", err)
 }

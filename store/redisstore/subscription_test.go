@@ -30,9 +30,9 @@ func TestLostSubscription(t *testing.T) {
 	w := enqueue(t, b, "w", "k", time.Minute)
 	// In one go, so that the release finds nobody listening.
 	pipe := admin.TxPipeline()
-	pipe.Do(context.Background(), "client", "kill", "type", "pubsub")
-	pipe.Del(context.Background(), "lock:k")
-	must(t, errOf(pipe.Exec(context.Background())))
+	pipe.Do(bg, "client", "kill", "type", "pubsub")
+	pipe.Del(bg, "lock:k")
+	must(t, errOf(pipe.Exec(bg)))
 	w.granted(soon)
 	// And the next one gets its message again.
 	g := lock(t, a, "holder2", "k2", time.Minute)
@@ -75,8 +75,7 @@ func TestSubscriptionOnAReplica(t *testing.T) {
 	}
 }
 
-// startMovedSubscription opens a store whose requests go to the master, and whose subscription leads
-// to its replica.
+// startMovedSubscription opens a store whose requests go to the master, and whose subscription leads to its replica.
 func startMovedSubscription(t *testing.T) (master *redistest.Server, s *redisstore.Store) {
 	t.Helper()
 	old, master := redistest.Start(t), redistest.Start(t, "--repl-diskless-sync-delay", "0")
@@ -94,14 +93,13 @@ func startMovedSubscription(t *testing.T) (master *redistest.Server, s *redissto
 	cli(t, old, "OK", "REPLICAOF", host, port)
 	at.Store(master.Addr())
 	eventually(t, 10*time.Second, "the old master is a replica", func() bool {
-		return master.Client().Wait(context.Background(), 1, time.Second).Val() == 1
+		return master.Client().Wait(bg, 1, time.Second).Val() == 1
 	})
 	return master, s
 }
 
-// TestInboxLeavesADeadNode: the node of a Cluster that has the subscription goes silent.
-// The locks on the others are as well as before, and so are their messages: the inbox
-// moves to one of them. It used to stay.
+// TestInboxLeavesADeadNode: the node of a Cluster that has the subscription goes silent. The locks on the others are as
+// well as before, and so are their messages: the inbox moves to one of them. It used to stay.
 func TestInboxLeavesADeadNode(t *testing.T) {
 	servertest.Long(t)
 	t.Parallel()
@@ -122,7 +120,7 @@ func TestInboxLeavesADeadNode(t *testing.T) {
 	waiting := make([]bool, len(servers))
 	for i := range 100 {
 		key := fmt.Sprint("k", i)
-		n := int(client.ClusterKeySlot(context.Background(), "lock:"+key).Val()) * len(servers) / 16384
+		n := int(client.ClusterKeySlot(bg, "lock:"+key).Val()) * len(servers) / 16384
 		if n != home && !waiting[n] {
 			waiting[n] = true
 			lock(t, s, "holder", key, time.Minute)

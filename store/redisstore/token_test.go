@@ -2,7 +2,6 @@ package redisstore_test
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"slices"
 	"strconv"
@@ -17,7 +16,6 @@ import (
 // expire: whatever the server forgets, a later grant has the greater token.
 func TestTokensRise(t *testing.T) {
 	t.Parallel()
-	ctx := context.Background()
 	server := redistest.Start(t)
 	s := open(t, server.Client())
 	admin := server.Client()
@@ -31,43 +29,41 @@ func TestTokensRise(t *testing.T) {
 	}
 	grant("nothing")
 	grant("a release")
-	must(t, admin.FlushAll(ctx).Err())
+	must(t, admin.FlushAll(bg).Err())
 	grant("FLUSHALL")
 	lock(t, s, "dead", "k", 20*time.Millisecond)
-	eventually(t, soon, "the lease is over", func() bool { return admin.Exists(ctx, "lock:k").Val() == 0 })
+	eventually(t, soon, "the lease is over", func() bool { return admin.Exists(bg, "lock:k").Val() == 0 })
 	grant("an expiry")
 	server.Restart(t)
 	grant("a restart without data")
-	must(t, admin.Del(ctx, "{lock:}:token").Err())
+	must(t, admin.Del(bg, "{lock:}:token").Err())
 	grant("the loss of the counter")
-	admin.Set(ctx, "{lock:}:token", "junk", 0)
+	admin.Set(bg, "{lock:}:token", "junk", 0)
 	grant("damage to the counter")
-	behind := admin.Get(ctx, "{lock:}:token").Val() // as on a replica that lagged, or after a restart of one that writes once a second
+	behind := admin.Get(bg, "{lock:}:token").Val() // as on a replica that lagged, or after a restart of one that writes once a second
 	grant("a release")
-	admin.Set(ctx, "{lock:}:token", behind, 0)
+	admin.Set(bg, "{lock:}:token", behind, 0)
 	grant("the loss of the last writes")
 
 	// A clock that was set back by a day: the counter is ahead of it.
 	last = uint64(time.Now().Add(24 * time.Hour).UnixMicro())
-	admin.Set(ctx, "{lock:}:token", last, 0)
+	admin.Set(bg, "{lock:}:token", last, 0)
 	for range 3 {
 		want := last + 1
 		grant("a clock that was set back")
 		check(t, last == want, "the token is %d, want %d", last, want)
 	}
-	stored := admin.Get(ctx, "{lock:}:token").Val()
+	stored := admin.Get(bg, "{lock:}:token").Val()
 	check(t, stored == strconv.FormatUint(last, 10), "the counter says %q, want all the digits of %d", stored, last)
 }
 
-// TestCounterOutlivesItsToken on a Cluster, where each lock has its own, by an hour,
-// on whatever way a grant takes. Where the clock was set back, here by two days, the
-// counter stays until the clock has caught up: a day from the last grant would have
-// been too early, and tokens would have gone back.
+// TestCounterOutlivesItsToken on a Cluster, where each lock has its own, by an hour, on whatever way a grant takes.
+// Where the clock was set back, here by two days, the counter stays until the clock has caught up: a day from the last
+// grant would have been too early, and tokens would have gone back.
 func TestCounterOutlivesItsToken(t *testing.T) {
 	t.Parallel()
 	client := sharedCluster(t)
 	s := open(t, client)
-	ctx := context.Background()
 	const back = 48 * time.Hour
 	for name, grant := range map[string]func(key string) driver.Grant{
 		"plain":  func(key string) driver.Grant { return lock(t, s, "o", key, time.Minute) },
@@ -89,12 +85,12 @@ func TestCounterOutlivesItsToken(t *testing.T) {
 			counter := "{lock:" + key + "}:t"
 			last := time.Now().Add(ahead).UnixMicro()
 			if ahead > 0 {
-				must(t, client.Set(ctx, counter, last, 24*time.Hour).Err())
+				must(t, client.Set(bg, counter, last, 24*time.Hour).Err())
 			}
 			g := grant(key)
 			check(t, g.Token >= uint64(last) && (ahead <= 0 || g.Token <= uint64(last)+10), "%s: token %d follows %d", key, g.Token, last)
 			// The token says when the counter goes, so the test's own time cancels out.
-			left := client.PTTL(ctx, counter).Val()
+			left := client.PTTL(bg, counter).Val()
 			end, want := time.Now().Add(left), time.UnixMicro(int64(g.Token)).Add(time.Hour)
 			off := end.Sub(want).Abs()
 			check(t, left >= 0 && off <= 10*time.Second, "%s: the counter goes in %v, %v from an hour after its token", key, left, off)
@@ -149,7 +145,6 @@ func TestTokenOfASetBesideReaders(t *testing.T) {
 	t.Parallel()
 	client := sharedCluster(t)
 	s := open(t, client)
-	ctx := context.Background()
 	holder := lock(t, s, "holder", "set:b", time.Minute)
 	set := enqueueFor(t, s, "set", driver.Shared("set:a"), driver.Exclusive("set:b"))
 	eventually(t, 5*time.Second, "the set has its first key", func() bool {
@@ -158,7 +153,7 @@ func TestTokenOfASetBesideReaders(t *testing.T) {
 	})
 	ahead := time.Now().Add(10 * time.Second).UnixMicro()
 	for _, counter := range []string{"{lock:set:a}:t", "{lock:set:b}:t"} {
-		must(t, client.Set(ctx, counter, ahead, time.Minute).Err())
+		must(t, client.Set(bg, counter, ahead, time.Minute).Err())
 	}
 	reader := lease(t, s, "reader", driver.Shared("set:a"))
 	release(t, s, holder)

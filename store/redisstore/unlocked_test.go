@@ -80,14 +80,14 @@ func TestNoHandOffOfWhatTheServerLost(t *testing.T) {
 		if !tooLate {
 			must(t, err)
 			time.Sleep(20 * time.Millisecond) // the hold
-			wantIs(t, "the release of what was lost", first.Release(context.Background()), driver.ErrLeaseLost)
+			wantIs(t, "the release of what was lost", first.Release(bg), driver.ErrLeaseLost)
 			time.Sleep(2 * time.Millisecond)
 			returned(t, between)
 		}
 		waits.Wait()
 		must(t, failed)
 		if tooLate {
-			_, _ = heir.Release(context.Background()), first.Release(context.Background())
+			_, _ = heir.Release(bg), first.Release(bg)
 			continue
 		}
 		check(t, heir.Token() > between.Token(), "round %d: token %d after %d", round, heir.Token(), between.Token())

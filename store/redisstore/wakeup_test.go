@@ -1,7 +1,6 @@
 package redisstore_test
 
 import (
-	"context"
 	"slices"
 	"testing"
 	"time"
@@ -23,10 +22,9 @@ func calls(t testing.TB, server *redistest.Server) int64 {
 // waiting is the number of owners in line for key.
 func waiting(t testing.TB, server *redistest.Server, key string) int64 {
 	t.Helper()
-	ctx := context.Background()
 	pipe := server.Client().TxPipeline()
-	queue, waiters := pipe.LLen(ctx, "{lock:"+key+"}:q"), pipe.HKeys(ctx, "{lock:"+key+"}:w")
-	must(t, errOf(pipe.Exec(ctx)))
+	queue, waiters := pipe.LLen(bg, "{lock:"+key+"}:q"), pipe.HKeys(bg, "{lock:"+key+"}:w")
+	must(t, errOf(pipe.Exec(bg)))
 	owners := slices.DeleteFunc(waiters.Val(), func(field string) bool { return field == ":foreign" })
 	if queue.Val() != int64(len(owners)) {
 		t.Fatalf("%d owners are in the queue and %d among the waiters", queue.Val(), len(owners))

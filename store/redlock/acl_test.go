@@ -1,7 +1,6 @@
 package redlock_test
 
 import (
-	"context"
 	"os"
 	"slices"
 	"strings"
@@ -101,7 +100,7 @@ func TestPermissions(t *testing.T) {
 	had, err := a.ForceRelease(ctx, "key", "because")
 	check(t, err == nil && len(had) == 1, "ForceRelease: %+v, %v", had, err)
 	for i, server := range f.servers {
-		log := server.Client().Do(context.Background(), "ACL", "LOG").Val()
+		log := server.Client().Do(bg, "ACL", "LOG").Val()
 		check(t, len(log.([]any)) <= 0, "node %d has refused %v", i, log)
 	}
 }

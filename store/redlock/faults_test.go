@@ -80,8 +80,7 @@ func TestAmnesia(t *testing.T) {
 	})
 }
 
-// forgetful grants a lease on nodes 0 to 2 while 3 and 4 are silent, lets node 2 forget it, and
-// brings the two back.
+// forgetful grants a lease on nodes 0 to 2 while 3 and 4 are silent, lets node 2 forget it, and brings the two back.
 func (f *fleet) forgetful(t *testing.T, s *redlock.Store, key string, ttl time.Duration) driver.Grant {
 	t.Helper()
 	f.servers[3].Pause()
@@ -123,8 +122,7 @@ func TestNodesThatRefuseTheClient(t *testing.T) {
 	check(t, errors.As(err, &down) && down.Refused, "want a refusal, got %v", err)
 }
 
-// TestSlowNode: one node answers after longer than the node timeout, and one is dead. Nobody waits
-// for either.
+// TestSlowNode: one node answers after longer than the node timeout, and one is dead. Nobody waits for either.
 func TestSlowNode(t *testing.T) {
 	servertest.Long(t)
 	f := started(t)

@@ -23,6 +23,8 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(binary.Main(m), goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial"))
 }
 
+var bg = context.Background()
+
 type quiet struct{}
 
 func (quiet) Printf(context.Context, string, ...any) {}
@@ -92,9 +94,8 @@ func (f *fleet) tryInit(t testing.TB, opts ...redlock.Option) error {
 	return err
 }
 
-// renew starts every server anew, empty, and has it vote, which an operator may do only if no lease
-// is in force. A vote that was asked for before may come after the start: then the server has been
-// in use.
+// renew starts every server anew, empty, and has it vote, which an operator may do only if no lease is in force. A vote
+// that was asked for before may come after the start: then the server has been in use.
 func (f *fleet) renew(t testing.TB) {
 	t.Helper()
 	err := redlock.ErrNotNew
@@ -181,7 +182,7 @@ func wantEqual[T comparable](t testing.TB, what string, got, want T) {
 // within gives a context for a call that must not take longer.
 func within(t testing.TB, d time.Duration) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), d)
+	ctx, cancel := context.WithTimeout(bg, d)
 	t.Cleanup(cancel)
 	return ctx
 }
@@ -258,8 +259,7 @@ func (f *fleet) votes(t testing.TB, key string) (n int64) {
 	return n
 }
 
-// settled waits until n nodes have the lock on key. A grant comes with a quorum, and the other
-// votes a moment later.
+// settled waits until n nodes have the lock on key. A grant comes with a quorum, and the other votes a moment later.
 func (f *fleet) settled(t testing.TB, key string, n int64) {
 	t.Helper()
 	eventually(t, fmt.Sprintf("%d nodes have the lock on %s", n, key), func() bool { return f.votes(t, key) == n })

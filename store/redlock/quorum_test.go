@@ -13,9 +13,8 @@ import (
 	"github.com/keyturn/keyturn/store/redlock"
 )
 
-// TestQuorumsMeet: one node lets a lease end too soon, as when its clock jumps. Quorums of three of
-// five meet in a single node, so that node may give the key to a second owner. Quorums of four meet
-// in three.
+// TestQuorumsMeet: one node lets a lease end too soon, as when its clock jumps. Quorums of three of five meet in a
+// single node, so that node may give the key to a second owner. Quorums of four meet in three.
 func TestQuorumsMeet(t *testing.T) {
 	servertest.Long(t)
 	for _, tc := range []struct {

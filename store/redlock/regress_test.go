@@ -72,15 +72,14 @@ func (c *mortal) Read(p []byte) (int, error) {
 // A foreign value of a megabyte went as a whole into each conflict, each list and each log.
 func TestALongForeignValueIsShortened(t *testing.T) {
 	t.Parallel()
-	ctx := context.Background()
 	f := sharing(t)
 	s := f.open(t)
 	long := strings.Repeat("é", 1<<19)
 	for name, value := range map[string]string{"text": long, "pretends": "h/1/1/abc/id:1763683200000001:0:1763683200000:30000:" + long + "|:7"} {
 		for _, server := range f.servers {
-			must(t, server.Client().Set(ctx, "lock:"+name, value, time.Minute).Err())
+			must(t, server.Client().Set(bg, "lock:"+name, value, time.Minute).Err())
 		}
-		info, err := s.Inspect(ctx, name)
+		info, err := s.Inspect(bg, name)
 		if err != nil || len(info.Holders) != 1 {
 			t.Fatalf("%s: %.300v, %v", name, info, err)
 		}
@@ -90,7 +89,7 @@ func TestALongForeignValueIsShortened(t *testing.T) {
 		err = ask(t, s, "o", name)
 		var held *driver.HeldError
 		check(t, errors.As(err, &held) && held.Holder == h.Owner, "%s: the conflict names another holder: %.300v", name, err)
-		gone, err := s.ForceRelease(ctx, name, "test", h)
+		gone, err := s.ForceRelease(bg, name, "test", h)
 		check(t, err == nil && len(gone) == 1 && gone[0].Owner == h.Owner, "%s: %.300v, %v", name, gone, err)
 	}
 }

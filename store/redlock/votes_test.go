@@ -7,9 +7,8 @@ import (
 	"github.com/keyturn/keyturn/core/driver"
 )
 
-// TestUndoneWhereNothingWasHeard: RedissonRedLock releases only what it knows that it has
-// (redisson/redisson#1606). A node that gave its vote, and whose answer was lost, would keep others
-// out for the TTL.
+// TestUndoneWhereNothingWasHeard: RedissonRedLock releases only what it knows that it has (redisson/redisson#1606). A
+// node that gave its vote, and whose answer was lost, would keep others out for the TTL.
 func TestUndoneWhereNothingWasHeard(t *testing.T) {
 	t.Parallel()
 	f := sharing(t)
