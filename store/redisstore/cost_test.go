@@ -19,8 +19,7 @@ import (
 // TestNobodyWaitingCostsNoMessage is about redisson#3349 and #4216, too: pub/sub that every lock pays for.
 func TestNobodyWaitingCostsNoMessage(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
-	s := open(t, server.Client())
+	server, s := storeOn(t, redistest.Start(t))
 	g := lock(t, s, "holder", "k", time.Minute)
 	for range 10 {
 		held(t, s, driver.Exclusive("k"))
@@ -42,8 +41,7 @@ func TestNobodyWaitingCostsNoMessage(t *testing.T) {
 // waiters busy. Here, the lock is gone and the waiter has it.
 func TestIdleWaiterUnderFlushAll(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
-	s := open(t, server.Client(), redisstore.WithWaiterLease(600*time.Millisecond))
+	server, s := storeOn(t, redistest.Start(t), redisstore.WithWaiterLease(600*time.Millisecond))
 	admin := server.Client()
 	lock(t, s, "holder", "k", time.Minute)
 	w := enqueue(t, s, "w", "k", time.Minute)
@@ -60,8 +58,7 @@ func TestIdleWaiterUnderFlushAll(t *testing.T) {
 func TestIdleWaiterIsQuiet(t *testing.T) {
 	servertest.Long(t)
 	t.Parallel()
-	server := redistest.Start(t)
-	s := open(t, server.Client()) // as it is by default
+	server, s := storeOn(t, redistest.Start(t)) // as it is by default
 	lock(t, s, "holder", "k", time.Minute)
 	enqueue(t, s, "w", "k", time.Minute)
 	const watch = 4500 * time.Millisecond
@@ -113,8 +110,7 @@ func scriptTime(t testing.TB, server *redistest.Server) (micros float64) {
 // leaves behind a PING, in the same write. Other releases do not pay for that.
 func TestReleaseOfAWantedLease(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
-	s := open(t, server.Client(), noPolling)
+	server, s := storeOn(t, redistest.Start(t), noPolling)
 	pings := func() int64 { return server.Commands(t)["ping"] }
 	first := lock(t, s, "first", "k", time.Minute)
 	next := enqueue(t, s, "next", "k", time.Minute)

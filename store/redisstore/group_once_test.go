@@ -15,8 +15,7 @@ import (
 // alone, whatever its neighbours' keys are like. Records may be any bytes.
 func TestExecutionsInAGroupHaveOutcomesOfTheirOwn(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
-	s := open(t, server.Client())
+	server, s := storeOn(t, redistest.Start(t))
 	admin := server.Client()
 	stored := driver.Record{Fingerprint: []byte("\n:+!"), Result: []byte("5\n\x00é:"), Trace: "00-trace"}
 	key := func(i int) string { return fmt.Sprint("k", i) }

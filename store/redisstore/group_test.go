@@ -41,8 +41,7 @@ func crowd(t *testing.T, server *redistest.Server, do func(i int)) {
 // Every third key holds something that is not a lock, so a third of each group fails.
 func TestOneRequestsFailureIsNotItsNeighbours(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
-	s := open(t, server.Client())
+	server, s := storeOn(t, redistest.Start(t))
 	admin := server.Client()
 	for i := 0; i < many; i += 3 {
 		must(t, admin.RPush(within(t, time.Second), fmt.Sprint("lock:k", i), "x").Err())
@@ -64,8 +63,7 @@ func TestOneRequestsFailureIsNotItsNeighbours(t *testing.T) {
 // A caller who hangs up takes nobody along, and leaves nothing behind.
 func TestOneCallersCancelIsNotItsNeighbours(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
-	s := open(t, server.Client())
+	server, s := storeOn(t, redistest.Start(t))
 	lock(t, s, "warm", "up", time.Minute)
 	ctx, hangUp := context.WithCancel(within(t, 10*time.Second))
 	defer time.AfterFunc(50*time.Millisecond, hangUp).Stop()
@@ -165,8 +163,7 @@ func TestGroupsWithLostReplies(t *testing.T) {
 // A server without memory can't grant, but it can still say who holds a key: that must not look like an outage.
 func TestHeldKeysInAGroupWithoutMemory(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
-	s := open(t, server.Client())
+	server, s := storeOn(t, redistest.Start(t))
 	g := lock(t, s, "holder", "k", time.Minute)
 	set(t, server, "maxmemory", "1mb") // the server alone takes more
 	crowd(t, server, func(i int) {

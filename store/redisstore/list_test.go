@@ -56,8 +56,7 @@ func TestListOfAClusterInFewRoundTrips(t *testing.T) {
 // The list of the keys that are held read all records of Once, only to leave them out: 38 s for a million.
 func TestRecordsAreNotReadForAListOfLocks(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
-	s := open(t, server.Client())
+	server, s := storeOn(t, redistest.Start(t))
 	const records = 300
 	for i := range records {
 		record(t, s, fmt.Sprint("o", i), fmt.Sprint("message:", i), "done")

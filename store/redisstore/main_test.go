@@ -100,6 +100,12 @@ func open(t testing.TB, client redis.UniversalClient, opts ...redisstore.Option)
 	return s
 }
 
+// storeOn opens a store on server.
+func storeOn(t testing.TB, server *redistest.Server, opts ...redisstore.Option) (*redistest.Server, *redisstore.Store) {
+	t.Helper()
+	return server, open(t, server.Client(), opts...)
+}
+
 // longTTL is that of leases that must not run out while a test looks on.
 const longTTL = 5 * time.Minute
 
@@ -224,19 +230,6 @@ func renew(t testing.TB, s driver.Store, g driver.Grant) error {
 	return s.Renew(within(t, 5*time.Second), []driver.Grant{g})[0]
 }
 
-// waiter is a request that waits in a goroutine.
-type waiter struct {
-	t      testing.TB
-	cancel context.CancelFunc
-	done   chan struct{}
-	grant  driver.Grant
-	err    error
-	at     time.Time
-}
-
-// quickLooks is for where no message comes.
-var quickLooks = redisstore.WithWaiterLease(900 * time.Millisecond)
-
 // lease takes what is free.
 func lease(t testing.TB, s driver.Store, owner string, claims ...driver.Claim) driver.Grant {
 	t.Helper()
@@ -256,96 +249,4 @@ func held(t testing.TB, s driver.Store, claims ...driver.Claim) *driver.HeldErro
 		t.Fatalf("Acquire of %v: want a HeldError, got %+v, %v", claims, g, err)
 	}
 	return held
-}
-
-// enqueue has owner wait for key and returns once it is in line.
-func enqueue(t testing.TB, s driver.Store, owner, key string, ttl time.Duration) *waiter {
-	t.Helper()
-	return wait(t, s, request(owner, key, ttl))
-}
-
-// enqueueFor has owner wait for claims and returns once it is in line.
-func enqueueFor(t testing.TB, s driver.Store, owner string, claims ...driver.Claim) *waiter {
-	t.Helper()
-	return wait(t, s, driver.Request{Owner: owner, Claims: claims, TTL: time.Minute})
-}
-
-// begins has owner wait for key to execute something, and returns once it is in line.
-func begins(t testing.TB, s driver.Store, owner, key string) *waiter {
-	t.Helper()
-	return waitFor(t, request(owner, key, time.Minute), func(ctx context.Context, req driver.Request) (driver.Grant, error) {
-		g, _, err := s.Begin(ctx, req)
-		return g, err
-	})
-}
-
-func wait(t testing.TB, s driver.Store, req driver.Request) *waiter {
-	t.Helper()
-	return waitFor(t, req, s.Acquire)
-}
-
-func waitFor(t testing.TB, req driver.Request, ask func(context.Context, driver.Request) (driver.Grant, error)) *waiter {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(bg, 30*time.Second)
-	w := &waiter{t: t, cancel: cancel, done: make(chan struct{})}
-	queued := make(chan struct{}, 1)
-	req.Wait = true
-	req.OnHeld = func(driver.HeldError) {
-		select {
-		case queued <- struct{}{}:
-		default:
-		}
-	}
-	go func() {
-		defer close(w.done)
-		w.grant, w.err = ask(ctx, req)
-		w.at = time.Now()
-	}()
-	t.Cleanup(func() {
-		cancel()
-		<-w.done
-	})
-	select {
-	case <-queued:
-	case <-w.done:
-		t.Fatalf("a request that has to wait was answered: %+v, %v", w.grant, w.err)
-	}
-	return w
-}
-
-func (w *waiter) isDone() bool {
-	select {
-	case <-w.done:
-		return true
-	default:
-		return false
-	}
-}
-
-// granted returns the grant that must come within d.
-func (w *waiter) granted(d time.Duration) driver.Grant {
-	w.t.Helper()
-	select {
-	case <-w.done:
-	case <-time.After(d):
-		w.t.Fatalf("not granted within %v", d)
-	}
-	if w.err != nil {
-		w.t.Fatalf("the waiter got an error: %v", w.err)
-	}
-	return w.grant
-}
-
-// refused returns the error that must come within d.
-func (w *waiter) refused(d time.Duration) error {
-	w.t.Helper()
-	select {
-	case <-w.done:
-	case <-time.After(d):
-		w.t.Fatalf("the wait did not end within %v", d)
-	}
-	if w.err == nil {
-		w.t.Fatalf("the waiter was granted %+v", w.grant)
-	}
-	return w.err
 }

@@ -85,8 +85,7 @@ func TestNoExecutionBeginsWithoutMemory(t *testing.T) {
 // once one of the requests has written.
 func TestNoExecutionBeginsBehindOthers(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
-	s := open(t, server.Client())
+	server, s := storeOn(t, redistest.Start(t))
 	grants := make([]driver.Grant, many)
 	for i := 0; i < many; i += 2 {
 		grants[i] = lock(t, s, fmt.Sprint("o", i), fmt.Sprint("k", i), time.Minute)
@@ -117,8 +116,7 @@ func used(t testing.TB, server *redistest.Server) (n int) {
 // many at once, and their results do not.
 func TestEffectsAreRecordedWithoutMemory(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
-	s := open(t, server.Client())
+	server, s := storeOn(t, redistest.Start(t))
 	const size = 64 << 10
 	grants := make([]driver.Grant, many)
 	for i := range many {

@@ -96,8 +96,7 @@ func TestMessageToAnEarlierQuestion(t *testing.T) {
 func TestToldAndKilled(t *testing.T) {
 	servertest.Long(t)
 	t.Parallel()
-	server := redistest.Start(t)
-	s := open(t, server.Client())
+	server, s := storeOn(t, redistest.Start(t))
 	g := lock(t, s, "holder", "k", time.Minute)
 	head := startProcess(t, server, "k", time.Hour)
 	head.says("queued", startup)
@@ -143,8 +142,7 @@ func TestCancelRacesWithTheMessage(t *testing.T) {
 // TestNoMessageWithoutMemory: nobody is told of a grant that came to nothing.
 func TestNoMessageWithoutMemory(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
-	s := open(t, server.Client(), noPolling)
+	server, s := storeOn(t, redistest.Start(t), noPolling)
 	lock(t, s, "holder", "k", time.Minute)
 	w := enqueue(t, s, "w", "k", time.Minute)
 	cli(t, server, "1", "DEL", "lock:k")
@@ -184,8 +182,7 @@ func TestNobodyListensInAnyMode(t *testing.T) {
 // may go from hand to hand for longer than one that others want, or had.
 func TestPassedWithinAnEngine(t *testing.T) {
 	t.Parallel()
-	server := database(t)
-	s := open(t, server.Client())
+	_, s := storeOn(t, database(t))
 	release(t, s, lock(t, s, "warm", "up", time.Minute))
 	for i, c := range []struct {
 		holder    string

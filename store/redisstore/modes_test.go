@@ -62,8 +62,7 @@ func TestMarkerKeepsForeignClientsOut(t *testing.T) {
 // beside it do not come back with the next marker.
 func TestStaleHolders(t *testing.T) {
 	t.Parallel()
-	server := database(t)
-	s := open(t, server.Client())
+	server, s := storeOn(t, database(t))
 	old := lease(t, s, "old", driver.Shared("k"))
 	server.Client().Del(bg, "lock:k")
 	lease(t, s, "new", driver.Shared("k"))
@@ -74,8 +73,7 @@ func TestStaleHolders(t *testing.T) {
 // TestOutOfMemory: nothing new in any mode, but what is held is kept, recorded, released and passed on.
 func TestOutOfMemory(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
-	s := open(t, server.Client(), noPolling)
+	server, s := storeOn(t, redistest.Start(t), noPolling)
 	recorded := lease(t, s, "once", driver.Exclusive("r"))
 	grants := []driver.Grant{
 		lease(t, s, "alone", driver.Exclusive("x")),

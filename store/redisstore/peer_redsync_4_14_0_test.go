@@ -15,8 +15,7 @@ import (
 // call with NOSCRIPT once the server did not know its scripts.
 func TestScriptFlushReachesNoCaller(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
-	s := open(t, server.Client())
+	server, s := storeOn(t, redistest.Start(t))
 	flushing, stop := context.WithCancel(bg)
 	var all sync.WaitGroup
 	defer all.Wait()

@@ -38,8 +38,7 @@ func TestSizeOfARecord(t *testing.T) {
 // If a version can't be kept, the caller gets an error, never success.
 func TestVersionIsNotKept(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
-	s := open(t, server.Client())
+	server, s := storeOn(t, redistest.Start(t))
 	must(t, errOf(s.AdvanceVersion(within(t, time.Second), "k", math.MaxUint64, time.Hour)))
 	cli(t, server, "18446744073709551615", "GET", "{lock:k}:v") // as operations.md says
 	for name, tt := range map[string]struct {

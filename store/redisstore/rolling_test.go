@@ -119,8 +119,7 @@ func TestWaiterOfAnotherRelease(t *testing.T) {
 	for line, claim := range map[string]driver.Claim{"{lock:k}:q": driver.Exclusive("k"), "{lock:k}:s": driver.Shared("k")} {
 		t.Run(claim.Mode.String(), func(t *testing.T) {
 			t.Parallel()
-			server := database(t)
-			s := open(t, server.Client(), noPolling)
+			server, s := storeOn(t, database(t), noPolling)
 			admin := server.Client()
 			g := lock(t, s, "holder", "k", time.Minute)
 			admin.RPush(bg, line, "newer", "dead")

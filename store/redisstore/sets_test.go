@@ -13,8 +13,7 @@ import (
 func TestLargestSet(t *testing.T) {
 	servertest.Long(t)
 	t.Parallel()
-	server := database(t)
-	s := open(t, server.Client())
+	server, s := storeOn(t, database(t))
 	claims := make([]driver.Claim, 4096)
 	for i := range claims {
 		claims[i] = driver.Exclusive(fmt.Sprintf("member:%05d", i))

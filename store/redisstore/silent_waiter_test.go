@@ -90,8 +90,7 @@ func TestPatientWaiterKeepsItsPlace(t *testing.T) {
 func TestWaiterThatSleptThroughItsTurn(t *testing.T) {
 	t.Parallel()
 	const ttl = 200 * time.Millisecond
-	server := redistest.Start(t)
-	s := open(t, server.Client())
+	server, s := storeOn(t, redistest.Start(t))
 	g := lock(t, s, "holder", "k", time.Minute)
 	sleeper := startProcess(t, server, "k", ttl)
 	sleeper.says("queued", startup)

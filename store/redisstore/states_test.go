@@ -42,8 +42,7 @@ func refusal(t testing.TB, s *redisstore.Store, cause error) {
 
 func TestReadOnly(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
-	s := open(t, server.Client())
+	server, s := storeOn(t, redistest.Start(t))
 	g := lock(t, s, "o", "k", time.Minute)
 	cli(t, server, "OK", "REPLICAOF", "127.0.0.1", "1") // nobody is there
 	refusal(t, s, redisstore.ErrReadOnly)
@@ -55,8 +54,7 @@ func TestReadOnly(t *testing.T) {
 
 func TestMinReplicas(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
-	s := open(t, server.Client())
+	server, s := storeOn(t, redistest.Start(t))
 	set(t, server, "min-replicas-to-write", "1")
 	refusal(t, s, redisstore.ErrNoReplicas)
 	set(t, server, "min-replicas-to-write", "0")
@@ -88,8 +86,7 @@ func TestWithReplicas(t *testing.T) {
 // TestBusyServer: a server that runs somebody's slow script says BUSY to all others. That passes.
 func TestBusyServer(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
-	s := open(t, server.Client())
+	server, s := storeOn(t, redistest.Start(t))
 	admin := server.Client(once, func(o *redis.Options) { o.ReadTimeout = time.Minute })
 	set(t, server, "busy-reply-threshold", "10")
 	done := make(chan error, 1)
@@ -203,8 +200,7 @@ func follow(t testing.TB, master *redistest.Server) *redistest.Server {
 // TestRestartWithData: what the server wrote down is in force again, leases and places in line.
 func TestRestartWithData(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t, redistest.KeepData...)
-	s := open(t, server.Client(), redisstore.WithWaiterLease(600*time.Millisecond))
+	server, s := storeOn(t, redistest.Start(t, redistest.KeepData...), redisstore.WithWaiterLease(600*time.Millisecond))
 	g := lock(t, s, "holder", "k", time.Minute)
 	w := enqueue(t, s, "w", "k", time.Minute)
 	server.Restart(t)

@@ -138,3 +138,26 @@ func TestInboxLeavesADeadNode(t *testing.T) {
 		return false
 	})
 }
+
+// TestHalfOpenSubscription: nothing is heard, and nothing says that the connection is dead. For those who release, its
+// process would be there for ever. The engine is told why messages do not arrive, and when they arrive again.
+func TestHalfOpenSubscription(t *testing.T) {
+	servertest.Long(t)
+	t.Parallel()
+	server, network := proxied(t)
+	s := open(t, &subscribing{UniversalClient: server.Client(), messages: throughProxy(server, network)}, noPolling)
+	told, late := make(chan error, 16), make(chan error, 16)
+	s.Describe().OnImpaired(func(reason error) { told <- reason })
+	lock(t, s, "holder", "k", time.Minute)
+	enqueue(t, s, "w", "k", time.Minute)
+	wantEqual(t, "subscriptions", subscribers(t, server), 1)
+	network.Blackhole()
+	eventually(t, 5*time.Second, "the dead connection is given up", func() bool { return subscribers(t, server) == 0 })
+	check(t, arrives(t, told) != nil, "told that all is well")
+	s.Describe().OnImpaired(func(reason error) { late <- reason })
+	check(t, arrives(t, late) != nil, "who comes late is not told")
+	network.Heal()
+	eventually(t, 15*time.Second, "there is a new one", func() bool { return subscribers(t, server) == 1 })
+	for arrives(t, late) != nil {
+	}
+}

@@ -16,8 +16,7 @@ import (
 // expire: whatever the server forgets, a later grant has the greater token.
 func TestTokensRise(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
-	s := open(t, server.Client())
+	server, s := storeOn(t, redistest.Start(t))
 	admin := server.Client()
 	var last uint64
 	grant := func(after string) {
@@ -106,8 +105,7 @@ func wants(owner, key string, n uint64) driver.Request {
 // TestTokensOfABatchAreApart: many grants of one moment, each with its own reserved tokens.
 func TestTokensOfABatchAreApart(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
-	s := open(t, server.Client())
+	server, s := storeOn(t, redistest.Start(t))
 	grants := make([]driver.Grant, many)
 	crowd(t, server, func(i int) {
 		g, err := s.Acquire(within(t, 10*time.Second), wants("o", fmt.Sprint("k", i), uint64(i%8)))
@@ -124,8 +122,7 @@ func TestTokensOfABatchAreApart(t *testing.T) {
 // and run no further ahead of it than they are.
 func TestNothingIsReservedBehindTheClock(t *testing.T) {
 	t.Parallel()
-	server := database(t)
-	s := open(t, server.Client())
+	server, s := storeOn(t, database(t))
 	ctx := within(t, 20*time.Second)
 	last := uint64(time.Now().Add(time.Hour).UnixMicro())
 	server.Client().Set(ctx, "{lock:}:token", last, 0)
