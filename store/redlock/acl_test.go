@@ -101,6 +101,6 @@ func TestPermissions(t *testing.T) {
 	check(t, err == nil && len(had) == 1, "ForceRelease: %+v, %v", had, err)
 	for i, server := range f.servers {
 		log := server.Client().Do(bg, "ACL", "LOG").Val()
-		check(t, len(log.([]any)) <= 0, "node %d has refused %v", i, log)
+		check(t, len(log.([]any)) == 0, "node %d has refused %v", i, log)
 	}
 }
