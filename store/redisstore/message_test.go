@@ -92,6 +92,22 @@ func TestMessageToAnEarlierQuestion(t *testing.T) {
 	check(t, next.Term > 0 && !next.Since.Before(looked), "granted %+v, not by the message to the last question", next)
 }
 
+// TestMessageAfterALongWait may come when the claim time, which counts from the last question, is mostly over: then the
+// waiter asks. It has not asked before.
+func TestMessageAfterALongWait(t *testing.T) {
+	t.Parallel()
+	const ttl = 120 * time.Millisecond // so is the claim time
+	_, s := storeOn(t, redistest.Start(t), noPolling)
+	release(t, s, lock(t, s, "first", "k", time.Minute)) // has the server learn the scripts
+	g := lock(t, s, "holder", "k", time.Minute)
+	began := time.Now()
+	w := enqueue(t, s, "w", "k", ttl)
+	time.Sleep(time.Until(began.Add(ttl)))
+	release(t, s, g)
+	next := w.granted(soon)
+	check(t, next.Term == 0 && !next.Since.Before(began.Add(ttl)), "granted %+v", next)
+}
+
 // TestToldAndKilled costs the others the claim time at most: nobody renews.
 func TestToldAndKilled(t *testing.T) {
 	servertest.Long(t)
