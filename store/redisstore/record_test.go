@@ -2,7 +2,9 @@ package redisstore_test
 
 import (
 	"errors"
+	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -63,4 +65,36 @@ func TestVersionIsNotKept(t *testing.T) {
 	set(t, server, "maxmemory", "1mb") // the server alone takes more
 	outage(t, "AdvanceVersion", errOf(s.AdvanceVersion(within(t, 5*time.Second), "other", 5, time.Hour)), redisstore.ErrOutOfMemory)
 	wantIs(t, "a question needs no memory", errOf(s.AdvanceVersion(within(t, 5*time.Second), "other", 0, time.Hour)), nil)
+}
+
+// TestNothingIsLeft after a thousand distinct keys, in every mode, released, forced or left to run out: but the one counter
+// of a server.
+func TestNothingIsLeft(t *testing.T) {
+	t.Parallel()
+	server, s := storeOn(t, redistest.Start(t), redisstore.KeepReasons(300*time.Millisecond)) // for an hour otherwise
+	modes := []func(string) driver.Claim{driver.Exclusive, driver.Shared, func(key string) driver.Claim { return driver.Permit(key, 2) }}
+	for i := range 1_000 {
+		key := fmt.Sprint("k", i)
+		claims := []driver.Claim{modes[i%3](key)}
+		if i%10 == 0 {
+			claims = append(claims, modes[i/10%3](key+"+"))
+		}
+		ttl := time.Minute
+		if i%4 == 3 {
+			ttl = 20 * time.Millisecond
+		}
+		g, err := s.Acquire(bg, driver.Request{Owner: fmt.Sprint("o", i), Claims: claims, TTL: ttl, Rule: "rule", Trace: "trace"})
+		must(t, err)
+		switch {
+		case i%4 == 3: // runs out
+		case i%100 == 1:
+			must(t, errOf(s.ForceRelease(bg, key, "why")))
+		default:
+			release(t, s, g)
+		}
+	}
+	admin := server.Client()
+	eventually(t, 3*time.Second, "only the counter is left", func() bool {
+		return slices.Equal(admin.Keys(bg, "*").Val(), []string{"{lock:}:token"})
+	})
 }

@@ -61,7 +61,8 @@ func TestNoHandOffOfWhatTheServerLost(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	client := server.Client()
-	one, other := engine(t, open(t, client)), engine(t, open(t, client))
+	const ttl = 30 * time.Second
+	one, other := engine(t, open(t, server.Client()), core.WithTTL(ttl)), engine(t, open(t, server.Client()), core.WithTTL(ttl))
 	ctx := within(t, 60*time.Second)
 	for round := range 8 {
 		first := acquire(t, one, "k")
