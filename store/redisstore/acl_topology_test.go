@@ -3,21 +3,18 @@
 package redisstore_test
 
 import (
-	"context"
 	"fmt"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/redistest"
 	"github.com/keyturn/keyturn/internal/servertest"
 	"github.com/keyturn/keyturn/store/redisstore"
 )
 
-// What a user needs besides on a Cluster, with WithReplicas, and of a Sentinel, according to
-// docs/operations.md.
+// What a user needs besides on a Cluster, with WithReplicas, and of a Sentinel, according to docs/operations.md.
 const (
 	aclCluster  = "+cluster|slots +command"
 	aclReplicas = "+wait"
@@ -32,8 +29,7 @@ func TestACLOfCluster(t *testing.T) {
 	for _, node := range nodes {
 		as(t, node, aclKeys, aclChannels, aclCommands, aclMessages, aclCluster)
 	}
-	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{nodes[0].Addr()}, Username: "keyturn", Password: "pw"})
-	t.Cleanup(func() { _ = client.Close() })
+	client := clusterOf(t, nodes, func(o *redis.ClusterOptions) { o.Username, o.Password = "keyturn", "pw" })
 	useEverything(t, open(t, client, noPolling), open(t, client, noPolling))
 	noneIsMissed(t, nodes...)
 }
@@ -57,7 +53,7 @@ func TestACLOfSentinel(t *testing.T) {
 	s.Failover(t)
 	s.Follow(t, old)
 	eventually(t, 10*time.Second, "the client knows the new master", func() bool {
-		return client.Set(context.Background(), "lock:x", "y", time.Millisecond).Err() == nil
+		return client.Set(bg, "lock:x", "y", time.Millisecond).Err() == nil
 	})
 	useModes(t, open(t, client, noPolling, confirmed), open(t, client, noPolling, confirmed))
 	noneIsMissed(t, append(s.Nodes, s.Sentinel)...)
@@ -76,48 +72,16 @@ func TestClientThatReadsFromReplicas(t *testing.T) {
 		"RouteRandomly":  func(o *redis.ClusterOptions) { o.RouteRandomly = true },
 	} {
 		t.Run(name, func(t *testing.T) {
-			o := &redis.ClusterOptions{Addrs: []string{masters[0].Addr()}}
-			route(o)
-			client := redis.NewClusterClient(o)
-			t.Cleanup(func() { _ = client.Close() })
+			client := clusterOf(t, masters, route)
 			for _, r := range replicas {
 				r.Pause() // they answer nothing, so that nobody gets on with them
 				defer r.Resume()
 			}
-			a, b := open(t, client), open(t, client)
 			for i := range 6 {
-				key := fmt.Sprint(name, i)
-				g := lock(t, a, "holder", key, time.Minute)
-				w := enqueue(t, b, "next", key, time.Minute)
-				if err := renew(t, a, g); err != nil {
-					t.Errorf("Renew: %v", err)
-				}
-				info, err := a.Inspect(within(t, 5*time.Second), key)
-				if err != nil || len(info.Holders) != 1 || len(info.Waiters) != 1 {
-					t.Errorf("Inspect: %+v, %v", info, err)
-				}
-				release(t, a, g)
-				next := w.granted(soon)
-				if err := b.Complete(within(t, 5*time.Second), next, driver.Record{Result: []byte("r")}, time.Minute); err != nil {
-					t.Errorf("Complete: %v", err)
-				}
-				if n, err := a.AdvanceVersion(within(t, 5*time.Second), key, 7, time.Minute); n != 7 || err != nil {
-					t.Errorf("AdvanceVersion: %d, %v", n, err)
-				}
-			}
-			listed := 0
-			for page := ""; ; {
-				infos, next, err := a.List(context.Background(), driver.Listing{Prefix: name, Cursor: page, Limit: 100, Records: true})
-				if err != nil {
-					t.Fatalf("List: %v", err)
-				}
-				listed += len(infos)
-				if page = next; page == "" {
-					break
-				}
-			}
-			if listed != 6 {
-				t.Errorf("%d keys are listed", listed)
+				prefix := redisstore.WithPrefix(fmt.Sprint(name, i, ":"))
+				a, b := open(t, client, prefix), open(t, client, prefix)
+				useEverything(t, a, b)
+				wantIs(t, "operators", inspectEverything(a), nil)
 			}
 		})
 	}

@@ -33,23 +33,6 @@ func found(t testing.TB, err error) []string {
 	return about
 }
 
-// TestCheckOfADeadServer says so, and does not take for ever; nor does one of a store
-// that is closed.
-func TestCheckOfADeadServer(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	s := open(t, server.Client(func(o *redis.Options) { o.MaxRetries = -1 }))
-	server.Kill()
-	err := s.Check(within(t, 30*time.Second))
-	if !errors.Is(err, driver.ErrUnavailable) || !slices.Equal(found(t, err), []string{"server"}) {
-		t.Errorf("want the server to be unavailable, and nothing else, got %v", err)
-	}
-	_ = s.Close()
-	if err := s.Check(within(t, time.Second)); !errors.Is(err, driver.ErrClosed) {
-		t.Errorf("want ErrClosed, got %v", err)
-	}
-}
-
 // TestAdvice: what to do depends on what is wrong.
 func TestAdvice(t *testing.T) {
 	servertest.Long(t)
@@ -75,54 +58,10 @@ func TestAdvice(t *testing.T) {
 	} {
 		began := time.Now()
 		err := open(t, c.client).Check(within(t, 30*time.Second))
-		if took := time.Since(began); took > 7*time.Second {
-			t.Errorf("%s: took %v, want 5s", name, took)
-		}
-		if got := found(t, err); !slices.Equal(got, []string{c.about}) || !strings.Contains(err.Error(), c.advice) {
-			t.Errorf("%s: found %q, want %q with advice about the %s: %v", name, got, c.about, c.advice, err)
-		}
-	}
-}
-
-// TestImpaired: the engine is told when messages do not arrive, with the reason, and
-// when they arrive again.
-func TestImpaired(t *testing.T) {
-	servertest.Long(t)
-	t.Parallel()
-	server := redistest.Start(t)
-	network := servertest.NewProxy(t, server.Addr())
-	told := make(chan error, 16)
-	s := open(t, &subscribing{UniversalClient: server.Client(), messages: throughProxy(server, network)}, noPolling)
-	s.Describe().OnImpaired(func(reason error) { told <- reason })
-	next := func() error {
-		t.Helper()
-		select {
-		case reason := <-told:
-			return reason
-		case <-time.After(20 * time.Second):
-			t.Fatal("nothing was told")
-			return nil
-		}
-	}
-	lock(t, s, "holder", "k", time.Minute)
-	enqueue(t, s, "w", "k", time.Minute)
-	network.Blackhole()
-	if reason := next(); reason == nil {
-		t.Error("told that all is well")
-	}
-	late := make(chan error, 1)
-	s.Describe().OnImpaired(func(reason error) {
-		select {
-		case late <- reason:
-		default:
-		}
-		told <- reason
-	})
-	if reason := <-late; reason == nil {
-		t.Error("who comes late is not told")
-	}
-	network.Heal()
-	for next() != nil {
+		check(t, time.Since(began) < 7*time.Second, "%s: took %v, want 5s", name, time.Since(began))
+		check(t, c.about != "server" || errors.Is(err, driver.ErrUnavailable), "%s: %v is no outage", name, err)
+		good := slices.Equal(found(t, err), []string{c.about}) && strings.Contains(err.Error(), c.advice)
+		check(t, good, "%s: want a problem of %s with advice about the %s: %v", name, c.about, c.advice, err)
 	}
 }
 
@@ -133,15 +72,9 @@ func TestImpairedFromTheStart(t *testing.T) {
 	s := open(t, as(t, server, aclKeys, aclCommands))
 	told := make(chan error, 1)
 	s.Describe().OnImpaired(func(reason error) { told <- reason })
-	select {
-	case reason := <-told:
-		var refusal redis.Error
-		if !errors.As(reason, &refusal) {
-			t.Errorf("told %v", reason)
-		}
-	case <-time.After(10 * time.Second):
-		t.Fatal("nothing was told")
-	}
+	reason := arrives(t, told)
+	var refusal redis.Error
+	check(t, errors.As(reason, &refusal), "told %v", reason)
 }
 
 // The user of a Cluster is a user of each node. One that was forgotten is found each time.
@@ -150,17 +83,9 @@ func TestCheckLooksAtEachMaster(t *testing.T) {
 	t.Parallel()
 	nodes := redistest.StartCluster(t, 3)
 	for i, node := range nodes {
-		rules := []any{"ACL", "SETUSER", "u", "on", ">p", "~*", "&*", "+@all"}
-		if i == 1 {
-			rules = append(rules, "-evalsha", "-eval")
-		}
-		if err := node.Client().Do(t.Context(), rules...).Err(); err != nil {
-			t.Fatal(err)
-		}
+		as(t, node, "~* &* +@all", []string{"", "-evalsha -eval", ""}[i])
 	}
-	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{nodes[0].Addr()}, Username: "u", Password: "p"})
-	t.Cleanup(func() { _ = client.Close() })
-	s := open(t, client)
+	s := open(t, clusterOf(t, nodes, func(o *redis.ClusterOptions) { o.Username, o.Password = "keyturn", "pw" }))
 	for range 5 {
 		err := s.Check(within(t, 30*time.Second))
 		if got := found(t, err); !slices.Equal(got, []string{"locks"}) || !strings.Contains(err.Error(), nodes[1].Addr()) {
@@ -200,15 +125,12 @@ func TestCheck(t *testing.T) {
 		set(t, server, "maxmemory-policy", c.policy)
 		s := open(t, as(t, server, c.acl))
 		err := s.Check(within(t, 30*time.Second))
-		if got := found(t, err); !slices.Equal(got, c.want) {
-			t.Errorf("%s: found %q, want %q: %v", name, got, c.want, err)
-		}
-		if name[0] == '+' && !strings.Contains(fmt.Sprint(err), "see Permissions") {
-			t.Errorf("without %s: %v", name[1:], err)
-		}
-		if n := server.Client().DBSize(t.Context()).Val(); n > 1 && name[0] != '+' { // the counter
-			t.Errorf("%s: %d keys are left", name, n)
-		}
+		got := found(t, err)
+		check(t, slices.Equal(got, c.want), "%s: found %q, want %q: %v", name, got, c.want, err)
+		permission := name[0] == '+'
+		check(t, !permission || strings.Contains(fmt.Sprint(err), "see Permissions"), "without %s: %v", name, err)
+		n := server.Client().DBSize(t.Context()).Val()
+		check(t, n <= 1 || permission, "%s: %d keys are left", name, n) // the counter
 		_ = s.Close()
 	}
 }

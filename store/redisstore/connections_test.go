@@ -1,7 +1,6 @@
 package redisstore_test
 
 import (
-	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -47,23 +46,18 @@ func connects(t *testing.T, server *redistest.Server, opts ...func(*redis.Option
 	t.Helper()
 	a, b := open(t, server.Client(opts...)), open(t, server.Client(opts...))
 	useEverything(t, a, b)
-	if err := a.Check(within(t, 5*time.Second)); err != nil {
-		t.Errorf("Check: %v", err)
-	}
+	wantIs(t, "Check", a.Check(within(t, 5*time.Second)), nil)
 }
 
-// TestRotatedCertificate: the certificate of the server changes under a running store, as
-// docs/operations.md says. No caller notices, and no lease is lost. A client that does not know the
-// new authority gets an error that says so.
+// TestRotatedCertificate: the certificate of the server changes under a running store, as docs/operations.md says. No
+// caller notices, and no lease is lost. A client that does not know the new authority gets an error that says so.
 func TestRotatedCertificate(t *testing.T) {
 	servertest.Long(t)
 	t.Parallel()
 	server, connect := startTLS(t)
 	cert, key, roots := certificate(t)
 	text, err := os.ReadFile(cert)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	first := server.Client(connect, func(o *redis.Options) {
 		o.PoolSize = 1000 // after so many failed dials, go-redis keeps a goroutine that outlives the client by a second
 	})
@@ -72,38 +66,25 @@ func TestRotatedCertificate(t *testing.T) {
 		o.TLSConfig.RootCAs.AppendCertsFromPEM(text)
 	})
 	c, old := startTwo(t, both), startTwo(t, first)
-	held, err := c.engines[0].Acquire(t.Context(), "held")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = held.Release(context.Background()) }()
-	if err := errors.Join(c.work(), old.work()); err != nil {
-		t.Error(err)
-	}
+	held := acquire(t, c[0], "held")
+	wantNil(t, errors.Join(c.work(), old.work()))
 	admin := server.Client()
 	for _, command := range [][]any{
 		{"config", "set", "tls-cert-file", cert, "tls-key-file", key, "tls-ca-cert-file", cert},
 		{"client", "kill", "user", "default", "skipme", "yes"},
 	} {
-		if err := admin.Do(t.Context(), command...).Err(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, admin.Do(t.Context(), command...).Err())
 	}
 	newOnly := server.Client(connect, func(o *redis.Options) { o.TLSConfig.RootCAs = roots })
-	if err := errors.Join(newOnly.Ping(t.Context()).Err(), c.work(), held.Err()); err != nil {
-		t.Errorf("with the new certificate: %v", err)
-	}
+	wantIs(t, "with the new certificate", errors.Join(newOnly.Ping(t.Context()).Err(), c.work(), held.Err()), nil)
 	var unknown x509.UnknownAuthorityError
-	if err := old.work(); !errors.Is(err, core.ErrUnavailable) || !errors.As(err, &unknown) {
-		t.Errorf("a client that does not know the new authority: %v", err)
-	}
+	err = old.work()
+	check(t, errors.Is(err, core.ErrUnavailable) && errors.As(err, &unknown), "a client that does not know the new authority: %v", err)
 }
 
 func startTLS(t *testing.T) (*redistest.Server, func(*redis.Options)) {
 	port, err := servertest.FreePort()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	cert, key, roots := certificate(t)
 	server := redistest.Start(t, "--tls-port", strconv.Itoa(port), "--tls-cert-file", cert, "--tls-key-file", key,
 		"--tls-ca-cert-file", cert, "--tls-auth-clients", "no")
@@ -116,27 +97,19 @@ func startTLS(t *testing.T) (*redistest.Server, func(*redis.Options)) {
 // certificate makes one for the loopback interface, and returns the files with it and its key.
 func certificate(t *testing.T) (certFile, keyFile string, roots *x509.CertPool) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true,
 	}
 	cert, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	secret, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	dir := t.TempDir()
 	write := func(name, kind string, der []byte) (file string, text []byte) {
 		file, text = filepath.Join(dir, name), pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})
-		if err := os.WriteFile(file, text, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(file, text, 0o600))
 		return file, text
 	}
 	certFile, text := write("cert.pem", "CERTIFICATE", cert)

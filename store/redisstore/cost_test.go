@@ -10,102 +10,87 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/redistest"
 	"github.com/keyturn/keyturn/internal/servertest"
 	"github.com/keyturn/keyturn/store/redisstore"
 )
 
-// TestNobodyWaitingCostsNoMessage is about redisson#3349 and #4216, too: pub/sub
-// that every lock pays for.
+// TestNobodyWaitingCostsNoMessage is about redisson#3349 and #4216, too: pub/sub that every lock pays for.
 func TestNobodyWaitingCostsNoMessage(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
-	s := open(t, server.Client())
-	for i := range 10 {
-		release(t, s, lock(t, s, fmt.Sprint("o", i), fmt.Sprint("k", i), time.Minute))
+	server, s := storeOn(t, redistest.Start(t))
+	g := lock(t, s, "holder", "k", time.Minute)
+	for range 10 {
+		held(t, s, driver.Exclusive("k"))
 	}
+	release(t, s, g)
 	// One message at the start is to find out whether it may send any.
-	if c := server.Commands(t); c["publish"] > 1 || c["subscribe"] != 0 {
-		t.Errorf("%d messages and %d subscriptions although nobody ever waited", c["publish"], c["subscribe"])
-	}
+	c := server.Commands(t)
+	check(t, c["publish"] <= 1 && c["subscribe"] == 0, "%d messages, %d subscriptions", c["publish"], c["subscribe"])
 	// And however many wait for however many keys, one connection is enough.
 	for i := range 30 {
 		key := fmt.Sprint("k", i)
 		lock(t, s, "holder", key, time.Minute)
 		enqueue(t, s, fmt.Sprint("w", i), key, time.Minute)
 	}
-	if n := subscribers(t, server); n != 1 {
-		t.Errorf("one process listens on %d connections", n)
-	}
+	wantEqual(t, "connections on which one process listens", subscribers(t, server), 1)
 }
 
 // TestIdleWaiterUnderFlushAll is about rueidis#372: FLUSHALL in a loop kept its
 // waiters busy. Here, the lock is gone and the waiter has it.
 func TestIdleWaiterUnderFlushAll(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
-	s := open(t, server.Client(), redisstore.WithWaiterLease(600*time.Millisecond))
+	server, s := storeOn(t, redistest.Start(t), redisstore.WithWaiterLease(600*time.Millisecond))
 	admin := server.Client()
 	lock(t, s, "holder", "k", time.Minute)
 	w := enqueue(t, s, "w", "k", time.Minute)
 	before := calls(t, server)
 	for range 50 {
-		admin.FlushAll(context.Background())
+		admin.FlushAll(bg)
 	}
 	w.granted(soon)
-	if n := calls(t, server) - before; n > 3 {
-		t.Errorf("%d requests for one grant", n)
-	}
+	n := calls(t, server) - before
+	check(t, n <= 3, "%d requests for one grant", n)
 }
 
 // TestIdleWaiterIsQuiet is about rueidis#602, a waiter that spun.
 func TestIdleWaiterIsQuiet(t *testing.T) {
 	servertest.Long(t)
 	t.Parallel()
-	server := redistest.Start(t)
-	s := open(t, server.Client()) // as it is by default
+	server, s := storeOn(t, redistest.Start(t)) // as it is by default
 	lock(t, s, "holder", "k", time.Minute)
 	enqueue(t, s, "w", "k", time.Minute)
 	const watch = 4500 * time.Millisecond
 	before, messages := calls(t, server), server.Commands(t)["publish"]
 	time.Sleep(watch)
 	n := calls(t, server) - before
-	if n > 3 {
-		t.Errorf("an idle waiter sent %d requests in %v", n, watch)
-	}
+	check(t, n <= 3, "an idle waiter sent %d requests in %v", n, watch)
 	// Its process sends itself one message per second.
-	if n := server.Commands(t)["publish"] - messages; n > 5 {
-		t.Errorf("the process of an idle waiter sent %d messages in %v", n, watch)
-	}
-	if n < 1 {
-		t.Errorf("an idle waiter gave no sign of life in %v, and counts as dead after 6 s", watch)
-	}
+	said := server.Commands(t)["publish"] - messages
+	check(t, said <= 5, "the process of an idle waiter sent %d messages in %v", said, watch)
+	check(t, n >= 1, "an idle waiter gave no sign of life in %v, and counts as dead after 6 s", watch)
 }
 
 // Each question about a foreign value of a megabyte read and hashed the whole of it: some waiters
 // for such keys kept the server from all others.
 func TestLongForeignValueCostsLikeAShortOne(t *testing.T) {
 	t.Parallel()
-	ctx := context.Background()
 	server := redistest.Start(t)
 	admin := server.Client()
 	s := open(t, server.Client())
 	cost := func(key, value string) float64 {
 		t.Helper()
-		admin.Set(ctx, "lock:"+key, value, time.Minute)
+		admin.Set(bg, "lock:"+key, value, time.Minute)
 		before := scriptTime(t, server)
 		for range 50 {
-			if _, err := s.Acquire(ctx, request("o", key, time.Minute)); err == nil {
-				t.Fatal("the key is taken")
-			}
+			wantIs(t, "Acquire", errOf(s.Acquire(bg, request("o", key, time.Minute))), driver.ErrHeld)
 		}
 		return scriptTime(t, server) - before
 	}
 	cost("warm", "x")
 	short, long := cost("short", "somebody else"), cost("long", strings.Repeat("x", 1<<20))
-	if long > 10*short {
-		t.Errorf("50 questions about a long value took %.0f µs, about a short one %.0f µs", long, short)
-	}
+	check(t, long <= 10*short, "50 questions about a long value took %.0f µs, about a short one %.0f µs", long, short)
 }
 
 var statLine = regexp.MustCompile(`cmdstat_eval(?:sha)?:calls=\d+,usec=(\d+)`)
@@ -125,8 +110,7 @@ func scriptTime(t testing.TB, server *redistest.Server) (micros float64) {
 // leaves behind a PING, in the same write. Other releases do not pay for that.
 func TestReleaseOfAWantedLease(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
-	s := open(t, server.Client(), noPolling)
+	server, s := storeOn(t, redistest.Start(t), noPolling)
 	pings := func() int64 { return server.Commands(t)["ping"] }
 	first := lock(t, s, "first", "k", time.Minute)
 	next := enqueue(t, s, "next", "k", time.Minute)
@@ -148,45 +132,28 @@ func TestReleaseOfAWantedLease(t *testing.T) {
 // It does not run beside others: on a busy machine the requests come one by one, and none waits for company.
 func TestOnceEachTakesFewRoundTrips(t *testing.T) {
 	server := redistest.Start(t)
-	eng, err := core.New(open(t, server.Client()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer eng.Close(within(t, 5*time.Second))
+	eng := engine(t, open(t, server.Client()))
 	ctx := within(t, 30*time.Second)
 	items := make([]core.Item, 500)
-	run := func(from int) (ran int) {
+	run := func(from, want int) {
+		t.Helper()
 		for i := range items {
 			items[i].Key = fmt.Sprint("msg:", from+i)
 		}
-		err := eng.OnceEach(ctx, items, func(_ context.Context, fresh []int) error {
+		must(t, eng.OnceEach(ctx, items, func(_ context.Context, fresh []int) error {
 			for _, i := range fresh {
 				items[i].Result = []byte(items[i].Key)
 			}
-			ran = len(fresh)
+			wantEqual(t, "ran", len(fresh), want)
 			return nil
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))
 		for _, item := range items {
-			if item.Err != nil || string(item.Result) != item.Key {
-				t.Errorf("%+v", item)
-			}
+			check(t, item.Err == nil && string(item.Result) == item.Key, "%+v", item)
 		}
-		return ran
 	}
-	if n := run(0); n != 500 {
-		t.Errorf("%d of 500 ran", n)
-	}
-	before := server.Commands(t)
-	if n := run(250); n != 250 {
-		t.Errorf("%d of 250 ran", n)
-	}
-	after := server.Commands(t)
-	trips := after["evalsha"] - before["evalsha"] + after["eval"] - before["eval"]
-	t.Logf("%d round trips", trips)
-	if trips > 100 {
-		t.Errorf("%d round trips", trips)
-	}
+	run(0, 500)
+	before := calls(t, server)
+	run(250, 250)
+	trips := calls(t, server) - before
+	check(t, trips <= 100, "%d round trips", trips)
 }

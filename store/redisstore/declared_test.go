@@ -32,15 +32,11 @@ func TestScriptsKeepToOneSlot(t *testing.T) {
 	g := lease(t, s, "writer", driver.Exclusive("d"))
 	reader := enqueueFor(t, s, "reader", driver.Shared("d"))
 	g.Claims = []driver.Claim{driver.Shared("d")}
-	if err := s.Downgrade(ctx, g); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Downgrade(ctx, g))
 	release(t, s, reader.granted(soon))
-	if err := client.ForEachMaster(ctx, func(ctx context.Context, c *redis.Client) error {
+	must(t, client.ForEachMaster(ctx, func(ctx context.Context, c *redis.Client) error {
 		return c.Echo(ctx, "end of it").Err()
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	scripts, keys := 0, map[string]bool{}
 	for _, lines := range monitors {
 		slot := "" // of the present script
@@ -67,41 +63,27 @@ func TestScriptsKeepToOneSlot(t *testing.T) {
 					continue
 				}
 				keys[key[len(key)-2:]] = true
-				if tagOf(key) != slot {
-					t.Errorf("a script for %q went to %q", slot, key)
-				}
+				check(t, tagOf(key) == slot, "a script for %q went to %q", slot, key)
 			}
 		}
-		if err := lines.Err(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, lines.Err())
 	}
 	// The lock itself, and each kind of side key but the counter of a single server.
 	for _, side := range []string{":q", ":s", ":w", ":h", ":i", ":f", ":r", ":v", ":t"} {
-		if !keys[side] {
-			t.Errorf("no script went to a key that ends in %q", side)
-		}
+		check(t, keys[side], "no script went to a key that ends in %q", side)
 	}
-	if scripts < 20 {
-		t.Errorf("%d scripts were seen", scripts)
-	}
+	check(t, scripts >= 20, "%d scripts were seen", scripts)
 }
 
 // monitor reads what a server does, line by line.
 func monitor(t *testing.T, ctx context.Context, addr string) *bufio.Scanner {
 	t.Helper()
 	conn, err := new(net.Dialer).DialContext(ctx, "tcp", addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
 	deadline, _ := ctx.Deadline()
-	if err := conn.SetDeadline(deadline); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := conn.Write([]byte("MONITOR\r\n")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, conn.SetDeadline(deadline))
+	must(t, errOf(conn.Write([]byte("MONITOR\r\n"))))
 	lines := bufio.NewScanner(conn)
 	lines.Buffer(nil, 1<<20) // a script's text is one line
 	if !lines.Scan() || lines.Text() != "+OK" {

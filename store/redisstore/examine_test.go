@@ -19,9 +19,7 @@ func risks(t *testing.T, s driver.Store) []string {
 	t.Helper()
 	var all []string
 	for _, f := range s.Describe().Examine(t.Context()) {
-		if (f.Risk == "") != (f.Advice == "") {
-			t.Errorf("a risk without advice, or advice without a risk: %+v", f)
-		}
+		check(t, (f.Risk == "") == (f.Advice == ""), "a risk without advice, or advice without a risk: %+v", f)
 		if f.Risk != "" {
 			about, _, _ := strings.Cut(f.About, " of ")
 			all = append(all, about)
@@ -50,33 +48,21 @@ func TestExamineCluster(t *testing.T) {
 	servertest.Long(t)
 	t.Parallel()
 	nodes := redistest.StartCluster(t, 3, "--cluster-require-full-coverage", "yes", "--cluster-node-timeout", "15000")
-	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{nodes[0].Addr()}})
-	t.Cleanup(func() { _ = client.Close() })
-	s := open(t, client)
+	s := open(t, clusterOf(t, nodes))
 	finds(t, s, "appendonly", "cluster-node-timeout", "cluster-require-full-coverage", "replicas")
-	for i, node := range nodes {
-		set := []any{"CONFIG", "SET", "cluster-require-full-coverage", "no", "cluster-node-timeout", "1500"}
-		if i == 1 {
-			set = append(set, "maxmemory-policy", "allkeys-lru")
-		}
-		if err := node.Client().Do(t.Context(), set...).Err(); err != nil {
-			t.Fatal(err)
-		}
+	for _, node := range nodes {
+		set(t, node, "cluster-require-full-coverage", "no")
+		set(t, node, "cluster-node-timeout", "1500")
 	}
+	set(t, nodes[1], "maxmemory-policy", "allkeys-lru")
 	finds(t, s, "appendonly", "cluster-node-timeout", "maxmemory-policy", "replicas")
 
 	nodes[2].Kill() // the others are well
-	dead := driver.Finding{About: "server of " + nodes[2].Addr()}
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
-		all := s.Describe().Examine(t.Context())
-		i := slices.IndexFunc(all, func(f driver.Finding) bool { return f.About == dead.About })
-		if i >= 0 && all[i].Risk != "" && all[i].Advice != "" {
-			return
-		}
-		if time.Now().After(end) {
-			t.Fatalf("nothing is said of the master that is dead: %+v", all)
-		}
-	}
+	eventually(t, 20*time.Second, "the master that is dead is a risk", func() bool {
+		return slices.ContainsFunc(s.Describe().Examine(t.Context()), func(f driver.Finding) bool {
+			return f.About == "server of "+nodes[2].Addr() && f.Risk != "" && f.Advice != ""
+		})
+	})
 }
 
 // The settings of Sentinels, and of the master that they watch.
@@ -86,16 +72,12 @@ func TestExamineSentinel(t *testing.T) {
 	behind := redistest.StartSentinel(t, 1, time.Minute)
 	u := "redis+sentinel://" + behind.Sentinel.Addr() + "/0?master_name=" + redistest.MasterName
 	s, err := storeurl.Open(t.Context(), u)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer s.Close()
 	want := []string{"Sentinels", "appendonly", "down-after-milliseconds", "min-replicas-to-write"}
 	finds(t, s, want...)
 	set := []any{"SENTINEL", "SET", redistest.MasterName, "failover-timeout", "180000"}
-	if err := behind.Sentinel.Client().Do(t.Context(), set...).Err(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, behind.Sentinel.Client().Do(t.Context(), set...).Err())
 	behind.Nodes[1].Kill()
 	finds(t, s, append(want, "failover-timeout", "replicas")...)
 }
@@ -124,19 +106,15 @@ func TestExamine(t *testing.T) {
 			was = admin.ConfigGet(t.Context(), c.settings[0]).Val()
 			set(t, server, c.settings[0], c.settings[1])
 		}
-		if got := risks(t, s); !slices.Equal(got, c.want) {
-			t.Errorf("%s: %q, want %q", name, got, c.want)
-		}
+		got := risks(t, s)
+		check(t, slices.Equal(got, c.want), "%s: %q, want %q", name, got, c.want)
 		for setting, value := range was {
 			set(t, server, setting, value)
 		}
 	}
 	set(t, server, "appendonly", "no")
-	if got := risks(t, open(t, as(t, server, "~* &* +@all -config"))); !slices.Equal(got, []string{"appendonly"}) { // INFO says that
-		t.Errorf("without permission: %q", got)
-	}
-	nobody := server.Client(refused, func(o *redis.Options) { o.Addr = "127.0.0.1:1" })
-	if got := risks(t, open(t, nobody)); !slices.Equal(got, []string{"server"}) {
-		t.Errorf("no server: %q", got)
-	}
+	got := risks(t, open(t, as(t, server, "~* &* +@all -config")))
+	check(t, slices.Equal(got, []string{"appendonly"}), "without permission: %q", got) // INFO says that
+	got = risks(t, open(t, server.Client(refused, func(o *redis.Options) { o.Addr = "127.0.0.1:1" })))
+	check(t, slices.Equal(got, []string{"server"}), "no server: %q", got)
 }

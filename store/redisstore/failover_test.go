@@ -3,82 +3,18 @@
 package redisstore_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/internal/redistest"
 	"github.com/keyturn/keyturn/internal/servertest"
-	"github.com/keyturn/keyturn/store/redisstore"
 )
-
-// failover is a Cluster of which the first master fails, and an engine on it.
-type failover struct {
-	t        *testing.T
-	masters  []*redistest.Server
-	replicas []*redistest.Server
-	eng      *core.Engine
-	keys     [][]string // by master
-}
-
-// startFailover runs three masters with a replica each. A key of a slot that nobody
-// serves is no reason not to serve the others.
-func startFailover(t *testing.T) *failover {
-	t.Helper()
-	args := []string{"--cluster-node-timeout", "2000", "--cluster-require-full-coverage", "no"}
-	f := &failover{t: t, masters: redistest.StartCluster(t, 3, args...)}
-	f.replicas = redistest.AddReplicas(t, f.masters, args...)
-	var addrs []string
-	for _, m := range f.masters {
-		addrs = append(addrs, m.Addr())
-	}
-	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs})
-	t.Cleanup(func() { _ = client.Close() })
-	store, err := redisstore.New(client, silent)
-	if err != nil {
-		t.Fatal(err)
-	}
-	f.eng, err = core.New(store, core.WithMaxWait(time.Second), core.WithReleaseTimeout(time.Second))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = f.eng.Close(context.Background()) })
-	f.keys = make([][]string, len(addrs))
-	for i := range 120 {
-		key := fmt.Sprint("k", i)
-		c, err := client.MasterForKey(t.Context(), "lock:"+key)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for m, addr := range addrs {
-			if c.Options().Addr == addr {
-				f.keys[m] = append(f.keys[m], key)
-			}
-		}
-	}
-	return f
-}
-
-// pass takes a key and gives it back.
-func (f *failover) pass(key string) error {
-	return f.eng.Do(context.Background(), key, func(context.Context) error { return nil })
-}
-
-// promoted waits until the first master's replica serves its slots.
-func (f *failover) promoted() {
-	f.t.Helper()
-	client := f.replicas[0].Client()
-	eventually(f.t, 30*time.Second, "the replica is a master", func() bool {
-		return client.Set(context.Background(), "lock:"+f.keys[0][0], "probe", time.Millisecond).Err() == nil
-	})
-}
 
 // TestClusterFailover: while a master is out the keys of the others are served as
 // before, leases on them are renewed, and who asks for one of its own is told at once
@@ -92,22 +28,31 @@ func TestClusterFailover(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			f := startFailover(t)
+			// A key of a slot that nobody serves is no reason not to serve the others.
+			args := []string{"--cluster-node-timeout", "2000", "--cluster-require-full-coverage", "no"}
+			masters := redistest.StartCluster(t, 3, args...)
+			replica := redistest.AddReplicas(t, masters, args...)[0].Client()
+			client := clusterOf(t, masters)
+			eng := engine(t, open(t, client), core.WithTTL(30*time.Second), core.WithMaxWait(time.Second), core.WithReleaseTimeout(time.Second))
+			keys := make([][]string, len(masters))
+			for i := range 120 {
+				key := fmt.Sprint("k", i)
+				c, err := client.MasterForKey(t.Context(), "lock:"+key)
+				must(t, err)
+				m := slices.IndexFunc(masters, func(s *redistest.Server) bool { return s.Addr() == c.Options().Addr })
+				keys[m] = append(keys[m], key)
+			}
 			// Shorter than the outage, and due together.
 			var leases []*core.Lease
-			for m := range f.keys {
-				l, err := f.eng.Acquire(t.Context(), f.keys[m][len(f.keys[m])-1], core.WithTTL(1500*time.Millisecond))
-				if err != nil {
-					t.Fatal(err)
-				}
-				leases = append(leases, l)
+			for m := range keys {
+				leases = append(leases, acquire(t, eng, keys[m][len(keys[m])-1], core.WithTTL(1500*time.Millisecond)))
 			}
 			var served [3]atomic.Int64
 			var refused atomic.Int64
 			stop := make(chan struct{})
 			var all sync.WaitGroup
 			for i := range 4 {
-				for m := range f.keys {
+				for m := range keys {
 					all.Go(func() {
 						for {
 							select {
@@ -115,14 +60,12 @@ func TestClusterFailover(t *testing.T) {
 								return
 							case <-time.After(time.Millisecond): // a machine has other things to do
 							}
-							switch err := f.pass(f.keys[m][i]); {
+							switch err := pass(eng, keys[m][i]); {
 							case err == nil:
 								served[m].Add(1)
 							case errors.Is(err, core.ErrCircuitOpen):
 								refused.Add(1)
-								if m != 0 {
-									t.Errorf("key of a healthy master: %v", err)
-								}
+								check(t, m == 0, "key of a healthy master: %v", err)
 							case m != 0:
 								t.Errorf("key of a healthy master: %v", err)
 							}
@@ -136,9 +79,11 @@ func TestClusterFailover(t *testing.T) {
 			const before = 2 * time.Second
 			time.Sleep(before)
 			was := served[1].Load() + served[2].Load()
-			fail(f.masters[0])
+			fail(masters[0])
 			began := time.Now()
-			f.promoted()
+			eventually(t, 30*time.Second, "the replica is a master", func() bool {
+				return replica.Set(bg, "lock:"+keys[0][0], "probe", time.Millisecond).Err() == nil
+			})
 			back := time.Now()
 			during := served[1].Load() + served[2].Load() - was
 			rate := float64(during) / float64(back.Sub(began)) / (float64(was) / float64(before))
@@ -146,26 +91,73 @@ func TestClusterFailover(t *testing.T) {
 			if rate < 0.5 { // 0.8 to 1.4 where it was measured; the machine may have other work just then
 				t.Errorf("keys of the healthy masters ran at %.0f %% of the rate before", 100*rate)
 			}
-			if refused.Load() == 0 {
-				t.Error("nobody was told at once that the master is out")
-			}
+			check(t, refused.Load() != 0, "nobody was told at once that the master is out")
 			for _, l := range leases[1:] {
-				if err := l.Err(); err != nil {
-					t.Errorf("%s is on a healthy master: %v", l.Key(), err)
-				}
+				err := l.Err()
+				check(t, err == nil, "%s is on a healthy master: %v", l.Key(), err)
 			}
 
 			// A key that nobody has asked for: no other request is in its way.
-			eventually(t, 10*time.Second, "a key of the master that failed is served", func() bool {
-				return f.pass(f.keys[0][10]) == nil
-			})
+			eventually(t, 10*time.Second, "a key of the master that failed is served", func() bool { return pass(eng, keys[0][10]) == nil })
 			t.Logf("and its keys were served %v later", time.Since(back))
-			if late := time.Since(back); late > 4*time.Second {
-				t.Errorf("its keys were served %v after the slots were back", late)
-			}
+			late := time.Since(back)
+			check(t, late <= 4*time.Second, "its keys were served %v after the slots were back", late)
 			for _, l := range leases {
 				_ = l.Release(t.Context())
 			}
 		})
 	}
+}
+
+// early is long before the first renewal of a lease of a minute is due, after 20 s.
+const early = 12 * time.Second
+
+// lostEarly checks that the lease is lost without its renewal being due.
+func lostEarly(t *testing.T, l *core.Lease) {
+	t.Helper()
+	began := time.Now()
+	select {
+	case <-l.Done():
+		t.Logf("found out after %v", time.Since(began))
+	case <-time.After(early):
+		t.Errorf("not lost within %v", early)
+	}
+	_ = l.Release(bg)
+}
+
+// beats is time for the engine to ask who the server is, which it does once a second.
+const beats = 3 * time.Second
+
+// TestEmptyRestart: a server that has lost its data is recognized by its new run ID.
+func TestEmptyRestart(t *testing.T) {
+	servertest.Long(t)
+	t.Parallel()
+	server := redistest.Start(t)
+	eng := engine(t, open(t, server.Client()), core.WithTTL(time.Minute))
+	l := acquire(t, eng, "k")
+	time.Sleep(beats)
+	server.Restart(t)
+	lostEarly(t, l)
+}
+
+// TestSentinelFailover: a replica that did not have the grant becomes the master. The
+// holder finds out when its client sees that, and one that it had stays in force.
+func TestSentinelFailover(t *testing.T) {
+	servertest.Long(t)
+	t.Parallel()
+	s := redistest.StartSentinel(t, 1, time.Second)
+	eng := engine(t, open(t, s.Client()), core.WithTTL(time.Minute))
+	forgotten, known := acquire(t, eng, "forgotten"), acquire(t, eng, "known")
+	time.Sleep(beats)
+	s.Nodes[0].Client().Wait(t.Context(), 1, 5*time.Second)
+	replica := s.Nodes[1].Client()
+	set(t, s.Nodes[1], "replica-read-only", "no")
+	check(t, replica.Del(t.Context(), "lock:forgotten").Val() == 1, "the replica did not have the lock")
+	s.Nodes[0].Pause()
+	s.AwaitFailover(t, 0)
+	lostEarly(t, forgotten)
+	wantIs(t, "the other", known.Err(), nil)
+	ttl := replica.PTTL(t.Context(), "lock:known").Val()
+	check(t, ttl >= 50*time.Second, "its end is in %v: it was not renewed", ttl)
+	wantNil(t, known.Release(t.Context()))
 }

@@ -2,7 +2,6 @@ package redisstore_test
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"testing"
@@ -16,8 +15,7 @@ import (
 // alone, whatever its neighbours' keys are like. Records may be any bytes.
 func TestExecutionsInAGroupHaveOutcomesOfTheirOwn(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
-	s := open(t, server.Client())
+	server, s := storeOn(t, redistest.Start(t))
 	admin := server.Client()
 	stored := driver.Record{Fingerprint: []byte("\n:+!"), Result: []byte("5\n\x00é:"), Trace: "00-trace"}
 	key := func(i int) string { return fmt.Sprint("k", i) }
@@ -40,9 +38,7 @@ func TestExecutionsInAGroupHaveOutcomesOfTheirOwn(t *testing.T) {
 		case mine: // as if the answer had been lost
 			before[i] = lock(t, s, fmt.Sprint("o", i), key(i), time.Minute)
 		case wrongType:
-			if err := admin.RPush(within(t, time.Second), "{lock:"+key(i)+"}:r", "x").Err(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, admin.RPush(within(t, time.Second), "{lock:"+key(i)+"}:r", "x").Err())
 		}
 	}
 
@@ -64,15 +60,12 @@ func TestExecutionsInAGroupHaveOutcomesOfTheirOwn(t *testing.T) {
 		case wrongType:
 			ok = err != nil && !errors.Is(err, driver.ErrHeld)
 		}
-		if !ok {
-			t.Errorf("Begin %d of kind %d: %+v, %+v, %v", i, i%kinds, g, rec, err)
-		}
+		check(t, ok, "Begin %d of kind %d: %+v, %+v, %v", i, i%kinds, g, rec, err)
 	})
 	seen := map[uint64]int{}
 	for i, g := range grants {
-		if other, twice := seen[g.Token]; twice && g.Token > 0 {
-			t.Errorf("%d and %d have one token", i, other)
-		}
+		other, twice := seen[g.Token]
+		check(t, !twice || g.Token == 0, "%d and %d have one token", i, other)
 		seen[g.Token] = i
 	}
 
@@ -88,9 +81,8 @@ func TestExecutionsInAGroupHaveOutcomesOfTheirOwn(t *testing.T) {
 		rec.Result = append([]byte(key(i)), stored.Result...)
 		for range 2 { // the second as if the answer had been lost
 			err := s.Complete(within(t, 10*time.Second), grants[i], rec, time.Minute)
-			if lost := i == mine; lost != errors.Is(err, driver.ErrLeaseLost) || lost != (err != nil) {
-				t.Errorf("Complete %d: %v", i, err)
-			}
+			lost := i == mine
+			check(t, lost == errors.Is(err, driver.ErrLeaseLost) && lost == (err != nil), "Complete %d: %v", i, err)
 		}
 	})
 	for i := range many {
@@ -98,16 +90,15 @@ func TestExecutionsInAGroupHaveOutcomesOfTheirOwn(t *testing.T) {
 		case i%kinds == held:
 			release(t, s, before[i])
 		case i == mine:
-			if g, rec, err := asks("later", i); err != nil || rec != nil {
-				t.Errorf("after a lost lease: %+v, %+v, %v", g, rec, err)
-			}
+			g, rec, err := asks("later", i)
+			check(t, err == nil && rec == nil, "after a lost lease: %+v, %+v, %v", g, rec, err)
 		case i%kinds == fresh || i%kinds == mine:
 			_, rec, err := asks("later", i)
 			if err != nil || rec == nil || string(rec.Result) != key(i)+string(stored.Result) || rec.Trace != stored.Trace {
 				t.Errorf("the record of %d: %+v, %v", i, rec, err)
 			}
 		}
-		if held := admin.Exists(context.Background(), "lock:"+key(i)).Val() == 1; held != (i == mine) {
+		if held := admin.Exists(bg, "lock:"+key(i)).Val() == 1; held != (i == mine) {
 			t.Errorf("%d of kind %d: held %v", i, i%kinds, held)
 		}
 	}

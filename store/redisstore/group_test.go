@@ -21,9 +21,8 @@ import (
 // many is how many callers there are at once: enough for several groups.
 const many = 300
 
-// crowd has many callers do something at the same time, while the server is
-// stopped for as long as it takes them to come. It checks that they did share
-// their round trips.
+// crowd has many callers do something at the same time, while the server is stopped for as long as it takes them to
+// come. It checks that they did share their round trips.
 func crowd(t *testing.T, server *redistest.Server, do func(i int)) {
 	t.Helper()
 	before := calls(t, server)
@@ -35,37 +34,28 @@ func crowd(t *testing.T, server *redistest.Server, do func(i int)) {
 	time.Sleep(100 * time.Millisecond) // nothing can be seen of a stopped server; more only makes larger groups
 	server.Resume()
 	all.Wait()
-	if n := calls(t, server) - before; n > many/2 {
-		t.Errorf("%d callers took %d script calls: this tests no groups", many, n)
-	}
+	n := calls(t, server) - before
+	check(t, n <= many/2, "%d callers took %d script calls: this tests no groups", many, n)
 }
 
-// Every third key holds something that is not a lock, so a third of each group
-// fails.
+// Every third key holds something that is not a lock, so a third of each group fails.
 func TestOneRequestsFailureIsNotItsNeighbours(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
-	s := open(t, server.Client())
+	server, s := storeOn(t, redistest.Start(t))
 	admin := server.Client()
 	for i := 0; i < many; i += 3 {
-		if err := admin.RPush(within(t, time.Second), fmt.Sprint("lock:k", i), "x").Err(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, admin.RPush(within(t, time.Second), fmt.Sprint("lock:k", i), "x").Err())
 	}
 	grants := make([]driver.Grant, many)
 	crowd(t, server, func(i int) {
 		g, err := s.Acquire(within(t, 10*time.Second), request(fmt.Sprint("o", i), fmt.Sprint("k", i), time.Minute))
-		if bad := i%3 == 0; bad != errors.Is(err, redisstore.ErrWrongType) || bad != (err != nil) {
-			t.Errorf("request %d: %v", i, err)
-		}
+		bad := i%3 == 0
+		check(t, bad == errors.Is(err, redisstore.ErrWrongType) && bad == (err != nil), "request %d: %v", i, err)
 		grants[i] = g
 	})
 	crowd(t, server, func(i int) {
-		if i%3 == 0 {
-			return
-		}
-		if err := s.Release(within(t, 10*time.Second), grants[i]); err != nil {
-			t.Errorf("release %d: %v", i, err)
+		if i%3 != 0 {
+			release(t, s, grants[i])
 		}
 	})
 }
@@ -73,8 +63,7 @@ func TestOneRequestsFailureIsNotItsNeighbours(t *testing.T) {
 // A caller who hangs up takes nobody along, and leaves nothing behind.
 func TestOneCallersCancelIsNotItsNeighbours(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
-	s := open(t, server.Client())
+	server, s := storeOn(t, redistest.Start(t))
 	lock(t, s, "warm", "up", time.Minute)
 	ctx, hangUp := context.WithCancel(within(t, 10*time.Second))
 	defer time.AfterFunc(50*time.Millisecond, hangUp).Stop()
@@ -87,17 +76,13 @@ func TestOneCallersCancelIsNotItsNeighbours(t *testing.T) {
 		}
 		_, err := s.Acquire(mine, req)
 		granted[i] = err == nil // also for who was quicker than the signals
-		if err != nil && (i%2 == 1 || !errors.Is(err, driver.ErrUnavailable)) {
-			t.Errorf("request %d: %v", i, err)
-		}
+		check(t, err == nil || i%2 == 0 && errors.Is(err, driver.ErrUnavailable), "request %d: %v", i, err)
 	})
-	if !slices.Contains(granted, false) {
-		t.Error("nobody hung up in time: this tests nothing")
-	}
+	check(t, slices.Contains(granted, false), "nobody hung up in time: this tests nothing")
 	admin := server.Client()
 	eventually(t, 5*time.Second, "only those who stayed have their locks", func() bool {
 		for i := range many {
-			if held := admin.Exists(context.Background(), fmt.Sprint("lock:k", i)).Val() == 1; held != granted[i] {
+			if held := admin.Exists(bg, fmt.Sprint("lock:k", i)).Val() == 1; held != granted[i] {
 				return false
 			}
 		}
@@ -110,8 +95,7 @@ func TestOneCallersCancelIsNotItsNeighbours(t *testing.T) {
 func TestGroupsWithLostReplies(t *testing.T) {
 	servertest.Long(t)
 	t.Parallel()
-	server := redistest.Start(t)
-	network := servertest.NewProxy(t, server.Addr())
+	server, network := proxied(t)
 	// Losses show in connections that break when the network heals, not in
 	// timeouts, which a busy machine reaches by itself.
 	client := throughProxy(server, network, func(o *redis.Options) { o.ReadTimeout, o.PoolSize = 20*time.Second, 64 })
@@ -135,11 +119,9 @@ func TestGroupsWithLostReplies(t *testing.T) {
 	connect()
 	// The server learns the scripts: one that it does not know it would not run.
 	release(t, s, lock(t, s, "warm", "warm", time.Minute))
-	crowd(t, server, func(i int) {
-		release(t, s, lock(t, s, fmt.Sprint("warm", i), fmt.Sprint("warm", i), time.Minute))
-	})
+	crowd(t, server, func(i int) { release(t, s, lock(t, s, fmt.Sprint("warm", i), fmt.Sprint("warm", i), time.Minute)) })
 	locks := func() int {
-		keys, _ := admin.Keys(context.Background(), "lock:k*").Result()
+		keys, _ := admin.Keys(bg, "lock:k*").Result()
 		return len(keys)
 	}
 	// during has a crowd do something whose replies are lost until the server has
@@ -162,36 +144,26 @@ func TestGroupsWithLostReplies(t *testing.T) {
 		})
 		crowd(t, server, do)
 		healer.Wait()
-		if n := calls(t, server); n <= atHeal {
-			t.Errorf("%d script calls before the network healed, %d after: no reply was lost", atHeal, n)
-		}
+		n := calls(t, server)
+		check(t, n > atHeal, "%d script calls before the network healed, %d after: no reply was lost", atHeal, n)
 	}
 	grants := make([]driver.Grant, many)
 	during(func() bool { return locks() == many }, func(i int) {
-		g, err := s.Acquire(within(t, 30*time.Second), request(fmt.Sprint("o", i), fmt.Sprint("k", i), time.Minute))
-		if err != nil {
-			t.Errorf("acquire %d: %v", i, err)
-		}
-		grants[i] = g
+		var err error
+		grants[i], err = s.Acquire(within(t, 30*time.Second), request(fmt.Sprint("o", i), fmt.Sprint("k", i), time.Minute))
+		check(t, err == nil, "acquire %d: %v", i, err)
 	})
 	for i, g := range grants {
-		if want, got := fmt.Sprint(g.Owner, ":", g.Token), admin.Get(within(t, 10*time.Second), fmt.Sprint("lock:k", i)).Val(); !strings.HasPrefix(got, want) {
-			t.Errorf("granted was %s, stored is %s", want, got)
-		}
+		got := admin.Get(within(t, 10*time.Second), fmt.Sprint("lock:k", i)).Val()
+		check(t, strings.HasPrefix(got, fmt.Sprint(g.Owner, ":", g.Token)), "granted was %+v, stored is %s", g, got)
 	}
-	during(func() bool { return locks() == 0 }, func(i int) {
-		if err := s.Release(within(t, 30*time.Second), grants[i]); err != nil {
-			t.Errorf("release %d: %v", i, err)
-		}
-	})
+	during(func() bool { return locks() == 0 }, func(i int) { release(t, s, grants[i]) })
 }
 
-// A server without memory can't grant, but it can still say who holds a key: that
-// must not look like an outage.
+// A server without memory can't grant, but it can still say who holds a key: that must not look like an outage.
 func TestHeldKeysInAGroupWithoutMemory(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
-	s := open(t, server.Client())
+	server, s := storeOn(t, redistest.Start(t))
 	g := lock(t, s, "holder", "k", time.Minute)
 	set(t, server, "maxmemory", "1mb") // the server alone takes more
 	crowd(t, server, func(i int) {
@@ -199,9 +171,8 @@ func TestHeldKeysInAGroupWithoutMemory(t *testing.T) {
 		if i%2 == 0 {
 			key, want = fmt.Sprint("free", i), redisstore.ErrOutOfMemory
 		}
-		if _, err := s.Acquire(within(t, 10*time.Second), request(fmt.Sprint("o", i), key, time.Minute)); !errors.Is(err, want) {
-			t.Errorf("request %d: want %v, got %v", i, want, err)
-		}
+		_, err := s.Acquire(within(t, 10*time.Second), request(fmt.Sprint("o", i), key, time.Minute))
+		check(t, errors.Is(err, want), "request %d: want %v, got %v", i, want, err)
 	})
 	release(t, s, g)
 }

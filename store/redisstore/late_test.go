@@ -1,8 +1,6 @@
 package redisstore_test
 
 import (
-	"context"
-	"errors"
 	"testing"
 	"time"
 
@@ -21,41 +19,35 @@ func TestALateCopyOfARequestKeepsNoKey(t *testing.T) {
 	servertest.Long(t)
 	t.Parallel()
 	const late = 400 * time.Millisecond
-	claims := map[string]func(*core.Engine) (*core.Lease, error){
-		"exclusive": func(e *core.Engine) (*core.Lease, error) { return e.Acquire(context.Background(), "k") },
-		"shared": func(e *core.Engine) (*core.Lease, error) {
-			return e.Acquire(context.Background(), "k", core.WithShared())
-		},
-		"set": func(e *core.Engine) (*core.Lease, error) {
-			return e.AcquireAll(context.Background(), []core.Claim{core.Exclusive("k"), core.Exclusive("l")})
-		},
-		"min hold": func(e *core.Engine) (*core.Lease, error) {
-			return e.Acquire(context.Background(), "k", core.WithMinHold(time.Second))
-		},
-	}
-	for name, ask := range claims {
+	exclusive := []core.Claim{core.Exclusive("k")}
+	for name, c := range map[string]struct {
+		claims []core.Claim
+		opts   []core.CallOption
+	}{
+		"exclusive": {exclusive, nil},
+		"shared":    {[]core.Claim{core.Shared("k")}, nil},
+		"set":       {[]core.Claim{core.Exclusive("k"), core.Exclusive("l")}, nil},
+		"min hold":  {exclusive, []core.CallOption{core.WithMinHold(time.Second)}},
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			server := database(t)
 			p := servertest.NewProxy(t, server.Addr())
-			eng := newEngineWith(t, open(t, throughProxy(server, p, hasty)), 30*time.Second)
-			if l, err := ask(eng); err != nil { // connections and scripts are there from now on
-				t.Fatal(err)
-			} else {
+			eng := engine(t, open(t, throughProxy(server, p, hasty)), core.WithTTL(30*time.Second))
+			use := func() {
+				l, err := eng.AcquireAll(bg, c.claims, c.opts...)
+				must(t, err)
 				returned(t, l)
 			}
+			use() // connections and scripts are there from now on
 			freeFor(t, server, late, soon)
 
 			p.DelayNext(late)
 			began := time.Now()
-			l, err := ask(eng)
-			if err != nil {
-				t.Fatal(err)
-			}
+			use()
 			if time.Since(began) > late {
 				t.Skipf("the request was answered only after %v, with its copy", time.Since(began))
 			}
-			returned(t, l)
 			freeFor(t, server, 2*late, soon)
 		})
 	}
@@ -66,26 +58,19 @@ func TestALateCopyOfAnAbandonedRequestKeepsNoKey(t *testing.T) {
 	servertest.Long(t)
 	t.Parallel()
 	const late = time.Second
-	server := redistest.Start(t)
-	p := servertest.NewProxy(t, server.Addr())
+	server, p := proxied(t)
 	s := open(t, throughProxy(server, p, hasty))
 	lease(t, s, "warm", driver.Exclusive("warm"))
 	p.Delay(late)
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
-	defer cancel()
-	_, err := s.Acquire(ctx, driver.Request{Owner: "o", Claims: []driver.Claim{driver.Exclusive("k")}, TTL: 30 * time.Second})
-	if err == nil {
-		t.Fatal("the request was answered")
-	}
+	err := errOf(s.Acquire(within(t, 20*time.Millisecond), request("o", "k", 30*time.Second)))
+	check(t, err != nil, "the request was answered")
 	p.Delay(0)
 	freeFor(t, server, 2*late, soon)
 }
 
 func returned(t *testing.T, l *core.Lease) {
 	t.Helper()
-	if err := l.Release(context.Background()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, l.Release(bg))
 }
 
 // freeFor waits until the key "k" has been free for d, and fails if that takes patience longer.
@@ -94,10 +79,8 @@ func freeFor(t *testing.T, server *redistest.Server, d, patience time.Duration) 
 	client := server.Client()
 	end := time.Now().Add(d + patience)
 	for since := time.Now(); time.Since(since) < d; time.Sleep(5 * time.Millisecond) {
-		left, err := client.PTTL(context.Background(), "lock:k").Result()
-		if err != nil {
-			t.Fatal(err)
-		}
+		left, err := client.PTTL(bg, "lock:k").Result()
+		must(t, err)
 		if left >= 0 {
 			since = time.Now()
 		}
@@ -114,29 +97,22 @@ func TestALostLeaseThatWasRenewedIsReleased(t *testing.T) {
 	servertest.Long(t)
 	t.Parallel()
 	const ttl = 9 * time.Second
-	server := redistest.Start(t)
-	p := servertest.NewProxy(t, server.Addr())
-	holding := newEngineWith(t, open(t, throughProxy(server, p, hasty)), ttl, core.WithReleaseTimeout(200*time.Millisecond))
-	other := newEngine(t, open(t, server.Client()))
-	l := acquire(t, holding, "k")
-	renewed(t, l)
+	server, p, l := heldThrough(t, ttl)
+	other := engine(t, open(t, server.Client()))
 
 	p.CutReplies()
 	<-l.Done()
-	if err := l.Release(context.Background()); !errors.Is(err, core.ErrLeaseLost) {
-		t.Fatalf("Release: %v", err)
-	}
+	wantIs(t, "Release", l.Release(bg), core.ErrLeaseLost)
 	client := server.Client()
-	left := client.PTTL(context.Background(), "lock:k").Val()
+	left := client.PTTL(bg, "lock:k").Val()
 	if left < ttl/4 {
 		t.Skipf("no renewal arrived: the lease has %v left", left)
 	}
 	p.Heal()
 	began := time.Now()
 	freeSoon(t, other, "k")
-	if took := time.Since(began); took > left*2/3 {
-		t.Errorf("free %v after the network was back; the lease had %v left", took, left)
-	}
+	took := time.Since(began)
+	check(t, took <= left*2/3, "free %v after the network was back; the lease had %v left", took, left)
 }
 
 // An extension to a longer TTL arrived and its answer was lost, and so was the release.
@@ -144,35 +120,30 @@ func TestALostLeaseThatWasRenewedIsReleased(t *testing.T) {
 func TestAReleaseAfterAnUnansweredExtensionIsSentAgain(t *testing.T) {
 	servertest.Long(t)
 	t.Parallel()
-	server := redistest.Start(t)
-	p := servertest.NewProxy(t, server.Addr())
-	holding := newEngineWith(t, open(t, throughProxy(server, p, hasty)), time.Second, core.WithReleaseTimeout(200*time.Millisecond))
-	other := newEngine(t, open(t, server.Client()))
-	l := acquire(t, holding, "k")
-	renewed(t, l)
+	server, p, l := heldThrough(t, time.Second)
+	other := engine(t, open(t, server.Client()))
 
 	p.CutReplies()
-	if err := l.Extend(within(t, time.Second), time.Minute); !errors.Is(err, core.ErrOutcomeUnknown) {
-		t.Fatalf("Extend: %v", err)
-	}
+	wantIs(t, "Extend", l.Extend(within(t, time.Second), time.Minute), core.ErrOutcomeUnknown)
 	p.Blackhole()
-	if err := l.Release(context.Background()); err == nil {
-		t.Fatal("Release was answered")
-	}
+	check(t, l.Release(bg) != nil, "Release was answered")
 	time.Sleep(2 * time.Second) // longer than the old TTL
-	if left := server.Client().PTTL(context.Background(), "lock:k").Val(); left < 30*time.Second {
+	if left := server.Client().PTTL(bg, "lock:k").Val(); left < 30*time.Second {
 		t.Skipf("the extension did not arrive: the lease has %v left", left)
 	}
 	p.Heal()
 	freeSoon(t, other, "k")
 }
 
-// renewed has the server know the script, which it would ask for in vain later.
-func renewed(t testing.TB, l *core.Lease) {
+// heldThrough takes the key "k" through a network. The server knows the script of a renewal by then, which it would ask
+// for in vain later.
+func heldThrough(t *testing.T, ttl time.Duration) (*redistest.Server, *servertest.Proxy, *core.Lease) {
 	t.Helper()
-	if err := l.Extend(within(t, 5*time.Second), 0); err != nil {
-		t.Fatal(err)
-	}
+	server, network := proxied(t)
+	s := open(t, throughProxy(server, network, hasty))
+	l := acquire(t, engine(t, s, core.WithTTL(ttl), core.WithReleaseTimeout(200*time.Millisecond)), "k")
+	must(t, l.Extend(within(t, 5*time.Second), 0))
+	return server, network, l
 }
 
 // hasty has the client notice a lost answer soon.
@@ -186,22 +157,14 @@ func TestUndoneAfterALongOutage(t *testing.T) {
 	server := redistest.Start(t)
 	s, network := lossy(t, server, refused)
 	admin := server.Client()
-	ctx := context.Background()
 	network.CutReplies()
 	failed := make(chan error, 1)
-	go func() {
-		_, err := s.Acquire(within(t, 150*time.Millisecond), request("o", "k", longTTL))
-		failed <- err
-	}()
-	eventually(t, soon, "the server has granted it", func() bool { return admin.Exists(ctx, "lock:k").Val() == 1 })
+	go func() { failed <- errOf(s.Acquire(within(t, 150*time.Millisecond), request("o", "k", longTTL))) }()
+	eventually(t, soon, "the server has granted it", func() bool { return admin.Exists(bg, "lock:k").Val() == 1 })
 	network.Blackhole() // or it would be undone now
-	if err := <-failed; !errors.Is(err, driver.ErrUnavailable) {
-		t.Fatalf("Acquire: %v", err)
-	}
+	wantIs(t, "Acquire", <-failed, driver.ErrUnavailable)
 	time.Sleep(7 * time.Second)
-	if admin.Exists(ctx, "lock:k").Val() != 1 {
-		t.Fatal("it was undone before the network was back: this tests nothing")
-	}
+	check(t, admin.Exists(bg, "lock:k").Val() == 1, "it was undone before the network was back: this tests nothing")
 	network.Heal()
-	eventually(t, soon, "the grant that nobody wants is undone", func() bool { return admin.Exists(ctx, "lock:k").Val() == 0 })
+	eventually(t, soon, "the grant that nobody wants is undone", func() bool { return admin.Exists(bg, "lock:k").Val() == 0 })
 }

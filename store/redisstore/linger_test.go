@@ -1,9 +1,7 @@
 package redisstore_test
 
 import (
-	"context"
 	"errors"
-	"strings"
 	"testing"
 	"time"
 
@@ -14,13 +12,12 @@ import (
 	"github.com/keyturn/keyturn/internal/servertest"
 )
 
-// Leases that linger, on real servers: what a memstore cannot show is how their process learns that
-// they are wanted.
+// Leases that linger, on real servers: what a memstore cannot show is how their process learns that they are wanted.
 
 // keeps is an engine that keeps its leases for as long as a test lasts.
 func keeps(t testing.TB, client redis.UniversalClient) *core.Engine {
 	t.Helper()
-	return newEngine(t, open(t, client), core.WithLinger(time.Minute))
+	return engine(t, open(t, client), core.WithLinger(time.Minute))
 }
 
 // use takes key for a moment, until the lease lingers: the first ones of a process do not, because
@@ -28,9 +25,7 @@ func keeps(t testing.TB, client redis.UniversalClient) *core.Engine {
 func use(t testing.TB, eng *core.Engine, key string) {
 	t.Helper()
 	eventually(t, 5*time.Second, "the lease lingers", func() bool {
-		if err := eng.Do(context.Background(), key, func(context.Context) error { return nil }); err != nil {
-			t.Fatal(err)
-		}
+		must(t, pass(eng, key))
 		return lingers(t, eng, key)
 	})
 }
@@ -38,9 +33,7 @@ func use(t testing.TB, eng *core.Engine, key string) {
 func lingers(t testing.TB, eng *core.Engine, key string) bool {
 	t.Helper()
 	info, err := eng.Inspect(within(t, 5*time.Second), key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return len(info.Holders) == 1 && info.Holders[0].Lingers
 }
 
@@ -48,8 +41,7 @@ func lingers(t testing.TB, eng *core.Engine, key string) bool {
 func TestNothingLingersBehindADeadSubscription(t *testing.T) {
 	servertest.Long(t)
 	t.Parallel()
-	server := redistest.Start(t)
-	network := servertest.NewProxy(t, server.Addr())
+	server, network := proxied(t)
 	here := keeps(t, &subscribing{UniversalClient: server.Client(), messages: throughProxy(server, network)})
 	use(t, here, "k")
 	network.Blackhole()
@@ -58,48 +50,14 @@ func TestNothingLingersBehindADeadSubscription(t *testing.T) {
 	use(t, here, "k")
 }
 
-// Nobody pays for leases that linger unless they do: no lock names an inbox, and nobody publishes.
-func TestWithoutLingerNothingIsPublished(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	ctx, client := context.Background(), server.Client()
-	a, b := newEngine(t, open(t, client)), newEngine(t, open(t, client))
-	l, err := a.Acquire(ctx, "k")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := client.ConfigResetStat(ctx).Err(); err != nil {
-		t.Fatal(err)
-	}
-	const refusals = 10
-	for range refusals {
-		if _, err := b.TryAcquire(ctx, "k"); !errors.Is(err, core.ErrHeld) {
-			t.Fatal(err)
-		}
-	}
-	if value := client.Get(ctx, "lock:k").Val(); strings.Contains(value, "inbox") {
-		t.Errorf("the lock names an inbox: %q", value)
-	}
-	if n := server.Commands(t)["publish"]; n >= refusals { // each process sends itself one message at its start
-		t.Errorf("%d refusals published %d messages", refusals, n)
-	}
-	if err := l.Release(ctx); err != nil {
-		t.Error(err)
-	}
-}
-
 // A user without channels keeps nothing, and works as usual.
 func TestNothingLingersWithoutChannels(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	here := keeps(t, as(t, server, aclKeys, aclCommands, aclInspect, "+info"))
 	for range 3 {
-		if err := here.Do(within(t, 5*time.Second), "k", func(context.Context) error { return nil }); err != nil {
-			t.Fatal(err)
-		}
-		if lingers(t, here, "k") {
-			t.Error("a lease lingers, and nobody can say that it is wanted")
-		}
+		must(t, pass(here, "k"))
+		check(t, !lingers(t, here, "k"), "a lease lingers, and nobody can say that it is wanted")
 	}
 }
 
@@ -108,7 +66,6 @@ func TestNothingLingersOnARing(t *testing.T) {
 	t.Parallel()
 	_, ring := startRing(t)
 	s := open(t, ring)
-	if _, err := core.New(s, core.WithLinger(time.Minute)); !errors.Is(err, errors.ErrUnsupported) {
-		t.Errorf("%v", err)
-	}
+	_, err := core.New(s, core.WithLinger(time.Minute))
+	wantIs(t, "New", err, errors.ErrUnsupported)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
 
+	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/redistest"
 	"github.com/keyturn/keyturn/internal/servertest"
@@ -70,9 +71,7 @@ func clusterOf(t testing.TB, nodes []*redistest.Server, opts ...func(*redis.Clus
 	}
 	client := redis.NewClusterClient(o)
 	t.Cleanup(func() { _ = client.Close() })
-	eventually(t, 5*time.Second, "the Cluster is up", func() bool {
-		return client.Ping(context.Background()).Err() == nil
-	})
+	eventually(t, 5*time.Second, "the Cluster is up", func() bool { return client.Ping(bg).Err() == nil })
 	return client
 }
 
@@ -82,6 +81,8 @@ func startCluster(t testing.TB) ([]*redistest.Server, *redis.ClusterClient) {
 	nodes := redistest.StartCluster(t, 3)
 	return nodes, clusterOf(t, nodes)
 }
+
+var bg = context.Background()
 
 type quiet struct{}
 
@@ -94,11 +95,46 @@ var silent = redisstore.WithLogger(slog.New(slog.NewTextHandler(io.Discard, nil)
 func open(t testing.TB, client redis.UniversalClient, opts ...redisstore.Option) *redisstore.Store {
 	t.Helper()
 	s, err := redisstore.New(client, append([]redisstore.Option{silent}, opts...)...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = s.Close() })
 	return s
+}
+
+// storeOn opens a store on server.
+func storeOn(t testing.TB, server *redistest.Server, opts ...redisstore.Option) (*redistest.Server, *redisstore.Store) {
+	t.Helper()
+	return server, open(t, server.Client(), opts...)
+}
+
+// longTTL is that of leases that must not run out while a test looks on.
+const longTTL = 5 * time.Minute
+
+// engine makes an engine over s, as a process of its own would. The test closes it; what is held then is revoked.
+func engine(t testing.TB, s driver.Store, opts ...core.EngineOption) *core.Engine {
+	t.Helper()
+	eng, err := core.New(s, append([]core.EngineOption{core.WithTTL(longTTL), core.WithLogger(slog.New(slog.DiscardHandler))}, opts...)...)
+	must(t, err)
+	t.Cleanup(func() { _ = eng.Close(within(t, time.Second)) })
+	return eng
+}
+
+func acquire(t testing.TB, eng *core.Engine, key string, opts ...core.CallOption) *core.Lease {
+	t.Helper()
+	l, err := eng.Acquire(t.Context(), key, append([]core.CallOption{core.WithMaxWait(10 * time.Second)}, opts...)...)
+	must(t, err)
+	return l
+}
+
+// pass takes a key and gives it back.
+func pass(eng *core.Engine, key string) error {
+	return eng.Do(bg, key, func(context.Context) error { return nil })
+}
+
+// proxied starts a server, and a network that leads to it.
+func proxied(t testing.TB) (*redistest.Server, *servertest.Proxy) {
+	t.Helper()
+	server := redistest.Start(t)
+	return server, servertest.NewProxy(t, server.Addr())
 }
 
 // throughProxy makes a client of server that p can cut off.
@@ -106,10 +142,44 @@ func throughProxy(server *redistest.Server, p *servertest.Proxy, opts ...func(*r
 	return server.Client(append(opts, func(o *redis.Options) { o.Addr = p.Addr() })...)
 }
 
+// must fails at once.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// check fails with a message unless ok.
+func check(t testing.TB, ok bool, format string, args ...any) {
+	t.Helper()
+	if !ok {
+		t.Errorf(format, args...)
+	}
+}
+
+func wantNil(t testing.TB, err error) {
+	t.Helper()
+	wantIs(t, "error", err, nil)
+}
+
+// wantIs is for an error that may be nil.
+func wantIs(t testing.TB, what string, err, want error) {
+	t.Helper()
+	check(t, errors.Is(err, want) && (err == nil) == (want == nil), "%s: %v, want %v", what, err, want)
+}
+
+func errOf[T any](_ T, err error) error { return err }
+
+func wantEqual[T comparable](t testing.TB, what string, got, want T) {
+	t.Helper()
+	check(t, got == want, "%s: %v, want %v", what, got, want)
+}
+
 // within gives a context for a call that must not take longer.
 func within(t testing.TB, d time.Duration) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), d)
+	ctx, cancel := context.WithTimeout(bg, d)
 	t.Cleanup(cancel)
 	return ctx
 }
@@ -122,6 +192,17 @@ func eventually(t testing.TB, d time.Duration, what string, cond func() bool) {
 			t.Fatalf("not within %v: %s", d, what)
 		}
 	}
+}
+
+// arrives returns what must come.
+func arrives[T any](t testing.TB, c <-chan T) (what T) {
+	t.Helper()
+	select {
+	case what = <-c:
+	case <-time.After(30 * time.Second):
+		t.Fatal("not within 30 s")
+	}
+	return what
 }
 
 // request asks for key; the owner is only what it has to be, unique.
@@ -141,28 +222,13 @@ func lock(t testing.TB, s driver.Store, owner, key string, ttl time.Duration) dr
 
 func release(t testing.TB, s driver.Store, g driver.Grant) {
 	t.Helper()
-	if err := s.Release(within(t, 5*time.Second), g); err != nil {
-		t.Fatalf("Release: %v", err)
-	}
+	must(t, s.Release(within(t, 30*time.Second), g))
 }
 
 func renew(t testing.TB, s driver.Store, g driver.Grant) error {
 	t.Helper()
 	return s.Renew(within(t, 5*time.Second), []driver.Grant{g})[0]
 }
-
-// waiter is a request that waits in a goroutine.
-type waiter struct {
-	t      testing.TB
-	cancel context.CancelFunc
-	done   chan struct{}
-	grant  driver.Grant
-	err    error
-	at     time.Time
-}
-
-// quickLooks is for where no message comes.
-var quickLooks = redisstore.WithWaiterLease(900 * time.Millisecond)
 
 // lease takes what is free.
 func lease(t testing.TB, s driver.Store, owner string, claims ...driver.Claim) driver.Grant {
@@ -183,73 +249,4 @@ func held(t testing.TB, s driver.Store, claims ...driver.Claim) *driver.HeldErro
 		t.Fatalf("Acquire of %v: want a HeldError, got %+v, %v", claims, g, err)
 	}
 	return held
-}
-
-// enqueue has owner wait for key and returns once it is in line.
-func enqueue(t testing.TB, s driver.Store, owner, key string, ttl time.Duration) *waiter {
-	t.Helper()
-	return wait(t, s, request(owner, key, ttl))
-}
-
-// enqueueFor has owner wait for claims and returns once it is in line.
-func enqueueFor(t testing.TB, s driver.Store, owner string, claims ...driver.Claim) *waiter {
-	t.Helper()
-	return wait(t, s, driver.Request{Owner: owner, Claims: claims, TTL: time.Minute})
-}
-
-func wait(t testing.TB, s driver.Store, req driver.Request) *waiter {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
-	w := &waiter{t: t, cancel: cancel, done: make(chan struct{})}
-	queued := make(chan struct{}, 1)
-	req.Wait = true
-	req.OnHeld = func(driver.HeldError) {
-		select {
-		case queued <- struct{}{}:
-		default:
-		}
-	}
-	go func() {
-		defer close(w.done)
-		w.grant, w.err = s.Acquire(ctx, req)
-		w.at = time.Now()
-	}()
-	t.Cleanup(func() {
-		cancel()
-		<-w.done
-	})
-	select {
-	case <-queued:
-	case <-w.done:
-		t.Fatalf("a request that has to wait was answered: %+v, %v", w.grant, w.err)
-	}
-	return w
-}
-
-// granted returns the grant that must come within d.
-func (w *waiter) granted(d time.Duration) driver.Grant {
-	w.t.Helper()
-	select {
-	case <-w.done:
-	case <-time.After(d):
-		w.t.Fatalf("not granted within %v", d)
-	}
-	if w.err != nil {
-		w.t.Fatalf("the waiter got an error: %v", w.err)
-	}
-	return w.grant
-}
-
-// refused returns the error that must come within d.
-func (w *waiter) refused(d time.Duration) error {
-	w.t.Helper()
-	select {
-	case <-w.done:
-	case <-time.After(d):
-		w.t.Fatalf("the wait did not end within %v", d)
-	}
-	if w.err == nil {
-		w.t.Fatalf("the waiter was granted %+v", w.grant)
-	}
-	return w.err
 }

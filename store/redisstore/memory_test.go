@@ -2,10 +2,8 @@ package redisstore_test
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -23,9 +21,7 @@ func exhaust(t testing.TB, servers ...*redistest.Server) {
 	t.Helper()
 	for _, server := range servers {
 		set(t, server, "maxmemory", "1mb")
-		if n := used(t, server); n <= 1<<20 {
-			t.Fatalf("there is memory left, %d bytes are in use: this tests nothing", n)
-		}
+		check(t, used(t, server) > 1<<20, "there is memory left: this tests nothing")
 	}
 }
 
@@ -35,81 +31,61 @@ func begin(t testing.TB, s driver.Store, owner, key string) (driver.Grant, *driv
 	return s.Begin(within(t, 5*time.Second), request(owner, key, time.Minute))
 }
 
-// onEach runs a test on one server and on a Cluster.
-func onEach(t *testing.T, test func(t *testing.T, servers []*redistest.Server, client redis.UniversalClient)) {
-	t.Parallel()
-	t.Run("one server", func(t *testing.T) {
-		t.Parallel()
-		server := redistest.Start(t)
-		test(t, []*redistest.Server{server}, server.Client())
-	})
-	t.Run("cluster", func(t *testing.T) {
-		servertest.Long(t)
-		t.Parallel()
-		servers, client := startCluster(t)
-		test(t, servers, client)
-	})
+// record has owner execute key once.
+func record(t testing.TB, s driver.Store, owner, key, result string) {
+	t.Helper()
+	g, _, err := begin(t, s, owner, key)
+	must(t, err)
+	must(t, s.Complete(within(t, 5*time.Second), g, driver.Record{Result: []byte(result)}, time.Hour))
 }
 
-// TestNoExecutionBeginsWithoutMemory, as its record would need some: neither on a
-// free key nor for the next in line, to whom the lock is passed and who would need
-// none for that.
+// TestNoExecutionBeginsWithoutMemory, as its record would need some: neither on a free key nor for the next in line, to
+// whom the lock is passed and who would need none for that.
 func TestNoExecutionBeginsWithoutMemory(t *testing.T) {
-	onEach(t, func(t *testing.T, servers []*redistest.Server, client redis.UniversalClient) {
-		s := open(t, client, quickLooks)
-		h := lock(t, s, "holder", "passed", time.Minute)
-		done := make(chan error, 1)
-		queued := make(chan struct{}, 1)
-		req := request("next", "passed", time.Minute)
-		req.Wait, req.OnHeld = true, func(driver.HeldError) {
-			select {
-			case queued <- struct{}{}:
-			default:
-			}
-		}
-		ctx := within(t, 10*time.Second)
-		go func() {
-			_, _, err := s.Begin(ctx, req)
-			done <- err
-		}()
-		<-queued
-		if _, _, err := begin(t, s, "first", "recorded"); err != nil {
-			t.Fatal(err)
-		}
-		if err := s.Complete(within(t, time.Second), driver.Grant{Owner: "first", Claims: request("", "recorded", 0).Claims, TTL: time.Minute},
-			driver.Record{Result: []byte("r")}, time.Minute); err != nil {
-			t.Fatal(err)
-		}
-		exhaust(t, servers...)
+	t.Parallel()
+	for name, start := range map[string]func(*testing.T) ([]*redistest.Server, redis.UniversalClient){
+		"one server": func(t *testing.T) ([]*redistest.Server, redis.UniversalClient) {
+			server := redistest.Start(t)
+			return []*redistest.Server{server}, server.Client()
+		},
+		"cluster": func(t *testing.T) ([]*redistest.Server, redis.UniversalClient) {
+			servertest.Long(t)
+			servers, client := startCluster(t)
+			return servers, client
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			servers, client := start(t)
+			s := open(t, client, quickLooks)
+			h := lock(t, s, "holder", "passed", time.Minute)
+			next := begins(t, s, "next", "passed")
+			record(t, s, "first", "recorded", "r")
+			exhaust(t, servers...)
 
-		if _, _, err := begin(t, s, "o", "free"); !errors.Is(err, redisstore.ErrOutOfMemory) || !errors.Is(err, driver.ErrUnavailable) {
-			t.Errorf("Begin on a free key: %v", err)
-		}
-		release(t, s, h)
-		if err := <-done; !errors.Is(err, redisstore.ErrOutOfMemory) {
-			t.Errorf("Begin of the next in line: %v", err)
-		}
-		eventually(t, 5*time.Second, "what was passed to it is free again", func() bool {
-			return client.Exists(context.Background(), "lock:passed").Val() == 0
+			_, _, err := begin(t, s, "o", "free")
+			outage(t, "Begin on a free key", err, redisstore.ErrOutOfMemory)
+			release(t, s, h)
+			wantIs(t, "Begin of the next in line", next.refused(10*time.Second), redisstore.ErrOutOfMemory)
+			eventually(t, 5*time.Second, "what was passed to it is free again", func() bool {
+				return client.Exists(bg, "lock:passed").Val() == 0
+			})
+			_, rec, err := begin(t, s, "o", "recorded")
+			check(t, err == nil && rec != nil, "what is on record needs no memory: %v, %v", rec, err)
+			for _, server := range servers {
+				set(t, server, "maxmemory", "0")
+			}
+			_, _, err = begin(t, s, "o", "free")
+			wantIs(t, "Begin, with memory again", err, nil)
 		})
-		if _, rec, err := begin(t, s, "o", "recorded"); err != nil || rec == nil {
-			t.Errorf("what is on record needs no memory: %v, %v", rec, err)
-		}
-		for _, server := range servers {
-			set(t, server, "maxmemory", "0")
-		}
-		if _, _, err := begin(t, s, "o", "free"); err != nil {
-			t.Errorf("Begin, with memory again: %v", err)
-		}
-	})
+	}
 }
 
 // TestNoExecutionBeginsBehindOthers: in a group commit nothing is refused any more
 // once one of the requests has written.
 func TestNoExecutionBeginsBehindOthers(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
-	s := open(t, server.Client())
+	server, s := storeOn(t, redistest.Start(t))
 	grants := make([]driver.Grant, many)
 	for i := 0; i < many; i += 2 {
 		grants[i] = lock(t, s, fmt.Sprint("o", i), fmt.Sprint("k", i), time.Minute)
@@ -117,30 +93,22 @@ func TestNoExecutionBeginsBehindOthers(t *testing.T) {
 	exhaust(t, server)
 	crowd(t, server, func(i int) {
 		if i%2 == 0 {
-			if err := s.Release(within(t, 10*time.Second), grants[i]); err != nil {
-				t.Errorf("Release: %v", err)
-			}
+			wantIs(t, "Release", s.Release(within(t, 10*time.Second), grants[i]), nil)
 			return
 		}
 		_, _, err := s.Begin(within(t, 10*time.Second), request(fmt.Sprint("o", i), fmt.Sprint("k", i), time.Minute))
-		if !errors.Is(err, redisstore.ErrOutOfMemory) {
-			t.Errorf("execution %d begins: %v", i, err)
-		}
+		check(t, errors.Is(err, redisstore.ErrOutOfMemory), "execution %d begins: %v", i, err)
 	})
 }
 
 // used is how many bytes the server has in use, by its own account.
-func used(t testing.TB, server *redistest.Server) int {
+func used(t testing.TB, server *redistest.Server) (n int) {
 	t.Helper()
 	out, err := server.CLI("INFO", "memory")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	_, rest, _ := strings.Cut(out, "used_memory:")
-	n, err := strconv.Atoi(strings.TrimSpace(strings.SplitN(rest, "\n", 2)[0]))
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, err = fmt.Sscan(rest, &n)
+	must(t, err)
 	return n
 }
 
@@ -148,8 +116,7 @@ func used(t testing.TB, server *redistest.Server) int {
 // many at once, and their results do not.
 func TestEffectsAreRecordedWithoutMemory(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
-	s := open(t, server.Client())
+	server, s := storeOn(t, redistest.Start(t))
 	const size = 64 << 10
 	grants := make([]driver.Grant, many)
 	for i := range many {
@@ -163,15 +130,13 @@ func TestEffectsAreRecordedWithoutMemory(t *testing.T) {
 	rec := driver.Record{Result: make([]byte, size), Fingerprint: []byte("fp!:"), Trace: "00-trace"}
 	crowd(t, server, func(i int) {
 		for try := range 2 { // the second as if the answer had been lost
-			if err := s.Complete(within(t, 30*time.Second), grants[i], rec, time.Minute); !errors.Is(err, driver.ErrResultNotKept) {
-				t.Errorf("Complete %d, try %d: %v", i, try, err)
-			}
+			err := s.Complete(within(t, 30*time.Second), grants[i], rec, time.Minute)
+			check(t, errors.Is(err, driver.ErrResultNotKept), "Complete %d, try %d: %v", i, try, err)
 		}
 	})
 	// The buffers of the connections take some hundred KiB for a moment.
-	if more := used(t, server) - before; more > many/10*size {
-		t.Errorf("%d results of %d bytes took %d bytes of a server that had none", many, size, more)
-	}
+	more := used(t, server) - before
+	check(t, more <= many/10*size, "%d results of %d bytes took %d bytes of a server that had none", many, size, more)
 	for i := range many {
 		_, got, err := begin(t, s, "again", fmt.Sprint("k", i))
 		if err != nil || got == nil || !got.ResultNotKept || len(got.Result) > 0 ||
@@ -179,7 +144,5 @@ func TestEffectsAreRecordedWithoutMemory(t *testing.T) {
 			t.Fatalf("the record of %d is %+v, %v", i, got, err)
 		}
 	}
-	if out, _ := server.CLI("EXISTS", "lock:k0"); out != "0" {
-		t.Error("Complete leaves the lock")
-	}
+	cli(t, server, "0", "EXISTS", "lock:k0")
 }

@@ -1,7 +1,6 @@
 package redisstore_test
 
 import (
-	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -13,95 +12,68 @@ import (
 	"github.com/keyturn/keyturn/store/redisstore"
 )
 
-// keysLeft lists the keys in the database, without the counter and the reasons of forced
-// releases.
+// keysLeft lists the keys in the database, without the counter and the reasons of forced releases.
 func keysLeft(t testing.TB, server *redistest.Server) []string {
 	t.Helper()
-	keys, err := server.Client().Keys(context.Background(), "*").Result()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return slices.DeleteFunc(keys, func(key string) bool {
-		return key == "{lock:}:token" || strings.HasSuffix(key, "}:f")
-	})
+	keys, err := server.Client().Keys(bg, "*").Result()
+	must(t, err)
+	return slices.DeleteFunc(keys, func(key string) bool { return key == "{lock:}:token" || strings.HasSuffix(key, "}:f") })
 }
 
 // TestMarkerKeepsForeignClientsOut: SET NX finds the key taken in every mode, for
 // as long as the last holder has it; and a foreign lock is in everybody's way.
 func TestMarkerKeepsForeignClientsOut(t *testing.T) {
 	t.Parallel()
-	ctx := context.Background()
 	server := database(t)
 	admin := server.Client()
 	s := open(t, server.Client())
 	for name, claim := range map[string]driver.Claim{"shared": driver.Shared("s"), "permit": driver.Permit("p", 3)} {
 		lock := "lock:" + claim.Key
-		short, err := s.Acquire(ctx, driver.Request{Owner: "short", Claims: []driver.Claim{claim}, TTL: 10 * time.Second})
-		if err != nil {
-			t.Fatal(err)
+		take := func(owner string, ttl time.Duration) driver.Grant {
+			g, err := s.Acquire(bg, driver.Request{Owner: owner, Claims: []driver.Claim{claim}, TTL: ttl})
+			must(t, err)
+			return g
 		}
-		long := lease(t, s, "long", claim)
-		if taken := admin.SetNX(ctx, lock, "foreign", time.Minute).Val(); taken {
-			t.Errorf("%s: a foreign client took the key from its holders", name)
+		lasts := func(least, most time.Duration, when string) {
+			t.Helper()
+			left := admin.PTTL(bg, lock).Val()
+			check(t, left >= least && left <= most, "%s, %s: the marker lasts for %v", name, when, left)
 		}
-		brief, err := s.Acquire(ctx, driver.Request{Owner: "brief", Claims: []driver.Claim{claim}, TTL: 10 * time.Second})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if left := admin.PTTL(ctx, lock).Val(); left < 55*time.Second {
-			t.Errorf("%s: a shorter lease lowered the marker's time to %v", name, left)
-		}
+		short, long := take("short", 10*time.Second), take("long", time.Minute)
+		check(t, !admin.SetNX(bg, lock, "foreign", time.Minute).Val(), "%s: a foreign client took the key from its holders", name)
+		brief := take("brief", 10*time.Second)
+		lasts(55*time.Second, time.Minute, "with a shorter lease")
 		release(t, s, brief)
-		if err := renew(t, s, short); err != nil {
-			t.Errorf("%s: Renew: %v", name, err)
-		}
-		if left := admin.PTTL(ctx, lock).Val(); left < 55*time.Second {
-			t.Errorf("%s: a shorter renewal lowered the marker's time to %v", name, left)
-		}
+		must(t, renew(t, s, short))
+		lasts(55*time.Second, time.Minute, "after a shorter renewal")
 		release(t, s, long)
-		if left := admin.PTTL(ctx, lock).Val(); left > 10*time.Second || left < 5*time.Second {
-			t.Errorf("%s: the marker lasts for %v, its only holder for 10s", name, left)
-		}
+		lasts(5*time.Second, 10*time.Second, "with the short lease alone")
 		release(t, s, short)
-		if taken := admin.SetNX(ctx, lock, "foreign", time.Minute).Val(); !taken {
-			t.Errorf("%s: the key is not free after its last holder", name)
-		}
-		if e := held(t, s, claim); e.Holder != "foreign" {
-			t.Errorf("%s: held by %q", name, e.Holder)
-		}
-		if err := renew(t, s, short); !errors.Is(err, driver.ErrLeaseLost) {
-			t.Errorf("%s: Renew with a foreign lock in place: %v", name, err)
-		}
-		admin.Del(ctx, lock)
+		check(t, admin.SetNX(bg, lock, "foreign", time.Minute).Val(), "%s: the key is not free after its last holder", name)
+		wantEqual(t, name+": the holder", held(t, s, claim).Holder, "foreign")
+		wantIs(t, name+": Renew", renew(t, s, short), driver.ErrLeaseLost)
+		admin.Del(bg, lock)
 	}
-	if left := keysLeft(t, server); len(left) > 0 {
-		t.Errorf("left behind: %v", left)
-	}
+	left := keysLeft(t, server)
+	check(t, len(left) == 0, "left behind: %v", left)
 }
 
 // TestStaleHolders: if a marker was deleted, or a foreign client has replaced it, the holders
 // beside it do not come back with the next marker.
 func TestStaleHolders(t *testing.T) {
 	t.Parallel()
-	server := database(t)
-	s := open(t, server.Client())
+	server, s := storeOn(t, database(t))
 	old := lease(t, s, "old", driver.Shared("k"))
-	server.Client().Del(context.Background(), "lock:k")
+	server.Client().Del(bg, "lock:k")
 	lease(t, s, "new", driver.Shared("k"))
-	if err := renew(t, s, old); !errors.Is(err, driver.ErrLeaseLost) {
-		t.Errorf("want ErrLeaseLost, got %v", err)
-	}
-	if err := s.Release(within(t, time.Second), old); !errors.Is(err, driver.ErrLeaseLost) {
-		t.Errorf("want ErrLeaseLost, got %v", err)
-	}
+	wantIs(t, "Renew", renew(t, s, old), driver.ErrLeaseLost)
+	wantIs(t, "Release", s.Release(within(t, time.Second), old), driver.ErrLeaseLost)
 }
 
 // TestOutOfMemory: nothing new in any mode, but what is held is kept, recorded, released and passed on.
 func TestOutOfMemory(t *testing.T) {
 	t.Parallel()
-	ctx := context.Background()
-	server := redistest.Start(t)
-	s := open(t, server.Client(), noPolling)
+	server, s := storeOn(t, redistest.Start(t), noPolling)
 	recorded := lease(t, s, "once", driver.Exclusive("r"))
 	grants := []driver.Grant{
 		lease(t, s, "alone", driver.Exclusive("x")),
@@ -114,9 +86,8 @@ func TestOutOfMemory(t *testing.T) {
 	exhaust(t, server)
 	refusal(t, s, redisstore.ErrOutOfMemory)
 	held(t, s, driver.Exclusive("x")) // being refused needs no memory
-	if err := s.Complete(within(t, time.Second), recorded, driver.Record{Result: []byte("r")}, time.Second); !errors.Is(err, driver.ErrResultNotKept) {
-		t.Errorf("Complete: want ErrResultNotKept, got %v", err)
-	}
+	kept := s.Complete(within(t, time.Second), recorded, driver.Record{Result: []byte("r")}, time.Second)
+	wantIs(t, "Complete", kept, driver.ErrResultNotKept)
 	for _, claims := range [][]driver.Claim{
 		{driver.Shared("s")},
 		{driver.Permit("p", 3)},
@@ -126,31 +97,20 @@ func TestOutOfMemory(t *testing.T) {
 		{driver.Shared("free"), driver.Shared("s")},
 	} {
 		_, err := s.Acquire(within(t, time.Second), driver.Request{Owner: "o", Claims: claims, TTL: time.Minute})
-		if !errors.Is(err, redisstore.ErrOutOfMemory) {
-			t.Errorf("%v: want ErrOutOfMemory, got %v", claims, err)
-		}
+		check(t, errors.Is(err, redisstore.ErrOutOfMemory), "%v: want ErrOutOfMemory, got %v", claims, err)
 	}
-	if n := server.Client().ZCard(ctx, "{lock:s}:h").Val(); n != 2 {
-		t.Errorf("a refused reader is among the %d holders", n)
-	}
+	n := server.Client().ZCard(bg, "{lock:s}:h").Val()
+	check(t, n == 2, "a refused reader is among the %d holders", n)
 	for i, err := range s.Renew(within(t, time.Second), grants) {
-		if err != nil {
-			t.Errorf("Renew of %v: %v", grants[i].Claims, err)
-		}
+		check(t, err == nil, "Renew of %v: %v", grants[i].Claims, err)
 	}
-	if _, err := s.ForceRelease(within(t, time.Second), "f", "why"); err != nil {
-		t.Errorf("ForceRelease: %v", err)
-	}
-	if err := renew(t, s, forced); !errors.Is(err, driver.ErrLeaseLost) {
-		t.Errorf("want ErrLeaseLost, got %v", err)
-	}
+	wantIs(t, "ForceRelease", errOf(s.ForceRelease(within(t, time.Second), "f", "why")), nil)
+	wantIs(t, "Renew", renew(t, s, forced), driver.ErrLeaseLost)
 	for _, g := range grants {
 		release(t, s, g)
 	}
 	g := w.granted(soon)
-	if err := renew(t, s, g); err != nil {
-		t.Error(err)
-	}
+	wantNil(t, renew(t, s, g))
 	release(t, s, g)
 	eventually(t, soon, "nothing is left behind", func() bool { return len(keysLeft(t, server)) == 0 })
 }
@@ -158,37 +118,26 @@ func TestOutOfMemory(t *testing.T) {
 // TestSideKeysOfAWrongType fail what needs them, and nothing runs unlocked.
 func TestSideKeysOfAWrongType(t *testing.T) {
 	t.Parallel()
-	ctx := context.Background()
 	server := redistest.Start(t)
 	admin := server.Client()
 	s := open(t, server.Client())
 	for side, claim := range map[string]driver.Claim{
 		"h": driver.Shared("k"), "i": driver.Permit("k", 2), "q": driver.Exclusive("k"), "s": driver.Exclusive("k"),
 	} {
-		admin.FlushAll(ctx)
+		admin.FlushAll(bg)
 		g := lease(t, s, "o", claim)
-		other := lease(t, s, "o2", driver.Exclusive("z"))
-		admin.Del(ctx, "{lock:k}:"+side)
-		admin.Set(ctx, "{lock:k}:"+side, "x", 0)
+		admin.Del(bg, "{lock:k}:"+side)
+		admin.Set(bg, "{lock:k}:"+side, "x", 0)
 		if claim.Mode != driver.ModeExclusive {
 			_, err := s.Acquire(within(t, time.Second), driver.Request{Owner: "n", Claims: []driver.Claim{claim}, TTL: time.Minute})
-			if !errors.Is(err, redisstore.ErrWrongType) || errors.Is(err, driver.ErrUnavailable) {
-				t.Errorf("%s: want ErrWrongType, got %v", side, err)
-			}
+			check(t, errors.Is(err, redisstore.ErrWrongType) && !errors.Is(err, driver.ErrUnavailable), "%s: want ErrWrongType, got %v", side, err)
 		}
 		// A set frees what it can.
 		g.Owner, g.Claims, g.Token = "o", []driver.Claim{claim, driver.Exclusive("z")}, 0
-		admin.Set(ctx, "lock:z", "o:1763683200000000:0:1:", time.Minute)
+		admin.Set(bg, "lock:z", "o:1763683200000000:0:1:", time.Minute)
 		err := s.Release(within(t, time.Second), g)
-		if claim.Mode == driver.ModeExclusive && err != nil {
-			t.Errorf("%s: Release: %v", side, err)
-		}
-		if claim.Mode != driver.ModeExclusive && !errors.Is(err, driver.ErrLeaseLost) {
-			t.Errorf("%s: Release: want ErrLeaseLost, got %v", side, err)
-		}
-		if admin.Exists(ctx, "lock:z").Val() != 0 {
-			t.Errorf("%s: the rest of the set is still locked", side)
-		}
-		_ = other
+		check(t, claim.Mode != driver.ModeExclusive || err == nil, "%s: Release: %v", side, err)
+		check(t, claim.Mode == driver.ModeExclusive || errors.Is(err, driver.ErrLeaseLost), "%s: Release: want ErrLeaseLost, got %v", side, err)
+		check(t, admin.Exists(bg, "lock:z").Val() == 0, "%s: the rest of the set is still locked", side)
 	}
 }

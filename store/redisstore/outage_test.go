@@ -23,19 +23,15 @@ import (
 // slack is what a call may take beyond its context on a busy machine.
 const slack = 300 * time.Millisecond
 
-// TestHalfOpenConnection: every call keeps its bound, and no goroutine stays;
-// TestMain looks for those.
+// TestHalfOpenConnection: every call keeps its bound, and no goroutine stays; TestMain looks for those.
 func TestHalfOpenConnection(t *testing.T) {
 	servertest.Long(t)
 	t.Parallel()
-	server := redistest.Start(t)
-	network := servertest.NewProxy(t, server.Addr())
+	server, network := proxied(t)
 	// The client's own timeout is longer than any bound here.
 	client := throughProxy(server, network, func(o *redis.Options) { o.ReadTimeout = 300 * time.Millisecond })
 	s, err := redisstore.New(client, silent)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	g := lock(t, s, "o", "k", time.Minute)
 	network.Blackhole()
 	const bound = 100 * time.Millisecond
@@ -43,64 +39,41 @@ func TestHalfOpenConnection(t *testing.T) {
 		t.Helper()
 		began := time.Now()
 		err := f(within(t, bound))
-		if took := time.Since(began); took > bound+slack {
-			t.Errorf("%s took %v, its bound is %v", call, took, bound)
-		}
-		if !errors.Is(err, driver.ErrUnavailable) || errors.Is(err, driver.ErrLeaseLost) {
-			t.Errorf("%s: want ErrUnavailable, got %v", call, err)
-		}
+		took := time.Since(began)
+		check(t, took <= bound+slack, "%s took %v, its bound is %v", call, took, bound)
+		outage(t, call, err, driver.ErrUnavailable)
 	}
-	bounded("Acquire", func(ctx context.Context) error {
-		_, err := s.Acquire(ctx, request("p", "free", time.Minute))
-		return err
-	})
+	bounded("Acquire", func(ctx context.Context) error { return errOf(s.Acquire(ctx, request("p", "free", time.Minute))) })
 	bounded("Renew", func(ctx context.Context) error { return s.Renew(ctx, []driver.Grant{g, g})[1] })
 	bounded("Complete", func(ctx context.Context) error { return s.Complete(ctx, g, driver.Record{}, time.Minute) })
 	bounded("Release", func(ctx context.Context) error { return s.Release(ctx, g) })
 	began := time.Now()
 	_ = s.Close() // says whether the last had to be left behind
-	if took := time.Since(began); took > 6*time.Second {
-		t.Errorf("Close took %v", took)
-	}
+	check(t, time.Since(began) < 6*time.Second, "Close took %v", time.Since(began))
 }
 
-// TestResetStorm cuts all connections again and again: errors are typed, and
-// nobody gets in beside a holder.
+// TestResetStorm cuts all connections again and again: errors are typed, and nobody gets in beside a holder.
 func TestResetStorm(t *testing.T) {
 	servertest.Long(t)
 	t.Parallel()
-	server := redistest.Start(t)
-	network := servertest.NewProxy(t, server.Addr())
+	server, network := proxied(t)
 	var inside, done atomic.Int64
 	var all sync.WaitGroup
-	stop := make(chan struct{})
+	var stop atomic.Bool
 	for range 2 {
-		eng, err := core.New(open(t, throughProxy(server, network)), core.WithTTL(2*time.Second))
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = eng.Close(within(t, 10*time.Second)) })
+		eng := engine(t, open(t, throughProxy(server, network)), core.WithTTL(2*time.Second))
 		for range 4 {
 			all.Go(func() {
-				for {
-					select {
-					case <-stop:
-						return
-					default:
-					}
+				for !stop.Load() {
 					err := eng.Do(within(t, time.Second), "k", func(context.Context) error {
-						if inside.Add(1) != 1 {
-							t.Error("two are in")
-						}
+						check(t, inside.Add(1) == 1, "two are in")
 						inside.Add(-1)
 						done.Add(1)
 						return nil
 					})
 					known := err == nil || errors.Is(err, driver.ErrUnavailable) || errors.Is(err, driver.ErrHeld) ||
 						errors.Is(err, context.DeadlineExceeded)
-					if !known {
-						t.Errorf("untyped: %v", err)
-					}
+					check(t, known, "untyped: %v", err)
 				}
 			})
 		}
@@ -110,11 +83,9 @@ func TestResetStorm(t *testing.T) {
 		network.Cut()
 		network.Heal()
 	}
-	close(stop)
+	stop.Store(true)
 	all.Wait()
-	if done.Load() == 0 {
-		t.Error("nobody got anything done")
-	}
+	check(t, done.Load() != 0, "nobody got anything done")
 }
 
 // TestNoConnectionToBeHad: a caller does not wait for a connection that can't be
@@ -133,8 +104,7 @@ func TestNoConnectionToBeHad(t *testing.T) {
 				case <-back:
 				}
 			}
-			var d net.Dialer
-			return d.DialContext(ctx, network, addr)
+			return new(net.Dialer).DialContext(ctx, network, addr)
 		}
 	}))
 	release(t, s, lock(t, s, "before", "k", time.Minute)) // the server is known to answer
@@ -145,12 +115,9 @@ func TestNoConnectionToBeHad(t *testing.T) {
 	server.Resume()
 	gone.Store(false)
 	close(back)
-	if took := time.Since(began); took > 1500*time.Millisecond {
-		t.Errorf("took %v", took)
-	}
-	if !errors.Is(err, driver.ErrUnavailable) {
-		t.Errorf("error %v", err)
-	}
+	took := time.Since(began)
+	check(t, took <= 1500*time.Millisecond, "took %v", took)
+	wantIs(t, "Acquire", err, driver.ErrUnavailable)
 }
 
 // TestAwayAtStart: New asked its server, and failed without an answer or waited for it without a bound.
@@ -181,15 +148,10 @@ func TestSilentServerWithTLS(t *testing.T) {
 	proxy.Cut()
 	proxy.Blackhole() // accepts connections, and no more
 	defer proxy.Cut() // so that dials end
-	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
-	defer cancel()
 	began := time.Now()
-	if _, err := s.Acquire(ctx, request("second", "k", time.Minute)); !errors.Is(err, driver.ErrUnavailable) {
-		t.Errorf("a silent server: %v", err)
-	}
-	if took := time.Since(began); took > 10*time.Second {
-		t.Errorf("a caller with 100 ms came back after %v", took)
-	}
+	wantIs(t, "a silent server", errOf(s.Acquire(within(t, 100*time.Millisecond), request("second", "k", time.Minute))), driver.ErrUnavailable)
+	took := time.Since(began)
+	check(t, took <= 10*time.Second, "a caller with 100 ms came back after %v", took)
 }
 
 // Each answer took 60 ms, which is longer than the short timeout of a request that its caller sends
@@ -201,14 +163,11 @@ func TestAServerFarAwayKeepsItsConnections(t *testing.T) {
 	server := database(t)
 	p := servertest.NewProxy(t, server.Addr())
 	client := throughProxy(server, p)
-	eng := newEngine(t, open(t, client))
+	eng := engine(t, open(t, client))
 	p.Delay(40 * time.Millisecond) // each way
 	for range pairs {
-		if err := eng.Do(context.Background(), "k", func(context.Context) error { return nil }); err != nil {
-			t.Fatal(err)
-		}
+		must(t, pass(eng, "k"))
 	}
-	if made := client.PoolStats().Misses; made > pairs {
-		t.Errorf("%d requests took %d connections", 2*pairs, made)
-	}
+	made := client.PoolStats().Misses
+	check(t, made <= pairs, "%d requests took %d connections", 2*pairs, made)
 }

@@ -15,16 +15,15 @@ import (
 // call with NOSCRIPT once the server did not know its scripts.
 func TestScriptFlushReachesNoCaller(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
-	s := open(t, server.Client())
-	flushing, stop := context.WithCancel(context.Background())
+	server, s := storeOn(t, redistest.Start(t))
+	flushing, stop := context.WithCancel(bg)
 	var all sync.WaitGroup
 	defer all.Wait()
 	defer stop()
 	admin := server.Client()
 	all.Go(func() {
 		for flushing.Err() == nil {
-			admin.ScriptFlush(context.Background())
+			admin.ScriptFlush(bg)
 			time.Sleep(2 * time.Millisecond)
 		}
 	})
@@ -41,18 +40,13 @@ func TestScriptFlushReachesNoCaller(t *testing.T) {
 					return
 				}
 				for _, err := range s.Renew(within(t, 5*time.Second), []driver.Grant{g, g, g}) {
-					if err != nil {
-						t.Errorf("Renew: %v", err)
-					}
+					wantIs(t, "Renew", err, nil)
 				}
-				if err := s.Release(within(t, 5*time.Second), g); err != nil {
-					t.Errorf("Release: %v", err)
-				}
+				wantIs(t, "Release", s.Release(within(t, 5*time.Second), g), nil)
 			}
 		})
 	}
 	workers.Wait()
-	if n := server.Commands(t)["script|flush"]; n < 10 {
-		t.Errorf("the scripts were flushed only %d times", n)
-	}
+	n := server.Commands(t)["script|flush"]
+	check(t, n >= 10, "the scripts were flushed only %d times", n)
 }

@@ -1,8 +1,6 @@
 package redisstore_test
 
 import (
-	"context"
-	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -12,27 +10,24 @@ import (
 	"github.com/keyturn/keyturn/store/redisstore"
 )
 
-// TestPrefix: with any prefix, and with none, the lock is the prefix and the key. All else that the
-// store writes begins with a brace, so it is never in the way of a lock, or of what a program keeps
-// beside its locks.
+// TestPrefix: with any prefix, and with none, the lock is the prefix and the key. All else that the store writes begins
+// with a brace, so it is never in the way of a lock, or of what a program keeps beside its locks.
 func TestPrefix(t *testing.T) {
 	t.Parallel()
 	for _, prefix := range []string{"", "app/lock/"} {
 		t.Run(prefix, func(t *testing.T) {
 			t.Parallel()
 			server := database(t)
-			s, admin, ctx := open(t, server.Client(), redisstore.WithPrefix(prefix)), server.Client(), context.Background()
+			s, admin := open(t, server.Client(), redisstore.WithPrefix(prefix)), server.Client()
 			const key = "order:7"
 			theirs := map[string]bool{prefix + "order:7:lines": true, prefix + "orders": true, prefix + "order:8": true}
-			admin.HSet(ctx, prefix+"order:7:lines", "a", "b") // neither a lock nor a string
-			admin.RPush(ctx, prefix+"orders", "7")
+			admin.HSet(bg, prefix+"order:7:lines", "a", "b") // neither a lock nor a string
+			admin.RPush(bg, prefix+"orders", "7")
 			cli(t, server, "OK", "SET", prefix+"order:8", uuid, "NX", "PX", "60000") // a foreign lock
 			only := func(when string) {
 				t.Helper()
-				for _, name := range admin.Keys(ctx, "*").Val() {
-					if name != prefix+key && !strings.HasPrefix(name, "{"+prefix) && !theirs[name] {
-						t.Errorf("%s there is the key %q", when, name)
-					}
+				for _, name := range admin.Keys(bg, "*").Val() {
+					check(t, name == prefix+key || strings.HasPrefix(name, "{"+prefix) || theirs[name], "%s there is the key %q", when, name)
 				}
 			}
 
@@ -42,41 +37,24 @@ func TestPrefix(t *testing.T) {
 			only("while others wait,")
 			page, _, err := s.List(within(t, soon), driver.Listing{Limit: 100, Records: true})
 			for _, info := range page {
-				if info.Key != key && info.Key != "order:8" {
-					t.Errorf("a list has %+v", info)
-				}
+				check(t, info.Key == key || info.Key == "order:8", "a list has %+v", info)
 			}
-			if err != nil || len(page) != 2 {
-				t.Errorf("a list has %d keys, %v", len(page), err)
-			}
+			check(t, err == nil && len(page) == 2, "a list has %d keys, %v", len(page), err)
 			release(t, s, g)
 			release(t, s, r.granted(soon)) // readers go before a writer that waits: the phases alternate
 			g = w.granted(soon)
-			if g.Token == 0 {
-				t.Error("no token")
-			}
+			check(t, g.Token != 0, "no token")
 			release(t, s, g)
 			cli(t, server, "OK", "SET", prefix+key, uuid, "NX", "PX", "60000")
 			cli(t, server, "1", "DEL", prefix+key)
 
-			g, _, err = begin(t, s, "once", key)
-			if err == nil {
-				err = s.Complete(within(t, soon), g, driver.Record{Result: []byte("done")}, time.Minute)
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			if _, record, err := begin(t, s, "again", key); err != nil || record == nil || string(record.Result) != "done" {
-				t.Errorf("a repeat gets %+v, %v", record, err)
-			}
+			record(t, s, "once", key, "done")
+			_, record, err := begin(t, s, "again", key)
+			check(t, err == nil && record != nil && string(record.Result) == "done", "a repeat gets %+v, %v", record, err)
 			p := lease(t, s, "permit", driver.Permit(key, 2))
 			only("with a record and a permit,")
-			if _, err := s.ForceRelease(within(t, soon), key, ""); err != nil {
-				t.Error(err)
-			}
-			if err := s.Release(within(t, soon), p); !errors.Is(err, driver.ErrLeaseLost) {
-				t.Errorf("a permit that was taken by force: %v", err)
-			}
+			wantNil(t, errOf(s.ForceRelease(within(t, soon), key, "")))
+			wantIs(t, "a permit that was taken by force", s.Release(within(t, soon), p), driver.ErrLeaseLost)
 			only("at the end")
 		})
 	}
@@ -92,7 +70,6 @@ func TestPermissionsWithoutPrefix(t *testing.T) {
 	w := enqueue(t, s, "second", "order:7", time.Minute)
 	release(t, s, g)
 	release(t, s, w.granted(soon))
-	r := lease(t, s, "reader", driver.Shared("order:8"))
-	release(t, s, r)
+	release(t, s, lease(t, s, "reader", driver.Shared("order:8")))
 	noneIsMissed(t, server)
 }

@@ -32,33 +32,28 @@ const (
 	envTTL  = "KEYTURN_TEST_TTL"
 )
 
-// actAsProcess does the work of a started process, if this is one: it takes the
-// key, says so, keeps it until its standard input ends, and releases it.
+// actAsProcess does the work of a started process, if this is one: it takes the key, says so, and keeps it until it is
+// killed or its standard input ends.
 func actAsProcess() {
 	addr := os.Getenv(envAddr)
 	if addr == "" {
 		return
 	}
+	orPanic := func(err error) {
+		if err != nil {
+			panic(err)
+		}
+	}
 	ttl, err := time.ParseDuration(os.Getenv(envTTL))
-	if err != nil {
-		panic(err)
-	}
-	client := redis.NewClient(&redis.Options{Addr: addr})
-	store, err := redisstore.New(client)
-	if err != nil {
-		panic(err)
-	}
+	orPanic(err)
+	store, err := redisstore.New(redis.NewClient(&redis.Options{Addr: addr}))
+	orPanic(err)
 	eng, err := core.New(announcing{store}, core.WithLogger(slog.New(slog.DiscardHandler)))
-	if err != nil {
-		panic(err)
-	}
-	lease, err := eng.Acquire(context.Background(), os.Getenv(envKey), core.WithTTL(ttl))
-	if err != nil {
-		panic(err)
-	}
+	orPanic(err)
+	lease, err := eng.Acquire(bg, os.Getenv(envKey), core.WithTTL(ttl))
+	orPanic(err)
 	fmt.Println("granted", lease.Token())
 	_, _ = io.Copy(io.Discard, os.Stdin)
-	fmt.Println("released", lease.Release(context.Background()))
 	os.Exit(0)
 }
 
@@ -79,29 +74,20 @@ func (a announcing) Acquire(ctx context.Context, req driver.Request) (driver.Gra
 type process struct {
 	t     testing.TB
 	cmd   *exec.Cmd
-	stdin io.Closer
 	lines chan string
 	done  chan struct{}
 }
 
-func startProcess(t testing.TB, server *redistest.Server, key string, ttl time.Duration, env ...string) *process {
+func startProcess(t testing.TB, server *redistest.Server, key string, ttl time.Duration) *process {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), envAddr+"="+server.Addr(), envKey+"="+key, envTTL+"="+ttl.String())
-	cmd.Env = append(cmd.Env, env...)
 	cmd.Stderr = os.Stderr
-	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, errOf(cmd.StdinPipe()))
 	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	p := &process{t: t, cmd: cmd, stdin: stdin, lines: make(chan string, 16), done: make(chan struct{})}
+	must(t, err)
+	must(t, cmd.Start())
+	p := &process{t: t, cmd: cmd, lines: make(chan string, 16), done: make(chan struct{})}
 	go func() {
 		defer close(p.done)
 		defer close(p.lines)
@@ -124,10 +110,7 @@ func (p *process) kill() {
 func (p *process) says(word string, d time.Duration) string {
 	p.t.Helper()
 	select {
-	case line, ok := <-p.lines:
-		if !ok {
-			p.t.Fatalf("the process ended before it said %q", word)
-		}
+	case line := <-p.lines: // "" if the process has ended
 		rest, ok := strings.CutPrefix(line, word)
 		if !ok {
 			p.t.Fatalf("the process said %q, want %q", line, word)
@@ -155,18 +138,14 @@ func pause(t testing.TB, p *process) {
 
 func (p *process) signal(sig syscall.Signal) {
 	p.t.Helper()
-	if err := p.cmd.Process.Signal(sig); err != nil {
-		p.t.Fatal(err)
-	}
+	must(p.t, p.cmd.Process.Signal(sig))
 }
 
 // subscribers is the number of connections that listen for messages.
 func subscribers(t testing.TB, server *redistest.Server) int {
 	t.Helper()
-	list, err := server.Client().Do(context.Background(), "client", "list", "type", "pubsub").Text()
-	if err != nil {
-		t.Fatal(err)
-	}
+	list, err := server.Client().Do(bg, "client", "list", "type", "pubsub").Text()
+	must(t, err)
 	return strings.Count(list, "\n")
 }
 
@@ -180,11 +159,7 @@ func TestKilledHolderFreesTheKey(t *testing.T) {
 	s := open(t, server.Client())
 	w := enqueue(t, s, "next", "k", time.Minute)
 	time.Sleep(2 * ttl) // it is alive: it renews
-	select {
-	case <-w.done:
-		t.Fatal("the key was taken from a holder that is alive")
-	default:
-	}
+	check(t, !w.isDone(), "the key was taken from a holder that is alive")
 	holder.kill()
 	w.granted(soon)
 }

@@ -1,10 +1,10 @@
 package redisstore_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -21,61 +21,28 @@ func TestSizeOfARecord(t *testing.T) {
 	client := server.Client()
 	s := open(t, client)
 	ctx := within(t, 20*time.Second)
-	for _, host := range []string{"vm", "openim-msgtransfer-6d5f8c7b9d-abcde", strings.Repeat("h", 64)} {
-		for _, key := range []string{"msg:0123456789abcdef", "msg:0123456789abcdef0123456789abcd"} {
-			for fingerprint, most := range map[string]int64{"": 160, "0123456789abcdef": 220} {
-				owner := driver.Owner{Host: host, PID: 1_000_000, Instance: 12, Start: time.Now(), ID: "53a1fac7df860f5486080e8cbc92c3ab"}.String()
-				g, _, err := begin(t, s, owner, key)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if err := s.Complete(ctx, g, driver.Record{Fingerprint: []byte(fingerprint)}, time.Hour); err != nil {
-					t.Fatal(err)
-				}
-				what := fmt.Sprintf("host of %d bytes, key of %d, fingerprint of %d", len(host), len(key), len(fingerprint))
-				size, err := client.MemoryUsage(ctx, "{lock:"+key+"}:r").Result()
-				if err != nil || size > most {
-					t.Errorf("%s: %d bytes, want %d at most (%v)", what, size, most, err)
-				}
-				if err := s.Complete(ctx, g, driver.Record{}, time.Hour); err != nil {
-					t.Errorf("%s: a repeat: %v", what, err)
-				}
-				info, err := s.Inspect(ctx, key)
-				if err != nil || info.Record == nil || len(host) < 28 && info.Record.Owner != owner {
-					t.Errorf("%s: %+v, %v", what, info.Record, err)
-				}
-				if err := client.FlushAll(ctx).Err(); err != nil {
-					t.Fatal(err)
-				}
-			}
+	const key = "msg:0123456789abcdef0123456789abcd"
+	for _, host := range []string{"openim-msgtransfer-6d5f8c7b9d-abcde", strings.Repeat("h", 64)} {
+		for fingerprint, most := range map[string]int64{"": 160, "0123456789abcdef": 220} {
+			owner := driver.Owner{Host: host, PID: 1_000_000, Instance: 12, Start: time.Now(), ID: "53a1fac7df860f5486080e8cbc92c3ab"}.String()
+			g, _, err := begin(t, s, owner, key)
+			must(t, err)
+			must(t, s.Complete(ctx, g, driver.Record{Fingerprint: []byte(fingerprint)}, time.Hour))
+			size, err := client.MemoryUsage(ctx, "{lock:"+key+"}:r").Result()
+			check(t, err == nil && size <= most, "host %s, fingerprint %s: %d bytes, want %d at most (%v)", host, fingerprint, size, most, err)
+			wantIs(t, "a repeat", s.Complete(ctx, g, driver.Record{}, time.Hour), nil)
+			check(t, inspect(t, s, key).Record != nil, "there is no record")
+			must(t, client.FlushAll(ctx).Err())
 		}
 	}
-}
-
-// What operations.md says of the key of a version.
-func TestVersionInRedis(t *testing.T) {
-	t.Parallel()
-	server := database(t)
-	s := open(t, server.Client())
-	if newest, err := s.AdvanceVersion(within(t, time.Second), "user:1", math.MaxUint64, time.Hour); err != nil || newest != math.MaxUint64 {
-		t.Fatalf("%d, %v", newest, err)
-	}
-	cli(t, server, "18446744073709551615", "GET", "{lock:user:1}:v")
-	if left := server.Client().PTTL(context.Background(), "{lock:user:1}:v").Val(); left <= 59*time.Minute || left > time.Hour {
-		t.Errorf("it is kept for %v", left)
-	}
-	cli(t, server, "{lock:user:1}:v", "KEYS", "*")
-	if had, err := s.Forget(within(t, time.Second), "user:1"); !had || err != nil {
-		t.Errorf("Forget: %v, %v", had, err)
-	}
-	cli(t, server, "", "KEYS", "*")
 }
 
 // If a version can't be kept, the caller gets an error, never success.
 func TestVersionIsNotKept(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
-	s := open(t, server.Client())
+	server, s := storeOn(t, redistest.Start(t))
+	must(t, errOf(s.AdvanceVersion(within(t, time.Second), "k", math.MaxUint64, time.Hour)))
+	cli(t, server, "18446744073709551615", "GET", "{lock:k}:v") // as operations.md says
 	for name, tt := range map[string]struct {
 		prepare func()
 		store   *redisstore.Store
@@ -85,27 +52,49 @@ func TestVersionIsNotKept(t *testing.T) {
 		"no number":      {func() { cli(t, server, "OK", "SET", "{lock:k}:v", "abcdefghijklmnopqrstuvwxyz") }, s, redisstore.ErrCorrupt},
 		"no replicas":    {func() {}, open(t, server.Client(), redisstore.WithReplicas(1, 10*time.Millisecond)), redisstore.ErrNoReplicas},
 	} {
-		if err := server.Client().FlushAll(context.Background()).Err(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, server.Client().FlushAll(bg).Err())
 		tt.prepare()
-		if _, err := tt.store.AdvanceVersion(within(t, 5*time.Second), "k", 5, time.Hour); !errors.Is(err, tt.want) {
-			t.Errorf("%s: %v, want %v", name, err, tt.want)
-		}
+		_, err := tt.store.AdvanceVersion(within(t, 5*time.Second), "k", 5, time.Hour)
+		check(t, errors.Is(err, tt.want), "%s: %v, want %v", name, err, tt.want)
 	}
 	for _, retention := range []time.Duration{0, -time.Second, time.Microsecond} {
-		if _, err := s.AdvanceVersion(within(t, time.Second), "k", 5, retention); !errors.Is(err, driver.ErrInvalidOption) {
-			t.Errorf("kept for %v: %v", retention, err)
+		_, err := s.AdvanceVersion(within(t, time.Second), "k", 5, retention)
+		check(t, errors.Is(err, driver.ErrInvalidOption), "kept for %v: %v", retention, err)
+	}
+	wantIs(t, "a key with a brace", errOf(s.AdvanceVersion(within(t, time.Second), "a{b", 5, time.Hour)), driver.ErrInvalidKey)
+	set(t, server, "maxmemory", "1mb") // the server alone takes more
+	outage(t, "AdvanceVersion", errOf(s.AdvanceVersion(within(t, 5*time.Second), "other", 5, time.Hour)), redisstore.ErrOutOfMemory)
+	wantIs(t, "a question needs no memory", errOf(s.AdvanceVersion(within(t, 5*time.Second), "other", 0, time.Hour)), nil)
+}
+
+// TestNothingIsLeft after a thousand distinct keys, in every mode, released, forced or left to run out: but the one counter
+// of a server.
+func TestNothingIsLeft(t *testing.T) {
+	t.Parallel()
+	server, s := storeOn(t, redistest.Start(t), redisstore.KeepReasons(300*time.Millisecond)) // for an hour otherwise
+	modes := []func(string) driver.Claim{driver.Exclusive, driver.Shared, func(key string) driver.Claim { return driver.Permit(key, 2) }}
+	for i := range 1_000 {
+		key := fmt.Sprint("k", i)
+		claims := []driver.Claim{modes[i%3](key)}
+		if i%10 == 0 {
+			claims = append(claims, modes[i/10%3](key+"+"))
+		}
+		ttl := time.Minute
+		if i%4 == 3 {
+			ttl = 20 * time.Millisecond
+		}
+		g, err := s.Acquire(bg, driver.Request{Owner: fmt.Sprint("o", i), Claims: claims, TTL: ttl, Rule: "rule", Trace: "trace"})
+		must(t, err)
+		switch {
+		case i%4 == 3: // runs out
+		case i%100 == 1:
+			must(t, errOf(s.ForceRelease(bg, key, "why")))
+		default:
+			release(t, s, g)
 		}
 	}
-	if _, err := s.AdvanceVersion(within(t, time.Second), "a{b", 5, time.Hour); !errors.Is(err, driver.ErrInvalidKey) {
-		t.Errorf("a key with a brace: %v", err)
-	}
-	set(t, server, "maxmemory", "1mb") // the server alone takes more
-	if _, err := s.AdvanceVersion(within(t, 5*time.Second), "other", 5, time.Hour); !errors.Is(err, redisstore.ErrOutOfMemory) || !errors.Is(err, driver.ErrUnavailable) {
-		t.Errorf("out of memory: %v", err)
-	}
-	if _, err := s.AdvanceVersion(within(t, 5*time.Second), "other", 0, time.Hour); err != nil {
-		t.Errorf("a question needs no memory: %v", err)
-	}
+	admin := server.Client()
+	eventually(t, 3*time.Second, "only the counter is left", func() bool {
+		return slices.Equal(admin.Keys(bg, "*").Val(), []string{"{lock:}:token"})
+	})
 }

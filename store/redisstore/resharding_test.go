@@ -26,21 +26,13 @@ func TestResharding(t *testing.T) {
 	// Otherwise a master that has given its last slot away becomes a replica.
 	const stays, no = "--cluster-allow-replica-migration", "no"
 	nodes := redistest.StartCluster(t, 2, stays, no)
-	client := func() *redis.ClusterClient {
-		c := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{nodes[0].Addr(), nodes[1].Addr()}})
-		t.Cleanup(func() { _ = c.Close() })
-		return c
-	}
-	first, second := client(), client()
-	engines := []*core.Engine{engineOn(t, first, 2*time.Second), engineOn(t, second, 2*time.Second)}
+	first, second := clusterOf(t, nodes), clusterOf(t, nodes)
+	engines := []*core.Engine{engine(t, open(t, first), core.WithTTL(2*time.Second)), engine(t, open(t, second), core.WithTTL(2*time.Second))}
 	var slots []int
 	for i := range 12 {
 		slots = append(slots, int(first.ClusterKeySlot(t.Context(), fmt.Sprint("lock:k", i)).Val()))
 	}
-	held, err := engines[0].Acquire(t.Context(), "k0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	held := acquire(t, engines[0], "k0")
 
 	var all sync.WaitGroup
 	var done atomic.Int64
@@ -53,20 +45,15 @@ func TestResharding(t *testing.T) {
 		for _, eng := range engines {
 			all.Go(func() {
 				for ctx.Err() == nil {
-					err := eng.Do(context.Background(), fmt.Sprint("k", i), func(ctx context.Context) error {
-						if inside.Add(1) != 1 {
-							t.Errorf("two are in k%d", i)
-						}
+					err := eng.Do(bg, fmt.Sprint("k", i), func(ctx context.Context) error {
+						check(t, inside.Add(1) == 1, "two are in k%d", i)
 						lease, _ := core.LeaseFrom(ctx)
-						if before := last.Swap(lease.Token()); before >= lease.Token() {
-							t.Errorf("k%d: token %d follows %d", i, lease.Token(), before)
-						}
+						before := last.Swap(lease.Token())
+						check(t, before < lease.Token(), "k%d: token %d follows %d", i, lease.Token(), before)
 						inside.Add(-1)
 						return nil
 					})
-					if err != nil {
-						t.Errorf("k%d: %v", i, err)
-					}
+					check(t, err == nil, "k%d: %v", i, err)
 					done.Add(1)
 					time.Sleep(5 * time.Millisecond)
 				}
@@ -88,9 +75,8 @@ func TestResharding(t *testing.T) {
 			redistest.MoveSlot(t, slot, home(slot), joined, grown)
 		}
 		worked("on the new node")
-		if n := joined.Client().DBSize(t.Context()).Val(); n == 0 {
-			t.Error("the new node has no keys")
-		}
+		n := joined.Client().DBSize(t.Context()).Val()
+		check(t, n != 0, "the new node has no keys")
 		for _, slot := range slots {
 			redistest.MoveSlot(t, slot, joined, home(slot), grown)
 		}
@@ -108,7 +94,5 @@ func TestResharding(t *testing.T) {
 	worked("on the old nodes alone")
 	redistest.RemoveNode(t, joined, nodes)
 	worked("without the node")
-	if err := held.Release(t.Context()); err != nil {
-		t.Errorf("the lease that moved: %v", err)
-	}
+	wantIs(t, "the lease that moved", held.Release(t.Context()), nil)
 }

@@ -60,23 +60,13 @@ func TestUnansweredAcquireIsUndone(t *testing.T) {
 			admin := server.Client()
 			before := calls(t, server)
 			network.CutReplies()
-			ctx, cancel := context.WithTimeout(context.Background(), 150*time.Millisecond)
-			defer cancel()
-			_, err := s.Acquire(ctx, request("o", "k", time.Minute))
-			if !errors.Is(err, driver.ErrUnavailable) || errors.Is(err, driver.ErrHeld) {
-				t.Errorf("want ErrUnavailable, got %v", err)
-			}
-			if errors.Is(err, context.DeadlineExceeded) {
-				t.Errorf("an outage looks like the caller's own deadline: %v", err)
-			}
-			if calls(t, server) == before {
-				t.Fatal("no request arrived: this tests nothing")
-			}
+			err := errOf(s.Acquire(within(t, 150*time.Millisecond), request("o", "k", time.Minute)))
+			outage(t, "Acquire", err, driver.ErrUnavailable)
+			check(t, !errors.Is(err, context.DeadlineExceeded), "an outage looks like the caller's own deadline: %v", err)
+			check(t, calls(t, server) > before, "no request arrived: this tests nothing")
 			time.Sleep(150 * time.Millisecond) // what was sent to undo it at once got no answer either
 			network.Heal()
-			eventually(t, soon, "the grant that nobody wants is undone", func() bool {
-				return admin.Exists(context.Background(), "lock:k").Val() == 0
-			})
+			eventually(t, soon, "the grant that nobody wants is undone", func() bool { return admin.Exists(bg, "lock:k").Val() == 0 })
 		})
 	}
 }
@@ -94,26 +84,22 @@ func TestLostReplies(t *testing.T) {
 		network.CutReplies()
 		answer := make(chan error, 1)
 		go func() { answer <- request(s) }()
-		eventually(t, soon, what+" is carried out", func() bool { return admin.Exists(context.Background(), key).Val() == exists })
+		eventually(t, soon, what+" is carried out", func() bool { return admin.Exists(bg, key).Val() == exists })
 		network.Heal()
-		if err := <-answer; err != nil {
-			t.Errorf("%s: %v", what, err)
-		}
+		err := <-answer
+		check(t, err == nil, "%s: %v", what, err)
 	}
 	var g driver.Grant
 	during("an acquisition", "lock:k", 1, func(s *redisstore.Store) (err error) {
 		g, err = s.Acquire(within(t, 5*time.Second), request("o", "k", time.Minute))
 		return err
 	})
-	if v := admin.Get(context.Background(), "lock:k").Val(); !strings.HasPrefix(v, fmt.Sprint("o:", g.Token, ":")) {
-		t.Errorf("the lease is %+v, the lock %q", g, v)
-	}
+	v := admin.Get(bg, "lock:k").Val()
+	check(t, strings.HasPrefix(v, fmt.Sprint("o:", g.Token, ":")), "the lease is %+v, the lock %q", g, v)
 	during("a release", "lock:k", 0, func(s *redisstore.Store) error { return s.Release(within(t, 5*time.Second), g) })
 	// Asked once and answered once, "not yours" is a loss.
 	s := open(t, server.Client())
-	if err := s.Release(within(t, time.Second), g); !errors.Is(err, driver.ErrLeaseLost) {
-		t.Errorf("want ErrLeaseLost, got %v", err)
-	}
+	wantIs(t, "Release", s.Release(within(t, time.Second), g), driver.ErrLeaseLost)
 	g = lock(t, s, "once", "k", time.Minute)
 	during("a completion", "{lock:k}:r", 1, func(s *redisstore.Store) error {
 		return s.Complete(within(t, 5*time.Second), g, driver.Record{Result: []byte("done")}, time.Minute)

@@ -2,9 +2,6 @@ package redisstore_test
 
 import (
 	"context"
-	"crypto/sha1"
-	"encoding/hex"
-	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -44,7 +41,7 @@ func (o *otherRelease) rewrite(cmd redis.Cmder) {
 		if changed != text {
 			o.changed.Add(1)
 		}
-		o.hashes[hash(text)] = hash(changed)
+		o.hashes[redis.NewScript(text).Hash()] = redis.NewScript(changed).Hash()
 		args[1] = changed
 	case "evalsha":
 		if known, ok := o.hashes[args[1].(string)]; ok {
@@ -53,11 +50,6 @@ func (o *otherRelease) rewrite(cmd redis.Cmder) {
 			args[1] = strings.Repeat("0", 40)
 		}
 	}
-}
-
-func hash(text string) string {
-	sum := sha1.Sum([]byte(text))
-	return hex.EncodeToString(sum[:])
 }
 
 // more adds a word to what a script writes.
@@ -88,15 +80,9 @@ func TestRollingUpgrade(t *testing.T) {
 		if i >= 2 {
 			client.AddHook(redistest.OnCommand(next.rewrite))
 		}
-		eng, err := core.New(open(t, client), core.WithLogger(slog.New(slog.DiscardHandler)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = eng.Close(context.Background()) })
+		eng := engine(t, open(t, client))
 		section := func(context.Context) error {
-			if n := inside.Add(1); n != 1 {
-				t.Errorf("%d inside", n)
-			}
+			wantEqual(t, "inside", inside.Add(1), 1)
 			time.Sleep(time.Millisecond)
 			inside.Add(-1)
 			turns[i].Add(1)
@@ -109,7 +95,7 @@ func TestRollingUpgrade(t *testing.T) {
 					if caller == 1 && n%10 == 0 {
 						opts = append(opts, core.WithPermits(1)) // another mode, which takes the long ways of the scripts
 					}
-					if err := eng.Do(context.Background(), "hot", section, opts...); err != nil {
+					if err := eng.Do(bg, "hot", section, opts...); err != nil {
 						t.Error(err)
 						return
 					}
@@ -118,55 +104,36 @@ func TestRollingUpgrade(t *testing.T) {
 		}
 	}
 	all.Wait()
-	var most int32
+	most := max(turns[0].Load(), turns[1].Load(), turns[2].Load(), turns[3].Load())
 	for i := range turns {
-		most = max(most, turns[i].Load())
+		n := turns[i].Load()
+		check(t, n >= most/5, "process %d has had %d turns, and another one %d", i, n, most)
 	}
-	for i := range turns {
-		if n := turns[i].Load(); n < most/5 {
-			t.Errorf("process %d has had %d turns, and another one %d", i, n, most)
-		}
-	}
-	if n := next.changed.Load(); n < 2 {
-		t.Errorf("the next release has %d scripts of its own", n)
-	}
+	check(t, next.changed.Load() >= 2, "the next release has %d scripts of its own", next.changed.Load())
 }
 
-// TestWaiterOfAnotherRelease: during a rolling upgrade a process may meet the entry of a
-// waiter that it can't read. The entry keeps its place until it expires, nobody waits
-// behind it, and operators see it.
+// TestWaiterOfAnotherRelease: during a rolling upgrade a process may meet the entry of a waiter that it can't read. The
+// entry keeps its place until it expires, nobody waits behind it, and operators see it.
 func TestWaiterOfAnotherRelease(t *testing.T) {
 	t.Parallel()
-	for name, mode := range map[string]func(string) driver.Claim{"exclusive": driver.Exclusive, "shared": driver.Shared} {
-		t.Run(name, func(t *testing.T) {
+	for line, claim := range map[string]driver.Claim{"{lock:k}:q": driver.Exclusive("k"), "{lock:k}:s": driver.Shared("k")} {
+		t.Run(claim.Mode.String(), func(t *testing.T) {
 			t.Parallel()
-			server := database(t)
-			s := open(t, server.Client(), noPolling)
-			ctx, admin := context.Background(), server.Client()
+			server, s := storeOn(t, database(t), noPolling)
+			admin := server.Client()
 			g := lock(t, s, "holder", "k", time.Minute)
-			line := "{lock:k}:q"
-			if name == "shared" {
-				line = "{lock:k}:s"
-			}
-			admin.RPush(ctx, line, "newer", "dead")
-			admin.HSet(ctx, "{lock:k}:w", "newer", "2 8000000000000 what this release does not know", "dead", "2 1 neither")
-			req := request("mine", "k", time.Minute)
-			req.Claims = []driver.Claim{mode("k")}
-			w := wait(t, s, req)
-			eventually(t, soon, "three are in line", func() bool { return admin.LLen(ctx, line).Val() == 3 })
+			admin.RPush(bg, line, "newer", "dead")
+			admin.HSet(bg, "{lock:k}:w", "newer", "2 8000000000000 what this release does not know", "dead", "2 1 neither")
+			w := enqueueFor(t, s, "mine", claim)
+			eventually(t, soon, "three are in line", func() bool { return admin.LLen(bg, line).Val() == 3 })
 			release(t, s, g)
 			w.granted(soon)
-			if left := admin.LRange(ctx, line, 0, -1).Val(); !slices.Equal(left, []string{"newer"}) {
-				t.Errorf("in line are %q", left)
-			}
+			left := admin.LRange(bg, line, 0, -1).Val()
+			check(t, slices.Equal(left, []string{"newer"}), "in line are %q", left)
 			all := inspect(t, s, "k").Waiters
-			if len(all) != 1 || all[0].Owner != "newer" {
-				t.Errorf("an operator sees %+v", all)
-			}
-			entry := admin.HGet(ctx, "{lock:k}:w", "newer").Val()
-			if !strings.HasPrefix(entry, "2 ") {
-				t.Errorf("its entry is %q", entry)
-			}
+			check(t, len(all) == 1 && all[0].Owner == "newer", "an operator sees %+v", all)
+			entry := admin.HGet(bg, "{lock:k}:w", "newer").Val()
+			check(t, strings.HasPrefix(entry, "2 "), "its entry is %q", entry)
 		})
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -30,23 +29,13 @@ func TestRotatedPassword(t *testing.T) {
 	client := server.Client(func(o *redis.Options) {
 		o.CredentialsProvider = func() (string, string) { return "keyturn", *password.Load() }
 	})
-	disconnect := func() {
-		if err := server.Client().Do(t.Context(), "client", "kill", "user", "keyturn").Err(); err != nil {
-			t.Fatal(err)
-		}
-	}
+	disconnect := func() { must(t, server.Client().Do(t.Context(), "client", "kill", "user", "keyturn").Err()) }
 	setUser(t, server, "on >pw resetkeys resetchannels -@all", aclKeys, aclChannels, aclCommands, aclMessages)
 	c := startTwo(t, client)
-	held, err := c.engines[0].Acquire(t.Context(), "held")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = held.Release(context.Background()) }()
+	held := acquire(t, c[0], "held")
 	work := func() {
 		t.Helper()
-		if err := c.work(); err != nil {
-			t.Error(err)
-		}
+		wantNil(t, c.work())
 	}
 	work()
 	setUser(t, server, ">new")
@@ -57,59 +46,47 @@ func TestRotatedPassword(t *testing.T) {
 	work()
 	disconnect() // connections stay what they were when they were made
 	work()
-	if err := held.Err(); err != nil {
-		t.Errorf("a lease that was held all the time: %v", err)
-	}
+	wantIs(t, "a lease that was held all the time", held.Err(), nil)
 
 	// The other way round: the servers change first. Callers get an error that says what is
 	// wrong, and none after the client knows the password.
 	setUser(t, server, "resetpass >third")
 	disconnect()
-	if err := c.work(); !errors.Is(err, core.ErrUnavailable) || !strings.Contains(err.Error(), "WRONGPASS") {
-		t.Errorf("with an old password: %v", err)
-	}
+	err := c.work()
+	check(t, errors.Is(err, core.ErrUnavailable) && strings.Contains(err.Error(), "WRONGPASS"), "with an old password: %v", err)
 	knows("third")
 	eventually(t, 10*time.Second, "the store works again", func() bool { return c.work() == nil })
 }
 
-// twoProcesses are two processes that want the same keys.
-type twoProcesses struct{ engines []*core.Engine }
+// twoProcesses want the same keys.
+type twoProcesses [2]*core.Engine
 
-func startTwo(t *testing.T, client redis.UniversalClient) *twoProcesses {
-	c := &twoProcesses{}
-	for range 2 {
+func startTwo(t *testing.T, client redis.UniversalClient) (two twoProcesses) {
+	for i := range two {
 		// A waiter that gets no message would ask after 10 s, and its caller has given up by then.
-		eng, err := core.New(open(t, client, redisstore.WithWaiterLease(30*time.Second)), core.WithTTL(6*time.Second), core.WithMaxWait(5*time.Second))
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = eng.Close(within(t, 5*time.Second)) })
-		c.engines = append(c.engines, eng)
+		patient := redisstore.WithWaiterLease(30 * time.Second)
+		two[i] = engine(t, open(t, client, patient), core.WithTTL(6*time.Second), core.WithMaxWait(5*time.Second))
 	}
-	return c
+	return two
 }
 
 // work has callers of both processes take turns for a while. It returns what went wrong.
-func (c *twoProcesses) work() error {
-	var mu sync.Mutex
-	var errs []error
-	var all sync.WaitGroup
-	for i := range 8 {
-		all.Go(func() {
-			for n := range 20 {
-				err := c.engines[i%2].Do(context.Background(), fmt.Sprint("k", (i/2+n)%3), func(context.Context) error {
+func (two twoProcesses) work() (all error) {
+	errs := make(chan error, 8)
+	for i := range cap(errs) {
+		go func() {
+			var err error
+			for n := 0; n < 20 && err == nil; n++ {
+				err = two[i%2].Do(bg, fmt.Sprint("k", (i/2+n)%3), func(context.Context) error {
 					time.Sleep(time.Millisecond)
 					return nil
 				})
-				if err != nil {
-					mu.Lock()
-					errs = append(errs, err)
-					mu.Unlock()
-					return
-				}
 			}
-		})
+			errs <- err
+		}()
 	}
-	all.Wait()
-	return errors.Join(errs...)
+	for range cap(errs) {
+		all = errors.Join(all, <-errs)
+	}
+	return all
 }

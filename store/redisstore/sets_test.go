@@ -1,7 +1,6 @@
 package redisstore_test
 
 import (
-	"context"
 	"fmt"
 	"testing"
 	"time"
@@ -14,8 +13,7 @@ import (
 func TestLargestSet(t *testing.T) {
 	servertest.Long(t)
 	t.Parallel()
-	server := database(t)
-	s := open(t, server.Client())
+	server, s := storeOn(t, database(t))
 	claims := make([]driver.Claim, 4096)
 	for i := range claims {
 		claims[i] = driver.Exclusive(fmt.Sprintf("member:%05d", i))
@@ -25,22 +23,14 @@ func TestLargestSet(t *testing.T) {
 	}
 	g := lease(t, s, "o", claims...)
 	for _, key := range []string{claims[0].Key, claims[255].Key, claims[256].Key, claims[4095].Key} {
-		info, err := s.Inspect(within(t, time.Second), key)
-		if err != nil || len(info.Holders) != 1 || info.Holders[0].Token != g.Token {
-			t.Errorf("%+v, %v", info, err)
-		}
+		h := inspect(t, s, key).Holders
+		check(t, len(h) == 1 && h[0].Token == g.Token, "%+v", h)
 	}
-	if err := renew(t, s, g); err != nil {
-		t.Error(err)
-	}
-	if e := held(t, s, append([]driver.Claim{driver.Exclusive("a")}, claims[4000:]...)...); e.Key != claims[4000].Key {
-		t.Errorf("%+v", e)
-	}
+	wantNil(t, renew(t, s, g))
+	wantEqual(t, "refused at", held(t, s, append([]driver.Claim{driver.Exclusive("a")}, claims[4000:]...)...).Key, claims[4000].Key)
 	release(t, s, g)
 	last := lease(t, s, "last", claims[4095])
-	if e := held(t, s, append([]driver.Claim(nil), append(claims[:4095:4095], driver.Exclusive(claims[4095].Key))...)...); e.Key != claims[4095].Key {
-		t.Errorf("%+v", e)
-	}
+	wantEqual(t, "refused at", held(t, s, append(claims[:4095:4095], driver.Exclusive(claims[4095].Key))...).Key, claims[4095].Key)
 	release(t, s, last)
 	// On a busy machine the refusal may come before the last steps have given back what it had.
 	eventually(t, 10*time.Second, "no keys are left behind", func() bool { return len(keysLeft(t, server)) == 0 })
@@ -53,15 +43,12 @@ func TestSetsTokenCountsForAllItsKeys(t *testing.T) {
 	client := sharedCluster(t)
 	s := open(t, client)
 	ahead := time.Now().Add(time.Hour).UnixMicro()
-	client.Set(context.Background(), "{lock:sets:b}:t", ahead, time.Hour)
+	client.Set(bg, "{lock:sets:b}:t", ahead, time.Hour)
 	set := lease(t, s, "o", driver.Exclusive("sets:a"), driver.Exclusive("sets:b"))
-	if set.Token <= uint64(ahead) {
-		t.Errorf("token %d follows %d", set.Token, ahead)
-	}
+	check(t, set.Token > uint64(ahead), "token %d follows %d", set.Token, ahead)
 	release(t, s, set)
-	if next := lease(t, s, "next", driver.Exclusive("sets:a")); next.Token <= set.Token {
-		t.Errorf("token %d follows %d", next.Token, set.Token)
-	}
+	next := lease(t, s, "next", driver.Exclusive("sets:a"))
+	check(t, next.Token > set.Token, "token %d follows %d", next.Token, set.Token)
 }
 
 // TestRefusedSetNamesTheFirstClaim: a set that does not wait in line passed over its first key,
@@ -75,14 +62,12 @@ func TestRefusedSetNamesTheFirstClaim(t *testing.T) {
 	writer := enqueue(t, s, "writer", "a", time.Minute)
 	h := lock(t, s, "holder", "b", time.Minute)
 	set := []driver.Claim{driver.Permit("a", 2), driver.Exclusive("b")}
-	if e := held(t, s, set...); e.Key != "a" || e.Holder != "permit" {
-		t.Errorf("the set is refused at %q, by %q", e.Key, e.Holder)
-	}
+	e := held(t, s, set...)
+	check(t, e.Key == "a" && e.Holder == "permit", "the set is refused at %q, by %q", e.Key, e.Holder)
 	// Nobody waits at the key any more, so the set gets as far as its second claim.
 	release(t, s, permit)
 	release(t, s, writer.granted(5*time.Second))
-	if e := held(t, s, set...); e.Key != "b" || e.Holder != "holder" {
-		t.Errorf("the set is refused at %q, by %q", e.Key, e.Holder)
-	}
+	e = held(t, s, set...)
+	check(t, e.Key == "b" && e.Holder == "holder", "the set is refused at %q, by %q", e.Key, e.Holder)
 	release(t, s, h)
 }

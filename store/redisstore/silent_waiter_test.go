@@ -1,7 +1,6 @@
 package redisstore_test
 
 import (
-	"context"
 	"fmt"
 	"strconv"
 	"strings"
@@ -25,9 +24,7 @@ func TestKilledHeadOfLine(t *testing.T) {
 	head.says("queued", startup)
 	second := enqueue(t, b, "second", "k", time.Minute)
 	head.kill()
-	eventually(t, soon, "the server notices", func() bool {
-		return subscribers(t, server) == 1
-	})
+	eventually(t, soon, "the server notices", func() bool { return subscribers(t, server) == 1 })
 	release(t, a, g)
 	second.granted(500 * time.Millisecond)
 }
@@ -43,7 +40,6 @@ func TestSilentHeadOfLine(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			ctx := context.Background()
 			server := database(t)
 			admin := server.Client()
 			network := servertest.NewProxy(t, server.Addr())
@@ -54,20 +50,16 @@ func TestSilentHeadOfLine(t *testing.T) {
 			network.Blackhole()
 			second := enqueue(t, b, "second", "k", time.Minute)
 			eventually(t, 5*time.Second, "the head's place is over", func() bool {
-				entry := strings.Fields(admin.HGet(ctx, "{lock:k}:w", "silent").Val())
-				if len(entry) < 2 {
-					return true
-				}
-				n, err := strconv.ParseInt(entry[1], 10, 64)
-				return err != nil || n < admin.Time(ctx).Val().UnixMilli()
+				var expires int64 // 0 when it has been left out
+				_, _ = fmt.Sscan(admin.HGet(bg, "{lock:k}:w", "silent").Val(), new(int), &expires)
+				return expires < admin.Time(bg).Val().UnixMilli()
 			})
 			if name == "the next one looks" {
 				eventually(t, 5*time.Second, "only the second is in line", func() bool { return waiting(t, server, "k") == 1 })
 			}
 			release(t, a, g)
-			if has := admin.Get(ctx, "lock:k").Val(); !strings.HasPrefix(has, "second:") {
-				t.Errorf("the lock was passed to %q", has)
-			}
+			has := admin.Get(bg, "lock:k").Val()
+			check(t, strings.HasPrefix(has, "second:"), "the lock was passed to %q", has)
 			release(t, b, second.granted(soon))
 			network.Heal()
 		})
@@ -77,7 +69,6 @@ func TestSilentHeadOfLine(t *testing.T) {
 // TestPatientWaiterKeepsItsPlace when one that waits for less comes and goes.
 func TestPatientWaiterKeepsItsPlace(t *testing.T) {
 	t.Parallel()
-	ctx := context.Background()
 	server := database(t)
 	admin := server.Client()
 	patient, hasty := open(t, server.Client(), noPolling), open(t, server.Client(), redisstore.WithWaiterLease(100*time.Millisecond))
@@ -87,9 +78,8 @@ func TestPatientWaiterKeepsItsPlace(t *testing.T) {
 	gone.cancel()
 	gone.refused(soon)
 	for _, key := range []string{"{lock:k}:q", "{lock:k}:w"} {
-		if left := admin.PTTL(ctx, key).Val(); left < time.Minute {
-			t.Errorf("%s is forgotten in %v, while one who is patient for 2 min waits", key, left)
-		}
+		left := admin.PTTL(bg, key).Val()
+		check(t, left >= time.Minute, "%s is forgotten in %v, while one who is patient for 2 min waits", key, left)
 	}
 	release(t, patient, g)
 	release(t, patient, w.granted(soon))
@@ -100,8 +90,7 @@ func TestPatientWaiterKeepsItsPlace(t *testing.T) {
 func TestWaiterThatSleptThroughItsTurn(t *testing.T) {
 	t.Parallel()
 	const ttl = 200 * time.Millisecond
-	server := redistest.Start(t)
-	s := open(t, server.Client())
+	server, s := storeOn(t, redistest.Start(t))
 	g := lock(t, s, "holder", "k", time.Minute)
 	sleeper := startProcess(t, server, "k", ttl)
 	sleeper.says("queued", startup)
@@ -111,17 +100,11 @@ func TestWaiterThatSleptThroughItsTurn(t *testing.T) {
 	g = next.granted(soon)
 	sleeper.signal(syscall.SIGCONT)
 	eventually(t, 5*time.Second, "it is in line again", func() bool { return waiting(t, server, "k") == 1 })
-	if err := renew(t, s, g); err != nil {
-		t.Fatalf("the holder's lease: %v", err)
-	}
+	must(t, renew(t, s, g))
 	release(t, s, g)
 	token, err := strconv.ParseUint(sleeper.says("granted", soon), 10, 64)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if token <= g.Token {
-		t.Errorf("token %d follows %d", token, g.Token)
-	}
+	must(t, err)
+	check(t, token > g.Token, "token %d follows %d", token, g.Token)
 }
 
 // TestBehindAFrozenWaiter: the first in one of the two queues may be the next to get the key, hang,
@@ -161,8 +144,7 @@ func TestBehindAFrozenWaiter(t *testing.T) {
 func TestNobodyIsLostBehindADeadReader(t *testing.T) {
 	servertest.Long(t)
 	t.Parallel()
-	server := redistest.Start(t)
-	network := servertest.NewProxy(t, server.Addr())
+	server, network := proxied(t)
 	patience := redisstore.WithWaiterLease(3 * time.Second) // those who are let in have half of it to release
 	a, b := open(t, server.Client()), open(t, server.Client(), patience)
 	silent := open(t, throughProxy(server, network), patience)
@@ -183,11 +165,7 @@ func TestNobodyIsLostBehindADeadReader(t *testing.T) {
 	for _, w := range append(in, rest...) {
 		held = append(held, w.granted(10*time.Second))
 	}
-	select {
-	case <-writer.done:
-		t.Fatal("the writer passed readers")
-	default:
-	}
+	check(t, !writer.isDone(), "the writer passed readers")
 	for _, g := range held {
 		release(t, a, g)
 	}

@@ -2,9 +2,9 @@ package redisstore_test
 
 import (
 	"bufio"
-	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"strings"
 	"testing"
@@ -23,41 +23,38 @@ func set(t testing.TB, server *redistest.Server, name, value string) {
 	cli(t, server, "OK", "CONFIG", "SET", name, value)
 }
 
-// refusal asks for a free key and returns the error, which must be an outage
-// with the given cause.
+// outage checks that err is one, with that cause.
+func outage(t testing.TB, what string, err, cause error) {
+	t.Helper()
+	good := errors.Is(err, cause) && errors.Is(err, driver.ErrUnavailable) && !errors.Is(err, driver.ErrHeld) && !errors.Is(err, driver.ErrLeaseLost)
+	check(t, good, "%s: want %v and ErrUnavailable, got %v", what, cause, err)
+}
+
+// refusal asks for a free key. The error must be an outage with the given cause.
 func refusal(t testing.TB, s *redisstore.Store, cause error) {
 	t.Helper()
 	for _, wait := range []bool{false, true} {
 		req := request("o", "free", time.Minute)
 		req.Wait = wait
-		_, err := s.Acquire(within(t, 5*time.Second), req)
-		if !errors.Is(err, cause) || !errors.Is(err, driver.ErrUnavailable) || errors.Is(err, driver.ErrHeld) {
-			t.Errorf("want %v and ErrUnavailable, got %v", cause, err)
-		}
+		outage(t, "Acquire", errOf(s.Acquire(within(t, 5*time.Second), req)), cause)
 	}
 }
 
 func TestReadOnly(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
-	s := open(t, server.Client())
+	server, s := storeOn(t, redistest.Start(t))
 	g := lock(t, s, "o", "k", time.Minute)
 	cli(t, server, "OK", "REPLICAOF", "127.0.0.1", "1") // nobody is there
 	refusal(t, s, redisstore.ErrReadOnly)
-	if err := renew(t, s, g); !errors.Is(err, redisstore.ErrReadOnly) || errors.Is(err, driver.ErrLeaseLost) {
-		t.Errorf("Renew: want ErrReadOnly, got %v", err)
-	}
-	if err := s.Release(within(t, time.Second), g); !errors.Is(err, redisstore.ErrReadOnly) {
-		t.Errorf("Release: want ErrReadOnly, got %v", err)
-	}
+	outage(t, "Renew", renew(t, s, g), redisstore.ErrReadOnly)
+	wantIs(t, "Release", s.Release(within(t, time.Second), g), redisstore.ErrReadOnly)
 	cli(t, server, "OK", "REPLICAOF", "NO", "ONE")
 	release(t, s, g)
 }
 
 func TestMinReplicas(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
-	s := open(t, server.Client())
+	server, s := storeOn(t, redistest.Start(t))
 	set(t, server, "min-replicas-to-write", "1")
 	refusal(t, s, redisstore.ErrNoReplicas)
 	set(t, server, "min-replicas-to-write", "0")
@@ -67,60 +64,49 @@ func TestMinReplicas(t *testing.T) {
 
 func TestWithReplicas(t *testing.T) {
 	t.Parallel()
-	ctx := context.Background()
 	server := redistest.Start(t, "--repl-diskless-sync-delay", "0")
 	admin := server.Client()
 	user := as(t, server, aclKeys, aclChannels, aclCommands, aclMessages, "+wait")
 	s := open(t, user, redisstore.WithReplicas(1, 200*time.Millisecond))
 	refusal(t, s, redisstore.ErrNoReplicas)
-	eventually(t, soon, "the grant is undone", func() bool { return admin.Exists(ctx, "lock:free").Val() == 0 })
+	eventually(t, soon, "the grant is undone", func() bool { return admin.Exists(bg, "lock:free").Val() == 0 })
 
 	replica := follow(t, server)
 	g := lock(t, s, "o", "k", time.Minute)
-	if replica.Client().Exists(ctx, "lock:k").Val() != 1 {
-		t.Error("the replica does not have the grant")
-	}
+	check(t, replica.Client().Exists(bg, "lock:k").Val() == 1, "the replica does not have the grant")
 	w := enqueue(t, s, "w", "k", time.Minute)
 	release(t, s, g)
 	release(t, s, w.granted(soon))
 	replica.Pause()
 	defer replica.Resume()
 	refusal(t, s, redisstore.ErrNoReplicas)
-	eventually(t, soon, "the grant is undone", func() bool { return admin.Exists(ctx, "lock:free").Val() == 0 })
+	eventually(t, soon, "the grant is undone", func() bool { return admin.Exists(bg, "lock:free").Val() == 0 })
 }
 
-// TestBusyServer: a server that runs somebody's slow script says BUSY to all
-// others. That passes.
+// TestBusyServer: a server that runs somebody's slow script says BUSY to all others. That passes.
 func TestBusyServer(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
-	s := open(t, server.Client())
+	server, s := storeOn(t, redistest.Start(t))
 	admin := server.Client(once, func(o *redis.Options) { o.ReadTimeout = time.Minute })
 	set(t, server, "busy-reply-threshold", "10")
 	done := make(chan error, 1)
-	go func() { done <- admin.Eval(context.Background(), "while true do end", nil).Err() }()
+	go func() { done <- admin.Eval(bg, "while true do end", nil).Err() }()
 	eventually(t, 5*time.Second, "the server is busy", func() bool {
-		return redis.HasErrorPrefix(server.Client().Get(context.Background(), "x").Err(), "BUSY")
+		return redis.HasErrorPrefix(server.Client().Get(bg, "x").Err(), "BUSY")
 	})
-	if _, err := s.Acquire(within(t, 50*time.Millisecond), request("o", "k", time.Minute)); !errors.Is(err, driver.ErrUnavailable) {
-		t.Errorf("want ErrUnavailable within the bound, got %v", err)
-	}
+	wantIs(t, "Acquire", errOf(s.Acquire(within(t, 50*time.Millisecond), request("o", "k", time.Minute))), driver.ErrUnavailable)
 	killer := server.Client()
-	time.AfterFunc(100*time.Millisecond, func() { killer.ScriptKill(context.Background()) })
+	time.AfterFunc(100*time.Millisecond, func() { killer.ScriptKill(bg) })
 	lock(t, s, "patient", "k2", time.Minute)
-	if err := <-done; err == nil || !strings.Contains(err.Error(), "SCRIPT KILL") {
-		t.Errorf("the slow script: %v", err)
-	}
-	eventually(t, soon, "what was given up is undone", func() bool {
-		return admin.Exists(context.Background(), "lock:k").Val() == 0
-	})
+	err := <-done
+	check(t, err != nil && strings.Contains(err.Error(), "SCRIPT KILL"), "the slow script: %v", err)
+	eventually(t, soon, "what was given up is undone", func() bool { return admin.Exists(bg, "lock:k").Val() == 0 })
 }
 
 // TestLoadingServer: a server that reads its data back in says LOADING.
 func TestLoadingServer(t *testing.T) {
 	servertest.Long(t)
 	t.Parallel()
-	ctx := context.Background()
 	server := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always", "--aof-use-rdb-preamble", "no",
 		"--key-load-delay", "100") // µs
 	s := open(t, server.Client())
@@ -128,35 +114,22 @@ func TestLoadingServer(t *testing.T) {
 	// While it loads, a server looks at its connections once per 1024 commands.
 	pipe := server.Client().Pipeline()
 	for i := range 4096 {
-		pipe.Set(ctx, fmt.Sprint("data", i), "x", 0)
+		pipe.Set(bg, fmt.Sprint("data", i), "x", 0)
 	}
-	if _, err := pipe.Exec(ctx); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errOf(pipe.Exec(bg)))
 	done := make(chan error, 1)
 	go func() {
 		for !isLoading(server.Addr()) {
 			time.Sleep(time.Millisecond)
 		}
-		_, err := s.Acquire(within(t, 10*time.Second), request("o", "k2", time.Minute))
-		done <- err
+		done <- errOf(s.Acquire(within(t, 10*time.Second), request("o", "k2", time.Minute)))
 	}()
 	server.Restart(t)
-	select {
-	case err := <-done:
-		if err != nil {
-			t.Errorf("Acquire: %v", err)
-		}
-	case <-time.After(10 * time.Second):
-		t.Error("the server was never seen loading")
-	}
-	if err := renew(t, s, g); err != nil {
-		t.Errorf("Renew: %v", err)
-	}
+	must(t, arrives(t, done))
+	wantIs(t, "Renew", renew(t, s, g), nil)
 }
 
-// isLoading asks without go-redis, which stops dialling for a second when nobody
-// listens.
+// isLoading asks without go-redis, which stops dialling for a second when nobody listens.
 func isLoading(addr string) bool {
 	conn, err := net.Dial("tcp", addr)
 	if err != nil {
@@ -186,77 +159,56 @@ func TestRenewalsWaitForReplicas(t *testing.T) {
 	}
 	was := master.Commands(t)["wait"]
 	for i, err := range s.Renew(within(t, 5*time.Second), grants) {
-		if err != nil {
-			t.Errorf("Renew of %d: %v", i, err)
-		}
+		check(t, err == nil, "Renew of %d: %v", i, err)
 	}
-	if n := master.Commands(t)["wait"] - was; n != 1 {
-		t.Errorf("%d renewals waited %d times", len(grants), n)
-	}
+	n := master.Commands(t)["wait"] - was
+	check(t, n == 1, "%d renewals waited %d times", len(grants), n)
 	stranger := grants[1]
 	stranger.Owner = "stranger"
 	master.Client().Set(t.Context(), "lock:k2", "somebody", 0)
 
 	replica.Pause()
 	errs := s.Renew(within(t, 5*time.Second), []driver.Grant{grants[0], stranger, grants[2]})
-	if err := errs[0]; !errors.Is(err, redisstore.ErrNoReplicas) || !errors.Is(err, driver.ErrUnavailable) || errors.Is(err, driver.ErrLeaseLost) {
-		t.Errorf("Renew: want ErrNoReplicas, got %v", err)
-	}
+	outage(t, "Renew", errs[0], redisstore.ErrNoReplicas)
 	for i, err := range errs[1:] {
-		if !errors.Is(err, driver.ErrLeaseLost) {
-			t.Errorf("Renew of what is not its own, %d: want ErrLeaseLost, got %v", i, err)
-		}
+		check(t, errors.Is(err, driver.ErrLeaseLost), "Renew of what is not its own, %d: want ErrLeaseLost, got %v", i, err)
 	}
 	rec := driver.Record{Result: []byte("r")}
-	if err := s.Complete(within(t, 5*time.Second), grants[3], rec, time.Minute); !errors.Is(err, redisstore.ErrNoReplicas) {
-		t.Errorf("Complete: want ErrNoReplicas, got %v", err)
-	}
+	wantIs(t, "Complete", s.Complete(within(t, 5*time.Second), grants[3], rec, time.Minute), redisstore.ErrNoReplicas)
 	replica.Resume()
 	eventually(t, 10*time.Second, "the replica confirms again", func() bool { return renew(t, s, grants[0]) == nil })
-	if err := s.Complete(within(t, 5*time.Second), grants[3], rec, time.Minute); err != nil {
-		t.Errorf("Complete, repeated: %v", err)
-	}
+	wantIs(t, "Complete, repeated", s.Complete(within(t, 5*time.Second), grants[3], rec, time.Minute), nil)
 	release(t, s, grants[0]) // waits for nobody
 }
 
 // follow runs a replica of master, and returns it once it has what is written there.
 func follow(t testing.TB, master *redistest.Server) *redistest.Server {
 	t.Helper()
-	ctx := context.Background()
 	host, port, err := net.SplitHostPort(master.Addr())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	replica, admin := redistest.Start(t, "--replicaof", host, port), master.Client()
 	eventually(t, 10*time.Second, "the replica follows", func() bool {
 		// Not by WAIT: it counts a replica that is there but gets nothing yet.
-		admin.Set(ctx, "written", "while it follows", 0)
-		return replica.Client().Exists(ctx, "written").Val() == 1 &&
-			strings.Contains(admin.Info(ctx, "replication").Val(), "state=online") && admin.Del(ctx, "written").Val() == 1
+		admin.Set(bg, "written", "while it follows", 0)
+		return replica.Client().Exists(bg, "written").Val() == 1 &&
+			strings.Contains(admin.Info(bg, "replication").Val(), "state=online") && admin.Del(bg, "written").Val() == 1
 	})
-	eventually(t, 10*time.Second, "it follows", func() bool { return replica.Client().Exists(ctx, "written").Val() == 0 })
+	eventually(t, 10*time.Second, "it follows", func() bool { return replica.Client().Exists(bg, "written").Val() == 0 })
 	return replica
 }
 
-// TestRestartWithData: what the server wrote down is in force again, leases and
-// places in line.
+// TestRestartWithData: what the server wrote down is in force again, leases and places in line.
 func TestRestartWithData(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t, redistest.KeepData...)
-	s := open(t, server.Client(), redisstore.WithWaiterLease(600*time.Millisecond))
+	server, s := storeOn(t, redistest.Start(t, redistest.KeepData...), redisstore.WithWaiterLease(600*time.Millisecond))
 	g := lock(t, s, "holder", "k", time.Minute)
 	w := enqueue(t, s, "w", "k", time.Minute)
 	server.Restart(t)
-	if err := renew(t, s, g); err != nil {
-		t.Errorf("Renew: %v", err)
-	}
-	if n := waiting(t, server, "k"); n != 1 {
-		t.Errorf("%d in line", n)
-	}
+	wantIs(t, "Renew", renew(t, s, g), nil)
+	wantEqual(t, "in line", waiting(t, server, "k"), 1)
 	release(t, s, g)
-	if next := w.granted(soon); next.Token <= g.Token {
-		t.Errorf("token %d follows %d", next.Token, g.Token)
-	}
+	next := w.granted(soon)
+	check(t, next.Token > g.Token, "token %d follows %d", next.Token, g.Token)
 }
 
 // TestEvictionWarning: a store looks for the setting when it is made, by INFO or, without permission for that, CONFIG.
@@ -264,9 +216,17 @@ func TestEvictionWarning(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, "--maxmemory-policy", "volatile-ttl")
 	for _, acl := range []string{"+@all", "+@all -info"} {
-		var out logBuffer
-		s := open(t, as(t, server, acl, "allkeys"), out.option())
-		eventually(t, soon, "a warning", func() bool { return strings.Contains(out.String(), "maxmemory-policy=volatile-ttl") })
-		_ = s.Close()
+		said := make(lines, 100)
+		open(t, as(t, server, acl, "allkeys"), redisstore.WithLogger(slog.New(slog.NewTextHandler(said, nil))))
+		for !strings.Contains(arrives(t, said), "maxmemory-policy=volatile-ttl") {
+		}
 	}
+}
+
+// lines are what a store has written to its logger.
+type lines chan string
+
+func (l lines) Write(line []byte) (int, error) {
+	l <- string(line)
+	return len(line), nil
 }

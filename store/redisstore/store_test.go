@@ -1,10 +1,8 @@
 package redisstore_test
 
 import (
-	"bytes"
-	"context"
 	"errors"
-	"log/slog"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -50,17 +48,14 @@ func TestNewRefuses(t *testing.T) {
 		"replicas and a nil client": {typedNil, redisstore.WithReplicas(1, time.Second)},
 	} {
 		s, err := redisstore.New(c.client, c.opt)
-		if s != nil || !errors.Is(err, driver.ErrInvalidOption) {
-			t.Errorf("%s: want ErrInvalidOption, got %v", name, err)
-		}
+		check(t, s == nil && errors.Is(err, driver.ErrInvalidOption), "%s: want ErrInvalidOption, got %v", name, err)
 		if len(err.Error()) > 1000 {
 			t.Errorf("%s: an error of %d bytes", name, len(err.Error()))
 		}
 	}
 	_, err := redisstore.New(nil, redisstore.WithPrefix("{"), redisstore.WithWaiterLease(0))
-	if n := strings.Count(err.Error(), "\n"); n != 2 {
-		t.Errorf("want three errors in one, got %v", err)
-	}
+	n := strings.Count(err.Error(), "\n")
+	check(t, n == 2, "want three errors in one, got %v", err)
 }
 
 func TestRequestsRefusedBeforeIO(t *testing.T) {
@@ -100,23 +95,16 @@ func TestRequestsRefusedBeforeIO(t *testing.T) {
 			"Renew":    s.Renew(ctx, []driver.Grant{g})[0],
 			"Complete": s.Complete(ctx, g, driver.Record{}, time.Minute),
 		} {
-			if !errors.Is(err, c.want) || errors.Is(err, driver.ErrUnavailable) {
-				t.Errorf("%s, %s: want %v, got %v", name, call, c.want, err)
-			}
+			check(t, errors.Is(err, c.want) && !errors.Is(err, driver.ErrUnavailable), "%s, %s: want %v, got %v", name, call, c.want, err)
 		}
 	}
 	g := driver.Grant{Owner: "o", Claims: good.Claims, TTL: time.Minute}
-	if err := s.Complete(within(t, time.Second), g, driver.Record{}, 0); !errors.Is(err, driver.ErrInvalidOption) {
-		t.Errorf("no retention: %v", err)
-	}
+	wantIs(t, "no retention", s.Complete(within(t, time.Second), g, driver.Record{}, 0), driver.ErrInvalidOption)
 	for _, req := range []driver.Request{claims(driver.Shared("a")), claims(driver.Permit("a", 2)), claims(driver.Exclusive("a"), driver.Exclusive("b"))} {
-		if _, _, err := s.Begin(within(t, time.Second), req); !errors.Is(err, errors.ErrUnsupported) {
-			t.Errorf("Begin of %v: want ErrUnsupported, got %v", req.Claims, err)
-		}
+		_, _, err := s.Begin(within(t, time.Second), req)
+		wantIs(t, "Begin", err, errors.ErrUnsupported)
 		g.Claims = req.Claims
-		if err := s.Complete(within(t, time.Second), g, driver.Record{}, time.Minute); !errors.Is(err, errors.ErrUnsupported) {
-			t.Errorf("Complete of %v: want ErrUnsupported, got %v", req.Claims, err)
-		}
+		wantIs(t, "Complete", s.Complete(within(t, time.Second), g, driver.Record{}, time.Minute), errors.ErrUnsupported)
 	}
 }
 
@@ -130,40 +118,28 @@ func TestClosed(t *testing.T) {
 	w := enqueue(t, s, "w", "k", time.Minute)
 	var all sync.WaitGroup
 	for range 2 {
-		all.Go(func() {
-			if err := s.Close(); err != nil {
-				t.Errorf("Close: %v", err)
-			}
-		})
+		all.Go(func() { wantIs(t, "Close", s.Close(), nil) })
 	}
 	all.Wait()
-	if err := w.refused(soon); !errors.Is(err, driver.ErrClosed) {
-		t.Errorf("the waiter: want ErrClosed, got %v", err)
-	}
-	if n, m := waiting(t, server, "k"), subscribers(t, server); n != 0 || m != 0 {
-		t.Errorf("%d are in line still, with %d subscriptions", n, m)
-	}
-	if v, err := client.Get(t.Context(), "lock:k").Result(); err != nil || !strings.HasPrefix(v, "o:") {
-		t.Errorf("the lock is %q, %v", v, err)
-	}
+	wantIs(t, "the waiter", w.refused(soon), driver.ErrClosed)
+	wantIs(t, "Check", s.Check(within(t, time.Second)), driver.ErrClosed)
+	wantEqual(t, "in line", waiting(t, server, "k"), 0)
+	wantEqual(t, "subscriptions", subscribers(t, server), 0)
+	v, err := client.Get(t.Context(), "lock:k").Result()
+	check(t, err == nil && strings.HasPrefix(v, "o:"), "the lock is %q, %v", v, err)
 }
 
 // TestManyRenewals go in batches, and each goes by its own answer.
 func TestManyRenewals(t *testing.T) {
 	t.Parallel()
-	server := database(t)
-	s := open(t, server.Client())
+	server, s := storeOn(t, database(t))
 	var grants []driver.Grant
 	for i := range 1200 {
-		owner := "o"
-		if i%3 == 0 {
-			owner = "other"
-		}
-		grants = append(grants, lock(t, s, owner, "k"+strings.Repeat("i", i%7)+string(rune('a'+i%26))+time.Duration(i).String(), time.Minute))
+		grants = append(grants, lock(t, s, []string{"other", "o", "o"}[i%3], fmt.Sprint("k", strings.Repeat("i", i%7), i), time.Minute))
 		grants[i].Owner = "o"
 	}
-	server.Client().Del(context.Background(), "lock:"+grants[600].Claims[0].Key)
-	server.Client().HSet(context.Background(), "lock:"+grants[600].Claims[0].Key, "field", "value")
+	server.Client().Del(bg, "lock:"+grants[600].Claims[0].Key)
+	server.Client().HSet(bg, "lock:"+grants[600].Claims[0].Key, "field", "value")
 	for i, err := range s.Renew(within(t, 5*time.Second), grants) {
 		if want := i%3 == 0; errors.Is(err, driver.ErrLeaseLost) != want || (err != nil) != want {
 			t.Fatalf("grant %d: %v", i, err)
@@ -171,42 +147,14 @@ func TestManyRenewals(t *testing.T) {
 	}
 }
 
-// logBuffer collects what a store writes to its logger.
-type logBuffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (l *logBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.Write(p)
-}
-
-func (l *logBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.String()
-}
-
-func (l *logBuffer) option() redisstore.Option {
-	return redisstore.WithLogger(slog.New(slog.NewTextHandler(l, nil)))
-}
-
 // TestCorruptData is not an outage: nothing may run unlocked because of it.
 func TestCorruptData(t *testing.T) {
 	t.Parallel()
-	ctx := context.Background()
-	server := database(t)
-	s := open(t, server.Client())
-	server.Client().Set(ctx, "lock:k", "o:junk", time.Minute)
+	server, s := storeOn(t, database(t))
+	server.Client().Set(bg, "lock:k", "o:junk", time.Minute)
 	_, err := s.Acquire(within(t, time.Second), request("o", "k", time.Minute))
-	if !errors.Is(err, redisstore.ErrCorrupt) || errors.Is(err, driver.ErrUnavailable) {
-		t.Errorf("token: want ErrCorrupt, got %v", err)
-	}
-	server.Client().Set(ctx, "{lock:k2}:r", "junk", time.Minute)
+	check(t, errors.Is(err, redisstore.ErrCorrupt) && !errors.Is(err, driver.ErrUnavailable), "token: want ErrCorrupt, got %v", err)
+	server.Client().Set(bg, "{lock:k2}:r", "junk", time.Minute)
 	_, _, err = s.Begin(within(t, time.Second), request("o", "k2", time.Minute))
-	if !errors.Is(err, redisstore.ErrCorrupt) || errors.Is(err, driver.ErrUnavailable) {
-		t.Errorf("record: want ErrCorrupt, got %v", err)
-	}
+	check(t, errors.Is(err, redisstore.ErrCorrupt) && !errors.Is(err, driver.ErrUnavailable), "record: want ErrCorrupt, got %v", err)
 }

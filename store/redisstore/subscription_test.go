@@ -30,11 +30,9 @@ func TestLostSubscription(t *testing.T) {
 	w := enqueue(t, b, "w", "k", time.Minute)
 	// In one go, so that the release finds nobody listening.
 	pipe := admin.TxPipeline()
-	pipe.Do(context.Background(), "client", "kill", "type", "pubsub")
-	pipe.Del(context.Background(), "lock:k")
-	if _, err := pipe.Exec(context.Background()); err != nil {
-		t.Fatal(err)
-	}
+	pipe.Do(bg, "client", "kill", "type", "pubsub")
+	pipe.Del(bg, "lock:k")
+	must(t, errOf(pipe.Exec(bg)))
 	w.granted(soon)
 	// And the next one gets its message again.
 	g := lock(t, a, "holder2", "k2", time.Minute)
@@ -67,7 +65,7 @@ func TestSubscriptionOnAReplica(t *testing.T) {
 				t.Fatal("nobody has the lock")
 			}
 			time.Sleep(200 * time.Millisecond) // for the other one
-			if isDone(a) && isDone(b) {
+			if a.isDone() && b.isDone() {
 				t.Fatal("two hold the lock")
 			}
 			// Soon the subscription leads to the master, and its process has its turns again.
@@ -77,8 +75,7 @@ func TestSubscriptionOnAReplica(t *testing.T) {
 	}
 }
 
-// startMovedSubscription opens a store whose requests go to the master, and whose subscription leads
-// to its replica.
+// startMovedSubscription opens a store whose requests go to the master, and whose subscription leads to its replica.
 func startMovedSubscription(t *testing.T) (master *redistest.Server, s *redisstore.Store) {
 	t.Helper()
 	old, master := redistest.Start(t), redistest.Start(t, "--repl-diskless-sync-delay", "0")
@@ -92,30 +89,17 @@ func startMovedSubscription(t *testing.T) (master *redistest.Server, s *redissto
 	first := lock(t, s, "first", "before", time.Minute)
 	enqueue(t, s, "subscribes", "before", time.Minute).cancel()
 	release(t, s, first)
-	host, port, err := net.SplitHostPort(master.Addr())
-	if err != nil {
-		t.Fatal(err)
-	}
+	host, port, _ := net.SplitHostPort(master.Addr())
 	cli(t, old, "OK", "REPLICAOF", host, port)
 	at.Store(master.Addr())
 	eventually(t, 10*time.Second, "the old master is a replica", func() bool {
-		return master.Client().Wait(context.Background(), 1, time.Second).Val() == 1
+		return master.Client().Wait(bg, 1, time.Second).Val() == 1
 	})
 	return master, s
 }
 
-func isDone(w *waiter) bool {
-	select {
-	case <-w.done:
-		return true
-	default:
-		return false
-	}
-}
-
-// TestInboxLeavesADeadNode: the node of a Cluster that has the subscription goes silent.
-// The locks on the others are as well as before, and so are their messages: the inbox
-// moves to one of them. It used to stay.
+// TestInboxLeavesADeadNode: the node of a Cluster that has the subscription goes silent. The locks on the others are as
+// well as before, and so are their messages: the inbox moves to one of them. It used to stay.
 func TestInboxLeavesADeadNode(t *testing.T) {
 	servertest.Long(t)
 	t.Parallel()
@@ -136,7 +120,7 @@ func TestInboxLeavesADeadNode(t *testing.T) {
 	waiting := make([]bool, len(servers))
 	for i := range 100 {
 		key := fmt.Sprint("k", i)
-		n := int(client.ClusterKeySlot(context.Background(), "lock:"+key).Val()) * len(servers) / 16384
+		n := int(client.ClusterKeySlot(bg, "lock:"+key).Val()) * len(servers) / 16384
 		if n != home && !waiting[n] {
 			waiting[n] = true
 			lock(t, s, "holder", key, time.Minute)
@@ -144,15 +128,36 @@ func TestInboxLeavesADeadNode(t *testing.T) {
 		}
 	}
 	servers[home].Pause()
-	began := time.Now()
 	t.Cleanup(servers[home].Resume)
-	for moved := false; !moved; time.Sleep(50 * time.Millisecond) {
+	eventually(t, 25*time.Second, "the inbox moves", func() bool {
 		for i, server := range servers {
-			moved = moved || i != home && subscribers(t, server) > 0
+			if i != home && subscribers(t, server) > 0 {
+				return true
+			}
 		}
-		if time.Since(began) > 25*time.Second {
-			t.Fatal("the inbox has not moved")
-		}
+		return false
+	})
+}
+
+// TestHalfOpenSubscription: nothing is heard, and nothing says that the connection is dead. For those who release, its
+// process would be there for ever. The engine is told why messages do not arrive, and when they arrive again.
+func TestHalfOpenSubscription(t *testing.T) {
+	servertest.Long(t)
+	t.Parallel()
+	server, network := proxied(t)
+	s := open(t, &subscribing{UniversalClient: server.Client(), messages: throughProxy(server, network)}, noPolling)
+	told, late := make(chan error, 16), make(chan error, 16)
+	s.Describe().OnImpaired(func(reason error) { told <- reason })
+	lock(t, s, "holder", "k", time.Minute)
+	enqueue(t, s, "w", "k", time.Minute)
+	wantEqual(t, "subscriptions", subscribers(t, server), 1)
+	network.Blackhole()
+	eventually(t, 5*time.Second, "the dead connection is given up", func() bool { return subscribers(t, server) == 0 })
+	check(t, arrives(t, told) != nil, "told that all is well")
+	s.Describe().OnImpaired(func(reason error) { late <- reason })
+	check(t, arrives(t, late) != nil, "who comes late is not told")
+	network.Heal()
+	eventually(t, 15*time.Second, "there is a new one", func() bool { return subscribers(t, server) == 1 })
+	for arrives(t, late) != nil {
 	}
-	t.Logf("after %v", time.Since(began))
 }

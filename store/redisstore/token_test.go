@@ -1,10 +1,10 @@
 package redisstore_test
 
 import (
-	"context"
+	"cmp"
 	"fmt"
+	"slices"
 	"strconv"
-	"sync"
 	"testing"
 	"time"
 
@@ -16,75 +16,60 @@ import (
 // expire: whatever the server forgets, a later grant has the greater token.
 func TestTokensRise(t *testing.T) {
 	t.Parallel()
-	ctx := context.Background()
-	server := redistest.Start(t)
-	s := open(t, server.Client())
+	server, s := storeOn(t, redistest.Start(t))
 	admin := server.Client()
 	var last uint64
 	grant := func(after string) {
 		t.Helper()
 		g := lock(t, s, "o", "k", time.Minute)
-		if g.Token <= last {
-			t.Errorf("after %s: token %d follows %d", after, g.Token, last)
-		}
+		check(t, g.Token > last, "after %s: token %d follows %d", after, g.Token, last)
 		last = g.Token
 		release(t, s, g)
 	}
 	grant("nothing")
 	grant("a release")
-	if err := admin.FlushAll(ctx).Err(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, admin.FlushAll(bg).Err())
 	grant("FLUSHALL")
 	lock(t, s, "dead", "k", 20*time.Millisecond)
-	eventually(t, soon, "the lease is over", func() bool { return admin.Exists(ctx, "lock:k").Val() == 0 })
+	eventually(t, soon, "the lease is over", func() bool { return admin.Exists(bg, "lock:k").Val() == 0 })
 	grant("an expiry")
 	server.Restart(t)
 	grant("a restart without data")
-	if err := admin.Del(ctx, "{lock:}:token").Err(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, admin.Del(bg, "{lock:}:token").Err())
 	grant("the loss of the counter")
-	admin.Set(ctx, "{lock:}:token", "junk", 0)
+	admin.Set(bg, "{lock:}:token", "junk", 0)
 	grant("damage to the counter")
-	behind := admin.Get(ctx, "{lock:}:token").Val() // as on a replica that lagged, or after a restart of one that writes once a second
+	behind := admin.Get(bg, "{lock:}:token").Val() // as on a replica that lagged, or after a restart of one that writes once a second
 	grant("a release")
-	admin.Set(ctx, "{lock:}:token", behind, 0)
+	admin.Set(bg, "{lock:}:token", behind, 0)
 	grant("the loss of the last writes")
 
 	// A clock that was set back by a day: the counter is ahead of it.
 	last = uint64(time.Now().Add(24 * time.Hour).UnixMicro())
-	admin.Set(ctx, "{lock:}:token", last, 0)
+	admin.Set(bg, "{lock:}:token", last, 0)
 	for range 3 {
 		want := last + 1
 		grant("a clock that was set back")
-		if last != want {
-			t.Errorf("the token is %d, want %d", last, want)
-		}
+		check(t, last == want, "the token is %d, want %d", last, want)
 	}
-	if stored := admin.Get(ctx, "{lock:}:token").Val(); stored != strconv.FormatUint(last, 10) {
-		t.Errorf("the counter says %q, want all the digits of %d", stored, last)
-	}
+	stored := admin.Get(bg, "{lock:}:token").Val()
+	check(t, stored == strconv.FormatUint(last, 10), "the counter says %q, want all the digits of %d", stored, last)
 }
 
-// TestCounterOutlivesItsToken on a Cluster, where each lock has its own, by an hour,
-// on whatever way a grant takes. Where the clock was set back, here by two days, the
-// counter stays until the clock has caught up: a day from the last grant would have
-// been too early, and tokens would have gone back.
+// TestCounterOutlivesItsToken on a Cluster, where each lock has its own, by an hour, on whatever way a grant takes.
+// Where the clock was set back, here by two days, the counter stays until the clock has caught up: a day from the last
+// grant would have been too early, and tokens would have gone back.
 func TestCounterOutlivesItsToken(t *testing.T) {
 	t.Parallel()
 	client := sharedCluster(t)
 	s := open(t, client)
-	ctx := context.Background()
 	const back = 48 * time.Hour
 	for name, grant := range map[string]func(key string) driver.Grant{
 		"plain":  func(key string) driver.Grant { return lock(t, s, "o", key, time.Minute) },
 		"shared": func(key string) driver.Grant { return lease(t, s, "o", driver.Shared(key)) },
 		"once": func(key string) driver.Grant {
 			g, _, err := begin(t, s, "o", key)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			return g
 		},
 		"passed": func(key string) driver.Grant {
@@ -99,20 +84,15 @@ func TestCounterOutlivesItsToken(t *testing.T) {
 			counter := "{lock:" + key + "}:t"
 			last := time.Now().Add(ahead).UnixMicro()
 			if ahead > 0 {
-				if err := client.Set(ctx, counter, last, 24*time.Hour).Err(); err != nil {
-					t.Fatal(err)
-				}
+				must(t, client.Set(bg, counter, last, 24*time.Hour).Err())
 			}
 			g := grant(key)
-			if g.Token < uint64(last) || ahead > 0 && g.Token > uint64(last)+10 {
-				t.Errorf("%s: token %d follows %d", key, g.Token, last)
-			}
+			check(t, g.Token >= uint64(last) && (ahead == 0 || g.Token <= uint64(last)+10), "%s: token %d follows %d", key, g.Token, last)
 			// The token says when the counter goes, so the test's own time cancels out.
-			left := client.PTTL(ctx, counter).Val()
+			left := client.PTTL(bg, counter).Val()
 			end, want := time.Now().Add(left), time.UnixMicro(int64(g.Token)).Add(time.Hour)
-			if off := end.Sub(want).Abs(); left < 0 || off > 10*time.Second {
-				t.Errorf("%s: the counter goes in %v, %v from an hour after its token", key, left, off)
-			}
+			off := end.Sub(want).Abs()
+			check(t, left >= 0 && off <= 10*time.Second, "%s: the counter goes in %v, %v from an hour after its token", key, left, off)
 		}
 	}
 }
@@ -125,54 +105,31 @@ func wants(owner, key string, n uint64) driver.Request {
 // TestTokensOfABatchAreApart: many grants of one moment, each with its own reserved tokens.
 func TestTokensOfABatchAreApart(t *testing.T) {
 	t.Parallel()
-	server := database(t)
-	s := open(t, server.Client())
-	ctx := within(t, 20*time.Second)
-	const callers, rounds = 64, 20
-	owner := map[uint64]string{}
-	var mu sync.Mutex
-	var all sync.WaitGroup
-	for i := range callers {
-		all.Go(func() {
-			for round := range rounds {
-				me := fmt.Sprint("o", i, ".", round)
-				g, err := s.Acquire(ctx, wants(me, me, uint64(i%8)))
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				mu.Lock()
-				for token := g.Token; token <= g.Token+g.HandOffs; token++ {
-					if other, taken := owner[token]; taken {
-						t.Errorf("token %d is %s's and %s's", token, other, me)
-					}
-					owner[token] = me
-				}
-				mu.Unlock()
-				release(t, s, g)
-			}
-		})
+	server, s := storeOn(t, redistest.Start(t))
+	grants := make([]driver.Grant, many)
+	crowd(t, server, func(i int) {
+		g, err := s.Acquire(within(t, 10*time.Second), wants("o", fmt.Sprint("k", i), uint64(i%8)))
+		wantNil(t, err)
+		grants[i] = g
+	})
+	slices.SortFunc(grants, func(a, b driver.Grant) int { return cmp.Compare(a.Token, b.Token) })
+	for i, g := range grants[1:] {
+		check(t, g.Token > grants[i].Token+grants[i].HandOffs, "token %d follows %+v", g.Token, grants[i])
 	}
-	all.Wait()
 }
 
 // TestNothingIsReservedBehindTheClock that was set back: the tokens count on from the last,
 // and run no further ahead of it than they are.
 func TestNothingIsReservedBehindTheClock(t *testing.T) {
 	t.Parallel()
-	server := database(t)
-	s := open(t, server.Client())
+	server, s := storeOn(t, database(t))
 	ctx := within(t, 20*time.Second)
 	last := uint64(time.Now().Add(time.Hour).UnixMicro())
 	server.Client().Set(ctx, "{lock:}:token", last, 0)
 	for i := range uint64(5) {
 		g, err := s.Acquire(ctx, wants("o", "k", 1000))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if g.Token != last+1+i || g.HandOffs != 0 {
-			t.Errorf("token %d with %d reserved, after %d", g.Token, g.HandOffs, last+i)
-		}
+		must(t, err)
+		check(t, g.Token == last+1+i && g.HandOffs == 0, "token %d with %d reserved, after %d", g.Token, g.HandOffs, last+i)
 		release(t, s, g)
 	}
 }
@@ -185,7 +142,6 @@ func TestTokenOfASetBesideReaders(t *testing.T) {
 	t.Parallel()
 	client := sharedCluster(t)
 	s := open(t, client)
-	ctx := context.Background()
 	holder := lock(t, s, "holder", "set:b", time.Minute)
 	set := enqueueFor(t, s, "set", driver.Shared("set:a"), driver.Exclusive("set:b"))
 	eventually(t, 5*time.Second, "the set has its first key", func() bool {
@@ -194,23 +150,15 @@ func TestTokenOfASetBesideReaders(t *testing.T) {
 	})
 	ahead := time.Now().Add(10 * time.Second).UnixMicro()
 	for _, counter := range []string{"{lock:set:a}:t", "{lock:set:b}:t"} {
-		if err := client.Set(ctx, counter, ahead, time.Minute).Err(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, client.Set(bg, counter, ahead, time.Minute).Err())
 	}
 	reader := lease(t, s, "reader", driver.Shared("set:a"))
 	release(t, s, holder)
 	g := set.granted(5 * time.Second)
-	if g.Token <= reader.Token {
-		t.Errorf("the set has token %d, and the reader got %d before", g.Token, reader.Token)
-	}
-	if err := renew(t, s, g); err != nil {
-		t.Errorf("the set's renewal: %v", err)
-	}
+	check(t, g.Token > reader.Token, "the set has token %d, and the reader got %d before", g.Token, reader.Token)
+	wantIs(t, "the set's renewal", renew(t, s, g), nil)
 	next := lease(t, s, "next", driver.Shared("set:a"))
-	if next.Token <= g.Token {
-		t.Errorf("token %d follows the set's %d", next.Token, g.Token)
-	}
+	check(t, next.Token > g.Token, "token %d follows the set's %d", next.Token, g.Token)
 	for _, g := range []driver.Grant{g, reader, next} {
 		release(t, s, g)
 	}

@@ -33,9 +33,9 @@ func TestNothingRunsUnlockedOnAServerThatRefuses(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			server := redistest.Start(t)
-			holder := acquire(t, newEngineWith(t, open(t, server.Client()), time.Second), "k")
+			holder := acquire(t, engine(t, open(t, server.Client()), core.WithTTL(time.Second)), "k")
 			client := server.Client(func(o *redis.Options) { refuse(t, server, o) })
-			asking := newEngine(t, open(t, client), core.WithRunUnlocked())
+			asking := engine(t, open(t, client), core.WithRunUnlocked())
 			for _, opts := range [][]core.CallOption{
 				{core.WithFailFast()},
 				{core.WithMaxWait(3 * time.Second)}, // longer than the circuit takes to open
@@ -45,9 +45,7 @@ func TestNothingRunsUnlockedOnAServerThatRefuses(t *testing.T) {
 					t.Error("it ran unlocked")
 					return nil
 				}, opts...)
-				if !errors.Is(err, core.ErrUnavailable) && !errors.Is(err, core.ErrHeld) || errors.Is(err, core.ErrCircuitOpen) {
-					t.Errorf("Do: %v", err)
-				}
+				check(t, (errors.Is(err, core.ErrUnavailable) || errors.Is(err, core.ErrHeld)) && !errors.Is(err, core.ErrCircuitOpen), "Do: %v", err)
 			}
 			if err := holder.Err(); err != nil && name != "too few replicas" {
 				t.Errorf("the holder's lease: %v", err)
@@ -63,55 +61,37 @@ func TestNoHandOffOfWhatTheServerLost(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	client := server.Client()
-	one, other := engine(t, server), engine(t, server)
+	const ttl = 30 * time.Second
+	one, other := engine(t, open(t, server.Client()), core.WithTTL(ttl)), engine(t, open(t, server.Client()), core.WithTTL(ttl))
 	ctx := within(t, 60*time.Second)
 	for round := range 8 {
-		first, err := one.Acquire(ctx, "k")
-		if err != nil {
-			t.Fatal(err)
-		}
+		first := acquire(t, one, "k")
 		var heir *core.Lease
 		var failed error
 		var waits sync.WaitGroup
 		waits.Go(func() { heir, failed = one.Acquire(ctx, "k") })
 		time.Sleep(time.Millisecond) // it is in line, on most machines
 		if round%2 == 0 {
-			err = client.Del(ctx, "lock:k").Err()
+			must(t, client.Del(ctx, "lock:k").Err())
 		} else {
-			err = client.FlushAll(ctx).Err()
-		}
-		if err != nil {
-			t.Fatal(err)
+			must(t, client.FlushAll(ctx).Err())
 		}
 		between, err := other.TryAcquire(ctx, "k")
-		if errors.Is(err, driver.ErrHeld) { // on a slow machine the heir is in the server's line by now
-			waits.Wait()
-			if failed != nil {
-				t.Fatal(failed)
-			}
-			_, _ = heir.Release(context.Background()), first.Release(context.Background())
-			continue
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(20 * time.Millisecond) // the hold
-		if err := first.Release(context.Background()); !errors.Is(err, driver.ErrLeaseLost) {
-			t.Errorf("round %d: the release of what was lost: %v", round, err)
-		}
-		time.Sleep(2 * time.Millisecond)
-		if err := between.Release(context.Background()); err != nil {
-			t.Fatal(err)
+		tooLate := errors.Is(err, driver.ErrHeld) // on a slow machine the heir is in the server's line by now
+		if !tooLate {
+			must(t, err)
+			time.Sleep(20 * time.Millisecond) // the hold
+			wantIs(t, "the release of what was lost", first.Release(bg), driver.ErrLeaseLost)
+			time.Sleep(2 * time.Millisecond)
+			returned(t, between)
 		}
 		waits.Wait()
-		if failed != nil {
-			t.Fatal(failed)
+		must(t, failed)
+		if tooLate {
+			_, _ = heir.Release(bg), first.Release(bg)
+			continue
 		}
-		if heir.Token() <= between.Token() {
-			t.Errorf("round %d: token %d after %d", round, heir.Token(), between.Token())
-		}
-		if err := heir.Release(context.Background()); err != nil {
-			t.Errorf("round %d: the heir's release: %v", round, err)
-		}
+		check(t, heir.Token() > between.Token(), "round %d: token %d after %d", round, heir.Token(), between.Token())
+		returned(t, heir)
 	}
 }

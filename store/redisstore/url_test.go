@@ -14,7 +14,6 @@ import (
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/redistest"
 	"github.com/keyturn/keyturn/internal/servertest"
-	"github.com/keyturn/keyturn/store/redisstore"
 	"github.com/keyturn/keyturn/store/storeurl"
 )
 
@@ -31,42 +30,19 @@ func TestURL(t *testing.T) {
 		fmt.Sprintf("redis://:%s@%s/3?prefix=p:&waiter_lease=9s&pool_size=3", password, server.Addr()),
 		fmt.Sprintf("redis+unix://:%s@%s?db=3&prefix=p:", password, socket),
 	} {
-		opened, err := storeurl.Open(ctx, url)
-		if err != nil {
-			t.Fatal(err)
-		}
-		s, ok := opened.(*redisstore.Store)
-		if !ok {
-			t.Fatalf("%T", opened)
-		}
-		req := driver.Request{Owner: "me", Claims: []driver.Claim{driver.Exclusive("k")}, TTL: time.Minute}
-		g, err := s.Acquire(ctx, req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		s, err := storeurl.Open(ctx, url)
+		must(t, err)
+		g := lock(t, s, "me", "k", time.Minute)
 		there := client.Conn()
-		if err := there.Select(ctx, 3).Err(); err != nil {
-			t.Fatal(err)
-		}
-		if n := there.Exists(ctx, "p:k").Val(); n != 1 {
-			t.Errorf("%s: no lock in its database", url)
-		}
+		must(t, there.Select(ctx, 3).Err())
+		n := there.Exists(ctx, "p:k").Val()
+		check(t, n == 1, "%s: no lock in its database", url)
 		_ = there.Close()
-		if err := s.Release(ctx, g); err != nil {
-			t.Fatal(err)
-		}
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-		if _, err := s.Acquire(ctx, req); !errors.Is(err, driver.ErrClosed) {
-			t.Errorf("%v", err)
-		}
+		release(t, s, g)
+		must(t, s.Close())
+		wantIs(t, "Acquire", errOf(s.Acquire(ctx, request("me", "k", time.Minute))), driver.ErrClosed)
 		// The server takes note of a connection's end a little later.
-		for end := time.Now().Add(10 * time.Second); strings.Count(client.ClientList(ctx).Val(), "\n") > 1; time.Sleep(5 * time.Millisecond) {
-			if time.Now().After(end) {
-				t.Fatalf("%s: connections are left:\n%s", url, client.ClientList(ctx).Val())
-			}
-		}
+		eventually(t, 10*time.Second, "its connections end", func() bool { return strings.Count(client.ClientList(ctx).Val(), "\n") == 1 })
 	}
 }
 
@@ -81,18 +57,11 @@ func TestURLOfSeveralServers(t *testing.T) {
 		"redis+sentinel://" + behind.Sentinel.Addr() + "/0?master_name=" + redistest.MasterName,
 	} {
 		s, err := storeurl.Open(t.Context(), url)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for i := range 20 { // on all nodes of the Cluster
-			req := driver.Request{Owner: "me", Claims: []driver.Claim{driver.Exclusive(strconv.Itoa(i))}, TTL: time.Minute}
-			if _, err := s.Acquire(t.Context(), req); err != nil {
-				t.Fatalf("%s: %v", url, err)
-			}
+			lock(t, s, "me", strconv.Itoa(i), time.Minute)
 		}
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
+		wantNil(t, s.Close())
 	}
 }
 
@@ -105,27 +74,21 @@ func TestURLRefuses(t *testing.T) {
 		"redis+sentinel://a,b,c", "redis+sentinel://?master_name=m", "redis+sentinel://a?master_name=m&nosuch=1",
 		"redis+cluster://", "redis+cluster://a/1", "redis+cluster://a?nosuch=1",
 	} {
-		if _, err := storeurl.Open(t.Context(), url); !errors.Is(err, storeurl.ErrInvalidURL) {
-			t.Errorf("%s: %v", url, err)
-		}
+		_, err := storeurl.Open(t.Context(), url)
+		check(t, errors.Is(err, storeurl.ErrInvalidURL), "%s: %v", url, err)
 	}
 	for _, url := range []string{
 		"redis://:secret@nowhere.invalid?prefix=%7B", "redis://nowhere.invalid?waiter_lease=1ms",
 		"redis://nowhere.invalid?replicas=1", "redis+cluster://nowhere.invalid?replicas=1&replica_timeout=1s",
 	} {
-		if _, err := storeurl.Open(t.Context(), url); !errors.Is(err, driver.ErrInvalidOption) || strings.Contains(err.Error(), "secret") {
-			t.Errorf("%s: %v", url, err)
-		}
+		_, err := storeurl.Open(t.Context(), url)
+		check(t, errors.Is(err, driver.ErrInvalidOption) && !strings.Contains(err.Error(), "secret"), "%s: %v", url, err)
 	}
 	// A password of which nothing can be read, and one that the server refuses.
 	server := redistest.Start(t, "--requirepass", "right")
 	s, err := storeurl.Open(t.Context(), "redis://:secret@"+server.Addr())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer s.Close()
-	_, err = s.Acquire(context.WithoutCancel(t.Context()), driver.Request{Owner: "me", Claims: []driver.Claim{driver.Exclusive("k")}, TTL: time.Minute})
-	if err == nil || strings.Contains(err.Error(), "secret") {
-		t.Errorf("%v", err)
-	}
+	_, err = s.Acquire(context.WithoutCancel(t.Context()), request("me", "k", time.Minute))
+	check(t, err != nil && !strings.Contains(err.Error(), "secret"), "%v", err)
 }

@@ -1,7 +1,6 @@
 package redlock_test
 
 import (
-	"context"
 	"os"
 	"slices"
 	"strings"
@@ -20,9 +19,7 @@ import (
 func documentedRules(t *testing.T) []string {
 	t.Helper()
 	page, err := os.ReadFile("../../docs/operations.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	_, section, _ := strings.Cut(string(page), "\n## Redlock\n")
 	_, rest, found := strings.Cut(section, "ACL SETUSER keyturn ")
 	rules, _, ended := strings.Cut(rest, "\n```")
@@ -39,25 +36,16 @@ func setUser(t *testing.T, server *redistest.Server, rules ...string) {
 	for _, rule := range rules {
 		args = append(args, rule)
 	}
-	if err := server.Client().Do(within(t, 5*time.Second), args...).Err(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, server.Client().Do(within(t, 5*time.Second), args...).Err())
 }
 
 // openAs opens a store whose clients are a user with these rules.
 func (f *fleet) openAs(t *testing.T, rules []string) *redlock.Store {
 	t.Helper()
-	var clients []*redis.Client
 	for _, server := range f.servers {
 		setUser(t, server, rules...)
-		clients = append(clients, server.Client(func(o *redis.Options) { o.Username, o.Password = "keyturn", "password" }))
 	}
-	s, err := redlock.New(clients, patient)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = s.Close() })
-	return s
+	return over(t, f.clients(func(_ int, o *redis.Options) { o.Username, o.Password = "keyturn", "password" }))
 }
 
 // TestExamineFindsWhatAUserMayNotRun: each command in turn, on one node.
@@ -75,9 +63,7 @@ func TestExamineFindsWhatAUserMayNotRun(t *testing.T) {
 		}
 		return about
 	}
-	if all := refused(); len(all) > 0 {
-		t.Errorf("with all permissions: %q", all)
-	}
+	check(t, len(refused()) == 0, "Examine misses permissions that the user has")
 	node := f.servers[0]
 	for _, rule := range rules {
 		command, ok := strings.CutPrefix(rule, "+")
@@ -86,9 +72,8 @@ func TestExamineFindsWhatAUserMayNotRun(t *testing.T) {
 		}
 		setUser(t, node, "-"+command)
 		all := refused()
-		if len(all) != 1 || !strings.Contains(strings.ToLower(all[0]), command) || !strings.Contains(all[0], node.Addr()) {
-			t.Errorf("without %s: %q", command, all)
-		}
+		good := len(all) == 1 && strings.Contains(strings.ToLower(all[0]), command) && strings.Contains(all[0], node.Addr())
+		check(t, good, "without %s: %q", command, all)
 		setUser(t, node, rule)
 	}
 	eventually(t, "no probe leaves a key", func() bool { return node.Client().DBSize(t.Context()).Val() == 0 })
@@ -100,37 +85,22 @@ func TestPermissions(t *testing.T) {
 	f := start(t)
 	a, b := f.openAs(t, rules), f.openAs(t, rules)
 	ctx := within(t, 20*time.Second)
-	if err := a.Init(ctx); err != nil {
-		t.Fatalf("Init: %v", err)
-	}
+	must(t, a.Init(ctx))
 	g := lock(t, a, "one", "key", time.Minute)
-	if errs := a.Renew(ctx, []driver.Grant{g}); errs[0] != nil {
-		t.Errorf("Renew: %v", errs[0])
-	}
-	if page, _, err := a.List(ctx, driver.Listing{Prefix: "k", Limit: 10, Records: true}); err != nil || len(page) != 1 {
-		t.Errorf("List: %+v, %v", page, err)
-	}
+	must(t, renew(t, a, g))
+	page, _, err := a.List(ctx, driver.Listing{Prefix: "k", Limit: 10, Records: true})
+	check(t, err == nil && len(page) == 1, "List: %+v, %v", page, err)
 	waiting, granted := make(chan struct{}), make(chan error, 1)
 	req := request("two", "key", time.Minute)
-	req.Wait = true
-	req.OnHeld = onHeldOnce(waiting)
-	go func() {
-		_, err := b.Acquire(ctx, req)
-		granted <- err
-	}()
+	req.Wait, req.OnHeld = true, onHeldOnce(waiting)
+	go func() { granted <- errOf(b.Acquire(ctx, req)) }()
 	<-waiting
-	if err := a.Release(ctx, g); err != nil {
-		t.Errorf("Release: %v", err)
-	}
-	if err := <-granted; err != nil {
-		t.Errorf("a wait: %v", err)
-	}
-	if had, err := a.ForceRelease(ctx, "key", "because"); err != nil || len(had) != 1 {
-		t.Errorf("ForceRelease: %+v, %v", had, err)
-	}
+	release(t, a, g)
+	wantIs(t, "a wait", <-granted, nil)
+	had, err := a.ForceRelease(ctx, "key", "because")
+	check(t, err == nil && len(had) == 1, "ForceRelease: %+v, %v", had, err)
 	for i, server := range f.servers {
-		if log := server.Client().Do(context.Background(), "ACL", "LOG").Val(); len(log.([]any)) > 0 {
-			t.Errorf("node %d has refused %v", i, log)
-		}
+		log := server.Client().Do(bg, "ACL", "LOG").Val()
+		check(t, len(log.([]any)) == 0, "node %d has refused %v", i, log)
 	}
 }

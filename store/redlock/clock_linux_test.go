@@ -1,7 +1,6 @@
 package redlock_test
 
 import (
-	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -20,11 +19,7 @@ func TestExamineClock(t *testing.T) {
 	t.Parallel()
 	server, machine := redistest.StartOnMachine(t)
 	clients := []*redis.Client{redistest.Start(t).Client(), redistest.Start(t).Client(), server.Client()}
-	s, err := redlock.New(clients)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
+	s := over(t, clients)
 	finds(t, s, "nodes")
 	machine.Jump(-time.Hour)
 	finds(t, s, "nodes", "clock of "+server.Addr())
@@ -50,31 +45,20 @@ func TestClockJumps(t *testing.T) {
 		req := request(fmt.Sprint("o", i), "tokens", time.Minute)
 		req.Wait = true // on a busy machine the last release may not have reached all nodes
 		g, err := s.Acquire(ctx, req)
-		if err != nil {
-			t.Fatalf("Acquire: %v", err)
-		}
-		if g.Token <= last {
-			t.Errorf("token %d after %d", g.Token, last)
-		}
-		if most := uint64(time.Now().Add(time.Minute).UnixMicro()); g.Token > most {
-			t.Errorf("token %d follows the wrong clock, and the others are at %d at most", g.Token, most)
-		}
+		must(t, err)
+		check(t, g.Token > last, "token %d after %d", g.Token, last)
+		most := uint64(time.Now().Add(time.Minute).UnixMicro())
+		check(t, g.Token <= most, "token %d follows the wrong clock, and the others are at %d at most", g.Token, most)
 		last = g.Token
-		if err := s.Release(ctx, g); err != nil {
-			t.Errorf("Release: %v", err)
-		}
+		release(t, s, g)
 	}
 	use(a, 0)
 	g := lock(t, a, "holder", "held", time.Minute)
 	f.settled(t, "held", nodes)
 	for i, jump := range []time.Duration{time.Hour, -2 * time.Hour} {
 		machines[2].Jump(jump)
-		if _, err := b.Acquire(ctx, request(fmt.Sprint("other", i), "held", time.Minute)); !errors.Is(err, driver.ErrHeld) {
-			t.Errorf("a clock jumped by %v, and a second owner asked for the key: %v", jump, err)
-		}
-		if err := a.Renew(ctx, []driver.Grant{g})[0]; err != nil {
-			t.Errorf("Renew after a clock jumped by %v: %v", jump, err)
-		}
+		wantIs(t, fmt.Sprint("a second owner after a jump of ", jump), ask(t, b, fmt.Sprint("other", i), "held"), driver.ErrHeld)
+		wantIs(t, fmt.Sprint("Renew after a jump of ", jump), renew(t, a, g), nil)
 		for n := range 5 {
 			use(a, 100*i+2*n+10)
 			use(b, 100*i+2*n+11)

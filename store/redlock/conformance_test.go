@@ -10,8 +10,7 @@ import (
 	"github.com/keyturn/keyturn/internal/servertest"
 )
 
-// TestContract runs the suite that every store has to pass. Every store is a process with a network
-// of its own.
+// TestContract runs the suite that every store has to pass. Every store is a process with a network of its own.
 func TestContract(t *testing.T) {
 	f := started(t)
 	var networks sync.Map // driver.Store -> []*servertest.Proxy

@@ -23,12 +23,7 @@ func TestExamine(t *testing.T) {
 		clients = append(clients, s.Client(func(o *redis.Options) { o.MaxRetries = -1 }))
 	}
 	down.Kill()
-	s, err := redlock.New(clients, redlock.WithPersistent())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	finds(t, s, "nodes", "maxmemory-policy of "+evicts.Addr(), "appendonly of "+evicts.Addr(), "node of "+down.Addr())
+	finds(t, over(t, clients, redlock.WithPersistent()), "nodes", "maxmemory-policy of "+evicts.Addr(), "appendonly of "+evicts.Addr(), "node of "+down.Addr())
 }
 
 // A node that follows another one, and one whose user may not ask whether it was started anew, give no vote.
@@ -44,19 +39,12 @@ func TestExamineNodesWithoutVote(t *testing.T) {
 		server := redistest.Start(t, args...)
 		c := server.Client()
 		if i == 2 {
-			if err := c.Do(t.Context(), "ACL", "SETUSER", "u", "on", ">p", "~*", "&*", "+@all", "-info").Err(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, c.Do(t.Context(), "ACL", "SETUSER", "u", "on", ">p", "~*", "&*", "+@all", "-info").Err())
 			c = server.Client(func(o *redis.Options) { o.Username, o.Password = "u", "p" })
 		}
 		clients = append(clients, c)
 	}
-	s, err := redlock.New(clients)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	finds(t, s, "node of "+clients[1].Options().Addr, "node of "+clients[2].Options().Addr)
+	finds(t, over(t, clients), "node of "+clients[1].Options().Addr, "node of "+clients[2].Options().Addr)
 }
 
 // finds wants these risks, and no others.
@@ -64,14 +52,10 @@ func finds(t *testing.T, s *redlock.Store, want ...string) {
 	t.Helper()
 	var risks []string
 	for _, f := range s.Describe().Examine(t.Context()) {
-		if (f.Risk == "") != (f.Advice == "") {
-			t.Errorf("%+v", f)
-		}
+		check(t, (f.Risk == "") == (f.Advice == ""), "%+v", f)
 		if f.Risk != "" {
 			risks = append(risks, f.About)
 		}
 	}
-	if !slices.Equal(risks, want) {
-		t.Errorf("%q, want %q", risks, want)
-	}
+	check(t, slices.Equal(risks, want), "%q, want %q", risks, want)
 }

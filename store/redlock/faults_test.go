@@ -25,32 +25,20 @@ func TestMinorityDead(t *testing.T) {
 	for i := range 20 {
 		key, owner := fmt.Sprint("key", i), fmt.Sprint("owner", i)
 		g := lock(t, a, owner, key, time.Minute)
-		if _, err := b.Acquire(within(t, 5*time.Second), request("other", key, time.Minute)); !errors.Is(err, driver.ErrHeld) {
-			t.Fatalf("a key that three of five nodes keep: %v", err)
-		}
-		if err := a.Renew(within(t, 5*time.Second), []driver.Grant{g})[0]; err != nil {
-			t.Fatalf("Renew: %v", err)
-		}
-		if err := a.Release(within(t, 5*time.Second), g); err != nil {
-			t.Fatalf("Release: %v", err)
-		}
+		wantIs(t, "a key that three of five nodes keep", ask(t, b, "other", key), driver.ErrHeld)
+		must(t, renew(t, a, g))
+		release(t, a, g)
 	}
-	if err := a.Renew(within(t, 5*time.Second), []driver.Grant{held})[0]; err != nil {
-		t.Errorf("Renew of a lease from before: %v", err)
-	}
+	wantIs(t, "Renew of a lease from before", renew(t, a, held), nil)
 
 	f.servers[0].Kill()
-	_, err := a.Acquire(within(t, 5*time.Second), request("o2", "free", time.Minute))
-	if !errors.Is(err, driver.ErrUnavailable) || !errors.Is(err, redlock.ErrNoQuorum) || errors.Is(err, driver.ErrHeld) {
-		t.Errorf("Acquire with two of five nodes: %v", err)
-	}
+	err := ask(t, a, "o2", "free")
+	outage := errors.Is(err, driver.ErrUnavailable) && errors.Is(err, redlock.ErrNoQuorum) && !errors.Is(err, driver.ErrHeld)
+	check(t, outage, "Acquire with two of five nodes: %v", err)
 	var of *redlock.NodeError
-	if !errors.As(err, &of) {
-		t.Errorf("the error names no node: %v", err)
-	}
-	if err := a.Renew(within(t, 5*time.Second), []driver.Grant{held})[0]; err == nil || errors.Is(err, driver.ErrLeaseLost) {
-		t.Errorf("Renew with two of five nodes: %v", err)
-	}
+	check(t, errors.As(err, &of), "the error names no node: %v", err)
+	err = renew(t, a, held)
+	check(t, err != nil && !errors.Is(err, driver.ErrLeaseLost), "Renew with two of five nodes: %v", err)
 }
 
 // TestAmnesia: a lease is on three nodes while two are silent. One of the three is started anew
@@ -77,9 +65,8 @@ func TestAmnesia(t *testing.T) {
 		time.Sleep(time.Until(began.Add(maxTTL + 100*time.Millisecond)))
 		f.servers[0].Kill()
 		f.servers[1].Kill()
-		if h := lock(t, b, "later", "another", maxTTL); h.Token <= g.Token {
-			t.Errorf("token %d after %d", h.Token, g.Token)
-		}
+		h := lock(t, b, "later", "another", maxTTL)
+		check(t, h.Token > g.Token, "token %d after %d", h.Token, g.Token)
 	})
 	// The control: without abstention the same nodes give two owners the key.
 	t.Run("control", func(t *testing.T) {
@@ -87,15 +74,12 @@ func TestAmnesia(t *testing.T) {
 		a, b := f.open(t, redlock.WithPersistent()), f.open(t, redlock.WithPersistent())
 		g := f.forgetful(t, a, "key", time.Minute)
 		h, err := b.Acquire(within(t, 5*time.Second), request("other", "key", time.Minute))
-		if err != nil {
-			t.Fatalf("nodes that forget and vote at once gave no second lease: %v", err)
-		}
+		must(t, err)
 		t.Logf("two owners have the key, with tokens %d and %d", g.Token, h.Token)
 	})
 }
 
-// forgetful grants a lease on nodes 0 to 2 while 3 and 4 are silent, lets node 2 forget it, and
-// brings the two back.
+// forgetful grants a lease on nodes 0 to 2 while 3 and 4 are silent, lets node 2 forget it, and brings the two back.
 func (f *fleet) forgetful(t *testing.T, s *redlock.Store, key string, ttl time.Duration) driver.Grant {
 	t.Helper()
 	f.servers[3].Pause()
@@ -106,16 +90,7 @@ func (f *fleet) forgetful(t *testing.T, s *redlock.Store, key string, ttl time.D
 	f.servers[4].Resume()
 	// What the two were sent reaches them now. It would be a vote for the owner, as if they had
 	// never been away. The scene is one where it was lost.
-	for _, i := range []int{3, 4} {
-		c := f.servers[i].Client()
-		deadline := time.Now().Add(300 * time.Millisecond)
-		for time.Now().Before(deadline) {
-			if err := c.Del(within(t, 5*time.Second), "lock:"+key).Err(); err != nil {
-				t.Fatal(err)
-			}
-			time.Sleep(10 * time.Millisecond)
-		}
-	}
+	f.forget(t, key, 300*time.Millisecond, 3, 4)
 	return g
 }
 
@@ -125,26 +100,13 @@ func TestNewNodesAbstain(t *testing.T) {
 	f := start(t)
 	s := f.open(t, redlock.WithMaxTTL(time.Second))
 	began := time.Now()
-	_, err := s.Acquire(within(t, 5*time.Second), request("o", "key", time.Second))
+	err := ask(t, s, "o", "key")
 	var down *driver.UnavailableError
-	if !errors.Is(err, redlock.ErrAbstaining) || !errors.As(err, &down) || !down.Refused {
-		t.Fatalf("Acquire on new nodes: %v", err)
-	}
-	for {
-		if _, err = s.Acquire(within(t, 5*time.Second), request("o", "key", time.Second)); err == nil {
-			break
-		}
-		if time.Since(began) > 10*time.Second {
-			t.Fatalf("new nodes never vote: %v", err)
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	if took := time.Since(began); took < 900*time.Millisecond {
-		t.Errorf("new nodes voted after %v, want the longest TTL of 1s", took)
-	}
-	if err := s.Init(within(t, 5*time.Second)); !errors.Is(err, redlock.ErrNotNew) {
-		t.Errorf("Init of nodes in use: %v", err)
-	}
+	check(t, errors.Is(err, redlock.ErrAbstaining) && errors.As(err, &down) && down.Refused, "Acquire on new nodes: %v", err)
+	eventually(t, "new nodes vote", func() bool { return ask(t, s, "o", "key") == nil })
+	took := time.Since(began)
+	check(t, took >= 900*time.Millisecond, "new nodes voted after %v, want the longest TTL of 1s", took)
+	wantIs(t, "Init of nodes in use", s.Init(within(t, 5*time.Second)), redlock.ErrNotNew)
 }
 
 // TestNodesThatRefuseTheClient serve others, so that this is no outage (core.WithRunUnlocked).
@@ -152,37 +114,26 @@ func TestNodesThatRefuseTheClient(t *testing.T) {
 	f := started(t)
 	s := f.open(t)
 	for _, server := range f.servers[:3] {
-		if err := server.Client().Do(within(t, 5*time.Second), "acl", "setuser", "default", "-eval", "-evalsha").Err(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, server.Client().Do(within(t, 5*time.Second), "acl", "setuser", "default", "-eval", "-evalsha").Err())
 	}
-	_, err := s.Acquire(within(t, 5*time.Second), request("o", "key", time.Second))
+	err := ask(t, s, "o", "key")
 	var down *driver.UnavailableError
-	if !errors.As(err, &down) || !down.Refused {
-		t.Fatalf("want a refusal, got %v", err)
-	}
+	check(t, errors.As(err, &down) && down.Refused, "want a refusal, got %v", err)
 }
 
-// TestSlowNode: one node answers after longer than the node timeout, and one is dead. Nobody waits
-// for either.
+// TestSlowNode: one node answers after longer than the node timeout, and one is dead. Nobody waits for either.
 func TestSlowNode(t *testing.T) {
 	servertest.Long(t)
 	f := started(t)
 	const delay = 300 * time.Millisecond
-	var clients []*redis.Client
-	for i, server := range f.servers {
-		addr := server.Addr()
+	slow := servertest.NewProxy(t, f.servers[2].Addr())
+	slow.Delay(delay / 2) // both ways
+	s, err := redlock.New(f.clients(func(i int, o *redis.Options) {
 		if i == 2 {
-			slow := servertest.NewProxy(t, addr)
-			slow.Delay(delay / 2) // both ways
-			addr = slow.Addr()
+			o.Addr = slow.Addr()
 		}
-		clients = append(clients, server.Client(func(o *redis.Options) { o.Addr = addr }))
-	}
-	s, err := redlock.New(clients)
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
+	must(t, err)
 	t.Cleanup(func() { _ = s.Close() })
 	f.servers[4].Kill()
 	lock(t, s, "first", "first", time.Minute) // connects
@@ -190,17 +141,12 @@ func TestSlowNode(t *testing.T) {
 	const rounds = 40
 	for i := range rounds {
 		began := time.Now()
-		g := lock(t, s, fmt.Sprint("o", i), fmt.Sprint("key", i), time.Minute)
-		if err := s.Release(within(t, 5*time.Second), g); err != nil {
-			t.Fatalf("Release: %v", err)
-		}
+		release(t, s, lock(t, s, fmt.Sprint("o", i), fmt.Sprint("key", i), time.Minute))
 		if time.Since(began) < delay/2 {
 			quick++
 		}
 	}
-	if quick < rounds*3/4 {
-		t.Errorf("%d of %d acquisitions were served without the slow node", quick, rounds)
-	}
+	check(t, quick >= rounds*3/4, "%d of %d acquisitions were served without the slow node", quick, rounds)
 	// The slow node got each release behind the vote that it undoes.
 	c := f.servers[2].Client()
 	eventually(t, "the slow node has no vote left", func() bool {
@@ -220,24 +166,18 @@ func TestTokensRise(t *testing.T) {
 	grant := func(s *redlock.Store) {
 		t.Helper()
 		n++
-		deadline := time.Now().Add(10 * time.Second)
-		for {
+		eventually(t, "a grant", func() bool {
 			req := request(fmt.Sprint("o", n), "key", maxTTL)
 			req.HandOffs = 1000
 			g, err := s.Acquire(within(t, 5*time.Second), req)
-			if err == nil {
-				if g.Token <= last {
-					t.Fatalf("grant %d has token %d, and %d was given before", n, g.Token, last)
-				}
-				last = g.Token + g.HandOffs
-				_ = s.Release(within(t, 5*time.Second), g)
-				return
+			if err != nil {
+				return false
 			}
-			if time.Now().After(deadline) {
-				t.Fatalf("no grant: %v", err)
-			}
-			time.Sleep(5 * time.Millisecond)
-		}
+			check(t, g.Token > last, "grant %d has token %d, and %d was given before", n, g.Token, last)
+			last = g.Token + g.HandOffs
+			_ = s.Release(within(t, 5*time.Second), g)
+			return true
+		})
 	}
 	for i := range nodes {
 		j := (i + 1 + i%3) % nodes
@@ -274,18 +214,11 @@ func TestDeadNodeKeepsNothing(t *testing.T) {
 				req := request(fmt.Sprintf("o%d.%d", i, j), fmt.Sprintf("key%d.%d", i, j), time.Minute)
 				req.Wait = true
 				g, err := s.Acquire(within(t, 30*time.Second), req)
-				if err != nil {
-					t.Errorf("Acquire: %v", err)
-					return
-				}
-				if err := s.Release(within(t, 30*time.Second), g); err != nil {
-					t.Errorf("Release: %v", err)
-				}
+				must(t, err)
+				release(t, s, g)
 			}
 		})
 	}
 	all.Wait()
-	if err := s.Close(); err != nil {
-		t.Errorf("Close: %v", err)
-	}
+	wantIs(t, "Close", s.Close(), nil)
 }

@@ -23,6 +23,8 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(binary.Main(m), goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial"))
 }
 
+var bg = context.Background()
+
 type quiet struct{}
 
 func (quiet) Printf(context.Context, string, ...any) {}
@@ -81,24 +83,19 @@ func started(t testing.TB, opts ...redlock.Option) *fleet {
 
 func (f *fleet) init(t testing.TB, opts ...redlock.Option) {
 	t.Helper()
-	if err := f.tryInit(t, opts...); err != nil {
-		t.Fatalf("Init: %v", err)
-	}
+	must(t, f.tryInit(t, opts...))
 }
 
 func (f *fleet) tryInit(t testing.TB, opts ...redlock.Option) error {
 	t.Helper()
 	s := f.open(t, opts...)
 	err := s.Init(within(t, 10*time.Second))
-	if err := s.Close(); err != nil {
-		t.Fatalf("Close: %v", err)
-	}
+	must(t, s.Close())
 	return err
 }
 
-// renew starts every server anew, empty, and has it vote, which an operator may do only if no lease
-// is in force. A vote that was asked for before may come after the start: then the server has been
-// in use.
+// renew starts every server anew, empty, and has it vote, which an operator may do only if no lease is in force. A vote
+// that was asked for before may come after the start: then the server has been in use.
 func (f *fleet) renew(t testing.TB) {
 	t.Helper()
 	err := redlock.ErrNotNew
@@ -108,9 +105,7 @@ func (f *fleet) renew(t testing.TB) {
 		}
 		err = f.tryInit(t)
 	}
-	if err != nil {
-		t.Fatalf("Init of new servers: %v", err)
-	}
+	must(t, err)
 }
 
 // patient is for stores whose nodes answer unless they are broken on purpose: a busy machine needs
@@ -120,42 +115,74 @@ var patient = redlock.WithNodeTimeout(250 * time.Millisecond)
 // open makes a store over the servers that the test closes.
 func (f *fleet) open(t testing.TB, opts ...redlock.Option) *redlock.Store {
 	t.Helper()
-	s, _ := f.openThrough(t, nil, opts...)
-	return s
+	return over(t, f.clients(func(int, *redis.Options) {}), opts...)
 }
 
 // openProxied makes a store with a network of its own.
-func (f *fleet) openProxied(t testing.TB, opts ...redlock.Option) (*redlock.Store, []*servertest.Proxy) {
+func (f *fleet) openProxied(t testing.TB) (*redlock.Store, []*servertest.Proxy) {
 	t.Helper()
 	var proxies []*servertest.Proxy
 	for _, server := range f.servers {
 		proxies = append(proxies, servertest.NewProxy(t, server.Addr()))
 	}
-	return f.openThrough(t, proxies, opts...)
+	return over(t, f.clients(func(i int, o *redis.Options) { o.Addr = proxies[i].Addr() })), proxies
 }
 
-func (f *fleet) openThrough(t testing.TB, proxies []*servertest.Proxy, opts ...redlock.Option) (*redlock.Store, []*servertest.Proxy) {
-	t.Helper()
-	var clients []*redis.Client
+// clients makes one for each server.
+func (f *fleet) clients(with func(i int, o *redis.Options)) (all []*redis.Client) {
 	for i, server := range f.servers {
-		clients = append(clients, server.Client(func(o *redis.Options) {
-			if proxies != nil {
-				o.Addr = proxies[i].Addr()
-			}
-		}))
+		all = append(all, server.Client(func(o *redis.Options) { with(i, o) }))
 	}
+	return all
+}
+
+// over makes a store that the test closes.
+func over(t testing.TB, clients []*redis.Client, opts ...redlock.Option) *redlock.Store {
+	t.Helper()
 	s, err := redlock.New(clients, append([]redlock.Option{patient}, opts...)...)
+	must(t, err)
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+// must fails at once.
+func must(t testing.TB, err error) {
+	t.Helper()
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = s.Close() })
-	return s, proxies
+}
+
+// check fails with a message unless ok.
+func check(t testing.TB, ok bool, format string, args ...any) {
+	t.Helper()
+	if !ok {
+		t.Errorf(format, args...)
+	}
+}
+
+func wantNil(t testing.TB, err error) {
+	t.Helper()
+	wantIs(t, "error", err, nil)
+}
+
+// wantIs is for an error that may be nil.
+func wantIs(t testing.TB, what string, err, want error) {
+	t.Helper()
+	check(t, errors.Is(err, want) && (err == nil) == (want == nil), "%s: %v, want %v", what, err, want)
+}
+
+func errOf[T any](_ T, err error) error { return err }
+
+func wantEqual[T comparable](t testing.TB, what string, got, want T) {
+	t.Helper()
+	check(t, got == want, "%s: %v, want %v", what, got, want)
 }
 
 // within gives a context for a call that must not take longer.
 func within(t testing.TB, d time.Duration) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), d)
+	ctx, cancel := context.WithTimeout(bg, d)
 	t.Cleanup(cancel)
 	return ctx
 }
@@ -173,6 +200,36 @@ func lock(t testing.TB, s driver.Store, owner, key string, ttl time.Duration) dr
 		t.Fatalf("Acquire of the free key %q: %v", key, err)
 	}
 	return g
+}
+
+func release(t testing.TB, s driver.Store, g driver.Grant) {
+	t.Helper()
+	must(t, s.Release(within(t, 30*time.Second), g))
+}
+
+func renew(t testing.TB, s driver.Store, g driver.Grant) error {
+	t.Helper()
+	return s.Renew(within(t, 5*time.Second), []driver.Grant{g})[0]
+}
+
+// ask asks for key, and says why it was refused.
+func ask(t testing.TB, s driver.Store, owner, key string) error {
+	t.Helper()
+	return errOf(s.Acquire(within(t, 10*time.Second), request(owner, key, time.Second)))
+}
+
+// forget has nodes lose their votes for key, for d at least: what they were sent before may come until then.
+func (f *fleet) forget(t testing.TB, key string, d time.Duration, nodes ...int) {
+	t.Helper()
+	for _, i := range nodes {
+		c := f.servers[i].Client()
+		for end := time.Now().Add(d); ; time.Sleep(5 * time.Millisecond) {
+			must(t, c.Del(within(t, 5*time.Second), "lock:"+key).Err())
+			if time.Now().After(end) {
+				break
+			}
+		}
+	}
 }
 
 // onHeldOnce closes c at the first call.
@@ -196,16 +253,13 @@ func (f *fleet) votes(t testing.TB, key string) (n int64) {
 	t.Helper()
 	for _, server := range f.servers {
 		one, err := server.Client().Exists(within(t, 5*time.Second), "lock:"+key).Result()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		n += one
 	}
 	return n
 }
 
-// settled waits until n nodes have the lock on key. A grant comes with a quorum, and the other
-// votes a moment later.
+// settled waits until n nodes have the lock on key. A grant comes with a quorum, and the other votes a moment later.
 func (f *fleet) settled(t testing.TB, key string, n int64) {
 	t.Helper()
 	eventually(t, fmt.Sprintf("%d nodes have the lock on %s", n, key), func() bool { return f.votes(t, key) == n })

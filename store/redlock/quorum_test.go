@@ -2,6 +2,7 @@ package redlock_test
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -12,9 +13,8 @@ import (
 	"github.com/keyturn/keyturn/store/redlock"
 )
 
-// TestQuorumsMeet: one node lets a lease end too soon, as when its clock jumps. Quorums of three of
-// five meet in a single node, so that node may give the key to a second owner. Quorums of four meet
-// in three.
+// TestQuorumsMeet: one node lets a lease end too soon, as when its clock jumps. Quorums of three of five meet in a
+// single node, so that node may give the key to a second owner. Quorums of four meet in three.
 func TestQuorumsMeet(t *testing.T) {
 	servertest.Long(t)
 	for _, tc := range []struct {
@@ -33,27 +33,25 @@ func TestQuorumsMeet(t *testing.T) {
 		}
 		// The paused nodes read the votes late. Here they got none.
 		for i := tc.quorum - 1; i < nodes; i++ {
-			deadline := time.Now().Add(200 * time.Millisecond)
-			for c := f.servers[i].Client(); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
-				if err := c.Del(within(t, 5*time.Second), "lock:key").Err(); err != nil {
-					t.Fatal(err)
-				}
-			}
+			f.forget(t, "key", 200*time.Millisecond, i)
 		}
-		_, err := b.Acquire(within(t, 5*time.Second), request("second", "key", time.Minute))
-		if overlap := err == nil; overlap != tc.overlap {
-			t.Errorf("with a quorum of %d of %d, a second owner got the key: %v (%v), want %v", tc.quorum, nodes, overlap, err, tc.overlap)
-		}
+		err := ask(t, b, "second", "key")
+		check(t, (err == nil) == tc.overlap, "a second owner with a quorum of %d of %d: %v", tc.quorum, nodes, err)
 	}
 }
 
-func TestOptions(t *testing.T) {
-	var five []*redis.Client
-	for _, addr := range []string{"127.0.0.1:1", "127.0.0.1:2", "127.0.0.1:3", "127.0.0.1:4", "127.0.0.1:5"} {
-		c := redis.NewClient(&redis.Options{Addr: addr})
+// nowhere are n clients of servers that do not exist.
+func nowhere(t *testing.T, n int) (clients []*redis.Client) {
+	for i := range n {
+		c := redis.NewClient(&redis.Options{Addr: fmt.Sprint("127.0.0.1:", i+1)})
 		t.Cleanup(func() { _ = c.Close() })
-		five = append(five, c)
+		clients = append(clients, c)
 	}
+	return clients
+}
+
+func TestOptions(t *testing.T) {
+	five := nowhere(t, 5)
 	for _, tc := range []struct {
 		name  string
 		nodes []*redis.Client
@@ -81,52 +79,31 @@ func TestOptions(t *testing.T) {
 	} {
 		s, err := redlock.New(tc.nodes, tc.opts...)
 		var bad *driver.OptionError
-		switch {
-		case tc.bad == "" && err != nil:
-			t.Errorf("%s: %v", tc.name, err)
-		case tc.bad != "" && (!errors.As(err, &bad) || bad.Option != tc.bad):
-			t.Errorf("%s: %v, want an error of %s", tc.name, err, tc.bad)
-		case s != nil:
-			if err := s.Close(); err != nil {
-				t.Errorf("Close: %v", err)
-			}
+		if tc.bad != "" {
+			check(t, errors.As(err, &bad) && bad.Option == tc.bad, "%s: %v, want an error of %s", tc.name, err, tc.bad)
+			continue
 		}
+		wantIs(t, tc.name, err, nil)
+		wantNil(t, s.Close())
 	}
 	// All that is wrong is told at once.
 	_, err := redlock.New(nil, redlock.WithNodeTimeout(0), redlock.WithMaxTTL(0))
-	if n := len(err.(interface{ Unwrap() []error }).Unwrap()); n != 3 {
-		t.Errorf("%d errors of 3: %v", n, err)
-	}
+	n := len(err.(interface{ Unwrap() []error }).Unwrap())
+	check(t, n == 3, "%d errors of 3: %v", n, err)
 }
 
 // TestBeyond: what the store can't do is refused before any I/O.
 func TestBeyond(t *testing.T) {
-	var clients []*redis.Client
-	for _, addr := range []string{"127.0.0.1:1", "127.0.0.1:2", "127.0.0.1:3"} {
-		c := redis.NewClient(&redis.Options{Addr: addr})
-		t.Cleanup(func() { _ = c.Close() })
-		clients = append(clients, c)
-	}
-	s, err := redlock.New(clients, redlock.WithMaxTTL(time.Second))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = s.Close() })
+	s := over(t, nowhere(t, 3), redlock.WithMaxTTL(time.Second))
 	for _, claims := range [][]driver.Claim{
 		{driver.Shared("a")}, {driver.Permit("a", 2)}, {driver.Exclusive("a"), driver.Exclusive("b")},
 	} {
 		_, err := s.Acquire(within(t, time.Second), driver.Request{Owner: "o", Claims: claims, TTL: time.Second})
-		if !errors.Is(err, errors.ErrUnsupported) {
-			t.Errorf("%v: %v", claims, err)
-		}
+		check(t, errors.Is(err, errors.ErrUnsupported), "%v: %v", claims, err)
 	}
-	if _, err := s.Acquire(within(t, time.Second), request("o", "a", 2*time.Second)); !errors.Is(err, driver.ErrInvalidOption) {
-		t.Errorf("a TTL above the longest: %v", err)
-	}
+	wantIs(t, "a TTL above the longest", errOf(s.Acquire(within(t, time.Second), request("o", "a", 2*time.Second))), driver.ErrInvalidOption)
 	for _, owner := range []string{"", "a:b", "a b"} {
-		if _, err := s.Acquire(within(t, time.Second), request(owner, "a", time.Second)); !errors.Is(err, driver.ErrInvalidOwner) {
-			t.Errorf("owner %q: %v", owner, err)
-		}
+		wantIs(t, "owner "+owner, ask(t, s, owner, "a"), driver.ErrInvalidOwner)
 	}
 }
 
@@ -136,14 +113,8 @@ func TestSameServer(t *testing.T) {
 	f := sharing(t)
 	port := f.servers[0].Addr()[len("127.0.0.1"):]
 	again := f.servers[0].Client(func(o *redis.Options) { o.Addr = "localhost" + port })
-	s, err := redlock.New([]*redis.Client{f.servers[0].Client(), again, f.servers[1].Client()}, patient, redlock.WithQuorum(3))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = s.Close() })
-	if _, err := s.Acquire(within(t, 5*time.Second), request("o", "key", time.Minute)); !errors.Is(err, redlock.ErrSameServer) {
-		t.Errorf("Acquire over two nodes that are one server: %v", err)
-	}
+	s := over(t, []*redis.Client{f.servers[0].Client(), again, f.servers[1].Client()}, redlock.WithQuorum(3))
+	wantIs(t, "two nodes that are one server", ask(t, s, "o", "key"), redlock.ErrSameServer)
 }
 
 // TestImpaired: operators learn which node is missing, and that it is back.
@@ -176,4 +147,37 @@ func TestImpaired(t *testing.T) {
 	next(true)
 	f.servers[2].Restart(t)
 	next(false)
+}
+
+// TestUndoneWhereNothingWasHeard: RedissonRedLock releases only what it knows that it has (redisson/redisson#1606). A
+// node that gave its vote, and whose answer was lost, would keep others out for the TTL.
+func TestUndoneWhereNothingWasHeard(t *testing.T) {
+	t.Parallel()
+	f := sharing(t)
+	s, proxies := f.openProxied(t)
+	lock(t, s, "warm", "warm", time.Minute)
+	for _, p := range proxies[:3] {
+		p.CutReplies()
+	}
+	wantIs(t, "Acquire without a quorum of answers", ask(t, s, "o", "key"), driver.ErrUnavailable)
+	for _, p := range proxies {
+		p.Heal()
+	}
+	f.settled(t, "key", 0)
+}
+
+// TestRenewalGivesNoVote: redsync's WithSetNXOnExtend sets the key again on nodes that have lost it.
+// A renewal that comes late would then give a lease that has ended to its old owner.
+func TestRenewalGivesNoVote(t *testing.T) {
+	t.Parallel()
+	f := sharing(t)
+	s := f.open(t)
+	g := lock(t, s, "o", "key", time.Minute)
+	f.settled(t, "key", nodes)
+	f.forget(t, "key", 0, 1, 4)
+	wantIs(t, "Renew of a lease that three of five nodes have", renew(t, s, g), nil)
+	wantEqual(t, "nodes that have the lease after a renewal", f.votes(t, "key"), 3)
+	f.forget(t, "key", 0, 0)
+	wantIs(t, "Renew of a lease that two of five nodes have", renew(t, s, g), driver.ErrLeaseLost)
+	wantEqual(t, "nodes that have the lease after a renewal", f.votes(t, "key"), 2)
 }

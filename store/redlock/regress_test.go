@@ -17,7 +17,6 @@ import (
 	"github.com/keyturn/keyturn/core/drivertest"
 	"github.com/keyturn/keyturn/internal/redistest"
 	"github.com/keyturn/keyturn/internal/servertest"
-	"github.com/keyturn/keyturn/store/redlock"
 )
 
 // After a short outage, all the idle connections of a client may be broken, and the client does not
@@ -25,30 +24,21 @@ import (
 func TestRenewalAfterEveryIdleConnectionBroke(t *testing.T) {
 	t.Parallel()
 	f := sharing(t)
-	var clients []*redis.Client
 	var broken atomic.Int64 // connections up to this generation are
-	for _, server := range f.servers {
-		clients = append(clients, server.Client(func(o *redis.Options) {
-			o.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
-				conn, err := new(net.Dialer).DialContext(ctx, network, addr)
-				return &mortal{Conn: conn, born: broken.Load() + 1, broken: &broken}, err
-			}
-		}))
-	}
-	s, err := redlock.New(clients, patient)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = s.Close() })
+	clients := f.clients(func(_ int, o *redis.Options) {
+		o.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
+			conn, err := new(net.Dialer).DialContext(ctx, network, addr)
+			return &mortal{Conn: conn, born: broken.Load() + 1, broken: &broken}, err
+		}
+	})
+	s := over(t, clients)
 	g := lock(t, s, "owner", "key", time.Minute)
 	for _, c := range clients {
 		leaveIdle(t, c, 6)
 	}
 
 	broken.Add(1)
-	if err := s.Renew(within(t, 5*time.Second), []driver.Grant{g})[0]; err != nil {
-		t.Errorf("Renew while every server answers: %v", err)
-	}
+	wantIs(t, "Renew while every server answers", renew(t, s, g), nil)
 }
 
 // leaveIdle has the pool of c keep n idle connections.
@@ -57,9 +47,7 @@ func leaveIdle(t *testing.T, c *redis.Client, n int) {
 	var conns []*redis.Conn
 	for range n {
 		conn := c.Conn()
-		if err := conn.Ping(within(t, 5*time.Second)).Err(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, conn.Ping(within(t, 5*time.Second)).Err())
 		conns = append(conns, conn)
 	}
 	for _, conn := range conns {
@@ -84,32 +72,25 @@ func (c *mortal) Read(p []byte) (int, error) {
 // A foreign value of a megabyte went as a whole into each conflict, each list and each log.
 func TestALongForeignValueIsShortened(t *testing.T) {
 	t.Parallel()
-	ctx := context.Background()
 	f := sharing(t)
 	s := f.open(t)
 	long := strings.Repeat("é", 1<<19)
 	for name, value := range map[string]string{"text": long, "pretends": "h/1/1/abc/id:1763683200000001:0:1763683200000:30000:" + long + "|:7"} {
 		for _, server := range f.servers {
-			if err := server.Client().Set(ctx, "lock:"+name, value, time.Minute).Err(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, server.Client().Set(bg, "lock:"+name, value, time.Minute).Err())
 		}
-		info, err := s.Inspect(ctx, name)
+		info, err := s.Inspect(bg, name)
 		if err != nil || len(info.Holders) != 1 {
 			t.Fatalf("%s: %.300v, %v", name, info, err)
 		}
 		h := info.Holders[0]
-		if len(h.Owner) > driver.MaxOwnerBytes || len(h.Rule) > driver.MaxNoteBytes {
-			t.Errorf("%s: an owner of %d bytes, a rule of %d", name, len(h.Owner), len(h.Rule))
-		}
-		_, err = s.Acquire(within(t, 5*time.Second), driver.Request{Owner: "o", Claims: []driver.Claim{driver.Exclusive(name)}, TTL: time.Second})
+		short := len(h.Owner) <= driver.MaxOwnerBytes && len(h.Rule) <= driver.MaxNoteBytes
+		check(t, short, "%s: an owner of %d bytes, a rule of %d", name, len(h.Owner), len(h.Rule))
+		err = ask(t, s, "o", name)
 		var held *driver.HeldError
-		if !errors.As(err, &held) || held.Holder != h.Owner {
-			t.Errorf("%s: the conflict names another holder: %.300v", name, err)
-		}
-		if gone, err := s.ForceRelease(ctx, name, "test", h); err != nil || len(gone) != 1 || gone[0].Owner != h.Owner {
-			t.Errorf("%s: %.300v, %v", name, gone, err)
-		}
+		check(t, errors.As(err, &held) && held.Holder == h.Owner, "%s: the conflict names another holder: %.300v", name, err)
+		gone, err := s.ForceRelease(bg, name, "test", h)
+		check(t, err == nil && len(gone) == 1 && gone[0].Owner == h.Owner, "%s: %.300v, %v", name, gone, err)
 	}
 }
 
@@ -137,37 +118,24 @@ func TestHooksSeeEveryRequest(t *testing.T) {
 	t.Parallel()
 	f := start(t)
 	var seen atomic.Int64
-	clients := make([]*redis.Client, len(f.servers))
-	for i, server := range f.servers {
-		clients[i] = server.Client()
-		clients[i].AddHook(redistest.OnCommand(func(cmd redis.Cmder) {
+	clients := f.clients(func(int, *redis.Options) {})
+	for _, c := range clients {
+		c.AddHook(redistest.OnCommand(func(cmd redis.Cmder) {
 			if name := cmd.Name(); name == "eval" || name == "evalsha" {
 				seen.Add(1)
 			}
 		}))
 	}
-	s, err := redlock.New(clients, patient)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Init(within(t, 5*time.Second)); err != nil {
-		t.Fatal(err)
-	}
+	s := over(t, clients)
+	must(t, s.Init(within(t, 5*time.Second)))
 	for i := range 20 {
-		g := lock(t, s, fmt.Sprint("owner", i), fmt.Sprint("k", i), time.Minute)
-		if err := s.Release(within(t, 5*time.Second), g); err != nil {
-			t.Fatal(err)
-		}
+		release(t, s, lock(t, s, fmt.Sprint("owner", i), fmt.Sprint("k", i), time.Minute))
 	}
-	if err := s.Close(); err != nil { // so that nothing is under way when the requests are counted
-		t.Fatal(err)
-	}
+	must(t, s.Close()) // so that nothing is under way when the requests are counted
 	var ran int64
 	for _, server := range f.servers {
 		commands := server.Commands(t)
 		ran += commands["evalsha"] + commands["eval"]
 	}
-	if seen.Load() != ran || ran == 0 {
-		t.Errorf("the hooks saw %d of %d scripts", seen.Load(), ran)
-	}
+	check(t, seen.Load() == ran && ran != 0, "the hooks saw %d of %d scripts", seen.Load(), ran)
 }

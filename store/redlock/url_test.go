@@ -21,32 +21,17 @@ func TestURL(t *testing.T) {
 	}
 	url := "redlock://" + strings.Join(addrs, ",") + "/1?quorum=4&max_ttl=20s&prefix=p:&read_timeout=2s"
 	u, err := storeurl.Parse(url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := u.Prepare(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := u.Prepare(t.Context()); !errors.Is(err, redlock.ErrNotNew) {
-		t.Errorf("again: %v", err)
-	}
+	must(t, err)
+	must(t, u.Prepare(t.Context()))
+	wantIs(t, "again", u.Prepare(t.Context()), redlock.ErrNotNew)
 	s, err := u.Open(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if most := s.Describe().TTLs.Most; most != 20*time.Second {
-		t.Errorf("max_ttl is %v", most)
-	}
+	must(t, err)
+	most := s.Describe().TTLs.Most
+	check(t, most == 20*time.Second, "max_ttl is %v", most)
 	g, err := s.Acquire(t.Context(), driver.Request{Owner: "me", Claims: []driver.Claim{driver.Exclusive("k")}, TTL: 10 * time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Release(t.Context(), g); err != nil {
-		t.Error(err)
-	}
-	if err := s.Close(); err != nil {
-		t.Error(err)
-	}
+	must(t, err)
+	wantNil(t, s.Release(t.Context(), g))
+	wantNil(t, s.Close())
 }
 
 func TestURLRefuses(t *testing.T) {
@@ -62,8 +47,6 @@ func TestURLRefuses(t *testing.T) {
 		"redlocks://:secret@a,b?quorum=": storeurl.ErrInvalidURL,
 	} {
 		_, err := storeurl.Open(t.Context(), url)
-		if !errors.Is(err, want) || strings.Contains(err.Error(), "secret") {
-			t.Errorf("%s: %v", url, err)
-		}
+		check(t, errors.Is(err, want) && !strings.Contains(err.Error(), "secret"), "%s: %v", url, err)
 	}
 }

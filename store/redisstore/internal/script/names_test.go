@@ -7,7 +7,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// TestKeysShareTheSlot loonames at what is between the braces, as a cluster does.
+// TestKeysShareTheSlot looks at what is between the braces, as a cluster does.
 func TestKeysShareTheSlot(t *testing.T) {
 	for _, where := range []Topology{Single, Cluster, Ring} {
 		names := NewNames("lock:", where)

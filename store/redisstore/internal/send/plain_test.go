@@ -17,6 +17,28 @@ import (
 	"github.com/keyturn/keyturn/store/redisstore/internal/script"
 )
 
+// must fails at once.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// check fails with a message unless ok.
+func check(t testing.TB, ok bool, format string, args ...any) {
+	t.Helper()
+	if !ok {
+		t.Errorf(format, args...)
+	}
+}
+
+// is checks how the text of got begins.
+func is(t testing.TB, what string, got any, want string) {
+	t.Helper()
+	check(t, strings.HasPrefix(fmt.Sprint(got), want), "%s: %v, want %s", what, got, want)
+}
+
 // connected is a sender to a server of its own.
 func connected(t *testing.T) (context.Context, *redis.Client, *Sender) {
 	t.Helper()
@@ -38,9 +60,20 @@ func ask(s *Sender, owner string, inbox string, claims ...driver.Claim) *Request
 	return r
 }
 
-func free(s *Sender, owner, key string) *Request {
+func free(s *Sender, owner, key string) *Request { return release(s, owner, driver.Exclusive(key)) }
+
+func release(s *Sender, owner string, claim driver.Claim) *Request {
 	r := new(Request)
-	s.Names.Release(&r.Call, owner, []driver.Claim{driver.Exclusive(key)}, 0)
+	s.Names.Release(&r.Call, owner, []driver.Claim{claim}, 0)
+	return r
+}
+
+// answered sends r, which must succeed.
+func answered(ctx context.Context, t *testing.T, s *Sender, r *Request) *Request {
+	t.Helper()
+	if !s.Await(ctx, nil, r.Alone()) || r.Err != nil {
+		t.Fatal(r.Err)
+	}
 	return r
 }
 
@@ -62,9 +95,7 @@ func TestPlainRequestsAmongOthers(t *testing.T) {
 		free(s, "y", "k3"),
 		free(s, "z", "k4"),
 	}
-	if held := ask(s, "z", "", driver.Exclusive("k4")); !s.Await(ctx, nil, held.Alone()) || held.Err != nil {
-		t.Fatal(held.Err)
-	}
+	answered(ctx, t, s, ask(s, "z", "", driver.Exclusive("k4")))
 	s.sendGroup(batch)
 	want := []string{
 		"8000000000000002",
@@ -77,19 +108,13 @@ func TestPlainRequestsAmongOthers(t *testing.T) {
 		"1",
 	}
 	for i, r := range batch {
-		if got := fmt.Sprint(r.Value); r.Err != nil || !strings.HasPrefix(got, want[i]) {
-			t.Errorf("request %d: want %s, got %s, %v", i, want[i], got, r.Err)
-		}
-		if r.Attempts.Possible() != 1 || time.Since(r.Attempts.Last) > time.Minute {
-			t.Errorf("request %d: %+v", i, r.Attempts)
-		}
+		must(t, r.Err)
+		is(t, fmt.Sprint("request ", i), r.Value, want[i])
+		check(t, r.Attempts.Possible() == 1 && time.Since(r.Attempts.Last) <= time.Minute, "request %d: %+v", i, r.Attempts)
 	}
-	if n, err := client.Get(ctx, s.Names.Counter()).Uint64(); n != count+6 {
-		t.Errorf("the counter is %d, %v", n, err)
-	}
-	if v := client.Get(ctx, "lock:k").Val(); !strings.HasSuffix(v, ":rule|trace") {
-		t.Errorf("the lock is %s", v)
-	}
+	is(t, "the counter", client.Get(ctx, s.Names.Counter()).Val(), fmt.Sprint(count+6))
+	v := client.Get(ctx, "lock:k").Val()
+	check(t, strings.HasSuffix(v, ":rule|trace"), "the lock is %s", v)
 }
 
 // TestRequestsShareAWrite: as for a master of a Cluster, each has a script and an answer of its own. If the
@@ -110,17 +135,14 @@ func TestRequestsShareAWrite(t *testing.T) {
 	if again, wait := unfinished(all); !slices.Equal(again, all) || wait {
 		t.Fatalf("%d of %d are sent again, after a pause: %v", len(again), len(all), wait)
 	}
-	if err := s.write(ctx, client, all); err != nil {
-		t.Fatalf("the second write: %v", err)
-	}
+	must(t, s.write(ctx, client, all))
 	for i, want := range []string{"1", "[held 0 a:", "1", "[0]"} {
-		if r := all[i]; r.Err != nil || !strings.HasPrefix(fmt.Sprint(r.Value), want) || r.Attempts.Possible() != 1 {
-			t.Errorf("request %d: %v, %v, %+v", i, r.Value, r.Err, r.Attempts)
-		}
+		must(t, all[i].Err)
+		is(t, fmt.Sprint("request ", i), all[i].Value, want)
+		check(t, all[i].Attempts.Possible() == 1, "request %d: %+v", i, all[i].Attempts)
 	}
-	if stats := client.Info(ctx, "commandstats").Val(); !strings.Contains(stats, "cmdstat_eval:calls=4,") {
-		t.Errorf("the server has run:\n%s", stats)
-	}
+	stats := client.Info(ctx, "commandstats").Val()
+	check(t, strings.Contains(stats, "cmdstat_eval:calls=4,"), "the server has run:\n%s", stats)
 }
 
 // TestReleaseTwiceInOneBatch: what was passed to the next one in the same breath is
@@ -131,13 +153,10 @@ func TestReleaseTwiceInOneBatch(t *testing.T) {
 	inbox := s.Names.NewInbox()
 	listener := client.Subscribe(ctx, inbox)
 	defer listener.Close()
-	if _, err := listener.Receive(ctx); err != nil {
-		t.Fatal(err)
-	}
+	_, err := listener.Receive(ctx)
+	must(t, err)
 	send := func(batch ...*Request) (said []any) {
-		if err := s.runBatch(ctx, batch); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.runBatch(ctx, batch))
 		for _, r := range batch {
 			said = append(said, r.Value)
 		}
@@ -152,31 +171,16 @@ func TestReleaseTwiceInOneBatch(t *testing.T) {
 	entry := client.HGet(ctx, "{lock:m}:w", "dead").Val()
 	client.HSet(ctx, "{lock:m}:w", "dead", expired(entry))
 	said := send(free(s, "a", "k"), free(s, "x", "l"), free(s, "a", "k"), free(s, "m", "m"))
-	if fmt.Sprint(said) != "[1 1 [0] 1]" {
-		t.Errorf("the releases: %v", said)
-	}
-	if v := client.Get(ctx, "lock:k").Val(); !strings.HasPrefix(v, "b:8000000000000004:") {
-		t.Errorf("k is had by %q", v)
-	}
-	if v := client.Get(ctx, "lock:m").Val(); !strings.HasPrefix(v, "n:8000000000000005:") {
-		t.Errorf("m is had by %q", v)
-	}
-	if n, err := client.Get(ctx, s.Names.Counter()).Uint64(); n != count+5 {
-		t.Errorf("the counter is %d, %v", n, err)
-	}
-	if v := client.LRange(ctx, "{lock:k}:q", 0, -1).Val(); fmt.Sprint(v) != "[c]" {
-		t.Errorf("for k wait %q", v)
-	}
-	if n := client.Exists(ctx, "lock:l").Val(); n != 0 {
-		t.Error("l was given to somebody who can't be told")
-	}
-	if v := client.LRange(ctx, "{lock:l}:q", 0, -1).Val(); fmt.Sprint(v) != "[y]" {
-		t.Errorf("for l wait %q", v)
-	}
+	is(t, "the releases", said, "[1 1 [0] 1]")
+	is(t, "the holder of k", client.Get(ctx, "lock:k").Val(), "b:8000000000000004:")
+	is(t, "the holder of m", client.Get(ctx, "lock:m").Val(), "n:8000000000000005:")
+	is(t, "the counter", client.Get(ctx, s.Names.Counter()).Val(), fmt.Sprint(count+5))
+	is(t, "in line for k", client.LRange(ctx, "{lock:k}:q", 0, -1).Val(), "[c]")
+	is(t, "holders of l, which nobody can be told of", client.Exists(ctx, "lock:l").Val(), "0")
+	is(t, "in line for l", client.LRange(ctx, "{lock:l}:q", 0, -1).Val(), "[y]")
 	msg, err := listener.ReceiveMessage(ctx)
-	if err != nil || !strings.HasPrefix(msg.Payload, "b 7 8") {
-		t.Errorf("told %v, %v", msg, err)
-	}
+	must(t, err)
+	is(t, "the message", msg.Payload, "b 7 8")
 }
 
 // expired is a waiter's entry whose time was over long ago.

@@ -32,14 +32,8 @@ func TestRenewalsDoNotWaitForOtherRequests(t *testing.T) {
 	ctx, _, s := connected(t)
 	var renewals []*Request
 	for _, key := range []string{"a", "b", "c"} {
-		r := ask(s, "owner", "", driver.Exclusive(key))
-		if !s.Await(ctx, nil, r.Alone()) || r.Err != nil {
-			t.Fatal(r.Err)
-		}
-		granted, err := r.Acquired(1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		granted, err := answered(ctx, t, s, ask(s, "owner", "", driver.Exclusive(key))).Acquired(1)
+		must(t, err)
 		renewal := new(Request)
 		claims := []driver.Claim{driver.Exclusive(key)}
 		s.Names.Renew(&renewal.Call, driver.Grant{Owner: "owner", Claims: claims, TTL: time.Minute, Token: granted.Token}, claims)
@@ -53,9 +47,8 @@ func TestRenewalsDoNotWaitForOtherRequests(t *testing.T) {
 		t.Fatal("the renewals wait")
 	}
 	for _, r := range renewals {
-		if v, err := r.Verdict(1); err != nil || v.Lost {
-			t.Errorf("%+v, %v", v, err)
-		}
+		v, err := r.Verdict(1)
+		check(t, err == nil && !v.Lost, "%+v, %v", v, err)
 	}
 }
 
@@ -68,8 +61,6 @@ func TestSignsOfLifeKeepNobodyWaiting(t *testing.T) {
 	brief, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	for _, claim := range []driver.Claim{driver.Exclusive("a"), driver.Shared("b")} {
-		if r := ask(s, "2", "", claim); !s.Await(brief, nil, r.Alone()) || r.Err != nil {
-			t.Errorf("%v waits: %v", claim, r.Err)
-		}
+		answered(brief, t, s, ask(s, "2", "", claim))
 	}
 }

@@ -3,6 +3,7 @@ package send
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -30,9 +31,8 @@ func crowded(t *testing.T) *crowd {
 	c := &crowd{t: t, ctx: ctx, client: client, s: s, name: s.Names.NewInbox()}
 	c.inbox = client.Subscribe(ctx, c.name)
 	t.Cleanup(func() { _ = c.inbox.Close() })
-	if _, err := c.inbox.Receive(ctx); err != nil {
-		t.Fatal(err)
-	}
+	_, err := c.inbox.Receive(ctx)
+	must(t, err)
 	c.ask("writer", driver.Exclusive("k"))
 	for i := range readers {
 		c.ask(fmt.Sprint("r", i), driver.Shared("k"))
@@ -45,23 +45,23 @@ func crowded(t *testing.T) *crowd {
 	return c
 }
 
-func (c *crowd) send(r *Request) {
-	c.t.Helper()
-	if !c.s.Await(c.ctx, nil, r.Alone()) || r.Err != nil {
-		c.t.Fatal(r.Err)
-	}
-}
-
 func (c *crowd) ask(owner string, claim driver.Claim) {
 	c.t.Helper()
-	c.send(ask(c.s, owner, c.name, claim))
+	answered(c.ctx, c.t, c.s, ask(c.s, owner, c.name, claim))
 }
 
 func (c *crowd) release(owner string, claim driver.Claim) {
 	c.t.Helper()
-	r := new(Request)
-	c.s.Names.Release(&r.Call, owner, []driver.Claim{claim}, 0)
-	c.send(r)
+	answered(c.ctx, c.t, c.s, release(c.s, owner, claim))
+}
+
+// together releases some readers in one call.
+func (c *crowd) together(from, to int) {
+	var all []*Request
+	for i := from; i < to; i++ {
+		all = append(all, release(c.s, fmt.Sprint("r", i), driver.Shared("k")))
+	}
+	c.s.sendGroup(all)
 }
 
 // holders are those that read; nobody else's lease is in the set.
@@ -72,9 +72,7 @@ func (c *crowd) next() string {
 	c.t.Helper()
 	for {
 		m, err := c.inbox.ReceiveTimeout(c.ctx, 5*time.Second)
-		if err != nil {
-			c.t.Fatal(err)
-		}
+		must(c.t, err)
 		if said, ok := m.(*redis.Message); ok && said.Payload != "" {
 			var owner string
 			if n, _ := fmt.Sscanf(said.Payload, "%s %d", &owner, new(int)); n == 1 {
@@ -91,30 +89,20 @@ func TestReadersEnterInSteps(t *testing.T) {
 	c := crowded(t)
 	for _, want := range []int64{128, 192, 256, readers} {
 		next := c.next()
-		if next != fmt.Sprint("r", c.holders()) {
-			t.Fatalf("%s is to take the next step, %d are in", next, c.holders())
-		}
+		is(t, "the one to take the next step", next, fmt.Sprint("r", c.holders()))
 		c.ask(next, driver.Shared("k"))
-		if n := c.holders(); n != want {
-			t.Fatalf("%d readers are in, want %d", n, want)
-		}
+		check(t, c.holders() == want, "%d readers are not in", want)
 	}
 	for range 2 { // it comes, and looks
 		c.ask("late", driver.Shared("k"))
-		if n := c.holders(); n != readers {
-			t.Fatalf("%d readers are in after the late one asked", n)
-		}
+		check(t, c.holders() == readers, "a late reader got in")
 	}
 	for i := range readers {
 		c.release(fmt.Sprint("r", i), driver.Shared("k"))
 	}
-	if v := c.client.Get(c.ctx, "lock:k").Val(); len(v) < 5 || v[:5] != "next:" {
-		t.Fatalf("the lock says %q", v)
-	}
+	is(t, "the lock", c.client.Get(c.ctx, "lock:k").Val(), "next:")
 	c.release("next", driver.Exclusive("k"))
-	if n := c.holders(); n != 1 {
-		t.Errorf("%d readers are in after the writer", n)
-	}
+	check(t, c.holders() == 1, "the late reader is not in after the writer")
 }
 
 // TestStepsOfOneCall: each of ten requests that leave together may let in one, and all of them 63
@@ -122,16 +110,8 @@ func TestReadersEnterInSteps(t *testing.T) {
 func TestStepsOfOneCall(t *testing.T) {
 	t.Parallel()
 	c := crowded(t)
-	var all []*Request
-	for i := range 10 {
-		r := new(Request)
-		c.s.Names.Release(&r.Call, fmt.Sprint("r", i), []driver.Claim{driver.Shared("k")}, 0)
-		all = append(all, r)
-	}
-	c.s.sendGroup(all)
-	if n := c.holders(); n != 64-10+10+63 {
-		t.Errorf("%d readers are in", n)
-	}
+	c.together(0, 10)
+	is(t, "readers that are in", c.holders(), fmt.Sprint(64-10+10+63))
 }
 
 // TestLeftOverReadersGoBeforeTheWriter, also when all that were let in are done before the next
@@ -144,15 +124,7 @@ func TestLeftOverReadersGoBeforeTheWriter(t *testing.T) {
 				c.release(fmt.Sprint("r", i), driver.Shared("k"))
 			}
 		},
-		"all at once": func(c *crowd, from, to int) {
-			var all []*Request
-			for i := from; i < to; i++ {
-				r := new(Request)
-				c.s.Names.Release(&r.Call, fmt.Sprint("r", i), []driver.Claim{driver.Shared("k")}, 0)
-				all = append(all, r)
-			}
-			c.s.sendGroup(all)
-		},
+		"all at once": (*crowd).together,
 		"all dead except one": func(c *crowd, from, to int) {
 			for i := from; i < to-1; i++ {
 				c.client.ZAdd(c.ctx, "{lock:k}:h", redis.Z{Score: 1, Member: fmt.Sprint("r", i)})
@@ -162,7 +134,7 @@ func TestLeftOverReadersGoBeforeTheWriter(t *testing.T) {
 		"by force": func(c *crowd, _, _ int) {
 			r := new(Request)
 			c.s.Names.ForceRelease(&r.Call, "k", "test", time.Minute, nil)
-			c.send(r)
+			answered(c.ctx, c.t, c.s, r)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -174,17 +146,11 @@ func TestLeftOverReadersGoBeforeTheWriter(t *testing.T) {
 				if len(members) == 0 {
 					t.Fatalf("no reader is in, %d are done; the lock says %q", from, c.client.Get(c.ctx, "lock:k").Val())
 				}
-				for _, owner := range members {
-					if owner == "late" {
-						t.Fatalf("a reader passed the writer when %d were done", from)
-					}
-				}
+				check(t, !slices.Contains(members, "late"), "a reader passed the writer when %d were done", from)
 				end(c, from, from+len(members))
 				from += len(members)
 			}
-			if v := c.client.Get(c.ctx, "lock:k").Val(); len(v) < 5 || v[:5] != "next:" {
-				t.Fatalf("the lock says %q after all readers", v)
-			}
+			is(t, "the lock after all readers", c.client.Get(c.ctx, "lock:k").Val(), "next:")
 		})
 	}
 }
