@@ -7,12 +7,13 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/storetest"
 	"github.com/keyturn/keyturn/internal/zktest"
 	"github.com/keyturn/keyturn/store/storeurl"
 	"github.com/keyturn/keyturn/store/zkstore"
 )
 
-// Options are refused before any I/O, all at once.
+// Options are refused before any I/O.
 func TestOptions(t *testing.T) {
 	for name, opt := range map[string]zkstore.Option{
 		"nil": nil, "root": zkstore.WithRoot("keyturn"), "root with an empty part": zkstore.WithRoot("/a//b"), "root /": zkstore.WithRoot("/"),
@@ -32,26 +33,13 @@ func TestOptions(t *testing.T) {
 
 func TestURL(t *testing.T) {
 	t.Parallel()
-	addr := zktest.Shared(t).Addr()
-	u, err := storeurl.Parse("zk://me:secret@" + addr + newRoot() + "?session=1s&buffer=100000")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := u.Prepare(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	opened, err := u.Open(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := opened.(*zkstore.Store)
-	g := mustAcquire(t, s, request("k", time.Minute))
-	if err := s.Release(t.Context(), g); err != nil {
-		t.Error(err)
-	}
-	if err := s.Close(); err != nil {
-		t.Error(err)
-	}
+	u, err := storeurl.Parse("zk://me:secret@" + zktest.Shared(t).Addr() + newRoot() + "?session=1s&buffer=100000")
+	must(t, err)
+	must(t, u.Prepare(t.Context()))
+	s, err := u.Open(t.Context())
+	must(t, err)
+	storetest.Use(t, s, "k")
+	must(t, s.Close())
 	for url, want := range map[string]error{
 		"zk:":                           storeurl.ErrInvalidURL,
 		"zk://me@a":                     storeurl.ErrInvalidURL,
@@ -64,4 +52,13 @@ func TestURL(t *testing.T) {
 			t.Errorf("%s: %v", url, err)
 		}
 	}
+}
+
+// TestAwayAtStart: New asked its server, and failed without an answer or waited for it without a bound.
+func TestAwayAtStart(t *testing.T) {
+	t.Parallel()
+	root := newRoot()
+	storetest.AwayAtStart(t, zktest.Shared(t).Addr(), func(addr string) (driver.Store, error) {
+		return storeurl.Open(t.Context(), "zk://"+addr+root+"?session=2s")
+	})
 }

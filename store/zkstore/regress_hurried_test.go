@@ -10,7 +10,6 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/internal/servertest"
-	"github.com/keyturn/keyturn/internal/zktest"
 )
 
 // TestHurriedCallersAreNoOutage: callers who leave the servers a few milliseconds fill the connection of their
@@ -20,12 +19,10 @@ import (
 func TestHurriedCallersAreNoOutage(t *testing.T) {
 	servertest.Long(t)
 	t.Parallel()
-	addr, root := zktest.Shared(t).Addr(), newRoot()
-	mustAcquire(t, open(t, addr, root), request("held", time.Minute))
-	eng, err := core.New(open(t, addr, root), core.WithRunUnlocked())
-	if err != nil {
-		t.Fatal(err)
-	}
+	z := newScene(t)
+	hold(t, z.open(t), request("held", time.Minute))
+	eng, err := core.New(z.open(t), core.WithRunUnlocked())
+	must(t, err)
 	t.Cleanup(func() { _ = eng.Close(context.Background()) })
 
 	var ran atomic.Int32

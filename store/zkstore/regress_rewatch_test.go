@@ -1,12 +1,12 @@
 package zkstore_test
 
 import (
+	"context"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/keyturn/keyturn/internal/servertest"
-	"github.com/keyturn/keyturn/internal/zktest"
 )
 
 // TestReconnectsWithWatches breaks the connection of a process that waits, again and again, while it sends
@@ -15,24 +15,17 @@ import (
 func TestReconnectsWithWatches(t *testing.T) {
 	servertest.Long(t)
 	t.Parallel()
-	server := zktest.Shared(t)
-	root := newRoot()
-	proxy := servertest.NewProxy(t, server.Addr())
-	s := open(t, proxy.Addr(), root)
-	other := open(t, server.Addr(), root)
-	held := mustAcquire(t, other, request("k", time.Minute))
+	z := newScene(t)
+	proxy := servertest.NewProxy(t, z.addr)
+	s, other := z.openAt(t, proxy.Addr()), z.open(t)
+	held := hold(t, other, request("k", time.Minute))
 	w := enqueue(t, s, request("k", time.Minute))
 	var all sync.WaitGroup
-	stop := make(chan struct{})
+	ctx, stop := context.WithCancel(t.Context())
 	for range 4 {
 		all.Go(func() {
-			for {
-				select {
-				case <-stop:
-					return
-				default:
-					_, _ = s.Inspect(t.Context(), "k")
-				}
+			for ctx.Err() == nil {
+				_, _ = s.Inspect(t.Context(), "k")
 			}
 		})
 	}
@@ -44,10 +37,8 @@ func TestReconnectsWithWatches(t *testing.T) {
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
-	close(stop)
+	stop()
 	all.Wait()
-	if err := other.Release(t.Context(), held); err != nil {
-		t.Fatal(err)
-	}
-	_ = w.granted(t, 10*time.Second)
+	release(t, other, held)
+	w.Granted()
 }

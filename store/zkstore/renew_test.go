@@ -8,25 +8,21 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
-	"github.com/keyturn/keyturn/internal/zktest"
+	"github.com/keyturn/keyturn/internal/storetest"
 )
 
 // TestRenewalsTogether counts the writes that renew many leases. One of them has changed, which
 // does not keep the others from being renewed. It is not parallel: others' writes would count, too.
 func TestRenewalsTogether(t *testing.T) {
-	server := zktest.Shared(t)
-	root := newRoot()
-	s := open(t, server.Addr(), root)
-	c := admin(t, server.Addr())
+	z := newScene(t)
+	s := z.open(t)
 	var grants []driver.Grant
 	for i := range 250 {
-		grants = append(grants, mustAcquire(t, s, request("k"+hex.EncodeToString([]byte{byte(i)}), time.Minute)))
+		grants = append(grants, hold(t, s, request("k"+hex.EncodeToString([]byte{byte(i)}), time.Minute)))
 	}
 	writes := func() int64 {
-		stat, err := c.Set(root+"/clock", nil, -1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		stat, err := z.Set(z.root+"/clock", nil, -1)
+		must(t, err)
 		return stat.Mzxid
 	}
 	before := writes()
@@ -38,7 +34,7 @@ func TestRenewalsTogether(t *testing.T) {
 	if n := writes() - before - 1; n != 3 {
 		t.Errorf("%d writes renewed 250 leases, want 3", n)
 	}
-	mustRelease(t, s, grants[7])
+	release(t, s, grants[7])
 	for i, err := range s.Renew(t.Context(), grants) {
 		if want := i == 7; errors.Is(err, driver.ErrLeaseLost) != want || !want && err != nil {
 			t.Errorf("lease %d of 250, of which number 7 was released: %v", i, err)
@@ -50,13 +46,12 @@ func TestRenewalsTogether(t *testing.T) {
 // request that makes a lock has no stamp, so the first renewal of such a lease reads.
 func TestRenewalReadsNothing(t *testing.T) {
 	t.Parallel()
-	network := newRelay(t, zktest.Shared(t).Addr())
-	s := open(t, network.listener.Addr().String(), newRoot())
-	mustRelease(t, s, mustAcquire(t, s, request("again", time.Minute)))
-	again, first := mustAcquire(t, s, request("again", time.Minute)), mustAcquire(t, s, request("first", time.Minute))
-	if err := s.Renew(t.Context(), []driver.Grant{first})[0]; err != nil {
-		t.Fatal(err)
-	}
+	z := newScene(t)
+	network := newRelay(t, z.addr)
+	s := z.openAt(t, network.addr)
+	storetest.Use(t, s, "again")
+	again, first := hold(t, s, request("again", time.Minute)), hold(t, s, request("first", time.Minute))
+	must(t, s.Renew(t.Context(), []driver.Grant{first})[0])
 	read, goOn := network.holdBack(opRead)
 	defer goOn()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
@@ -77,32 +72,26 @@ func TestRenewalReadsNothing(t *testing.T) {
 // leases are renewed, that one, too.
 func TestRenewalMeetsChange(t *testing.T) {
 	t.Parallel()
-	server := zktest.Shared(t)
-	root := newRoot()
-	c := admin(t, server.Addr())
-	network := newRelay(t, server.Addr())
-	s := open(t, network.listener.Addr().String(), root)
+	z := newScene(t)
+	network := newRelay(t, z.addr)
+	s := z.openAt(t, network.addr)
 	var grants []driver.Grant
 	for _, key := range []string{"a", "b", "c"} {
-		grants = append(grants, mustAcquire(t, s, request(key, time.Minute)))
+		grants = append(grants, hold(t, s, request(key, time.Minute)))
 	}
-	node := func(i int) string {
-		return lockNode(root, grants[i].Claims[0].Key) + "/h-" + nodeOf(grants[i].Owner)
-	}
+	node := func(i int) string { return z.lock(grants[i].Claims[0].Key) + "/h-" + nodeOf(grants[i].Owner) }
 	held, goOn := network.holdBack(opMulti)
 	renewed := make(chan []error, 1)
 	go func() { renewed <- s.Renew(t.Context(), grants) }()
 	<-held
-	data, _, err := c.Get(node(1))
+	data, _, err := z.Get(node(1))
 	if err == nil {
-		_, err = c.Set(node(1), data, -1)
+		_, err = z.Set(node(1), data, -1)
 	}
 	goOn()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for i, err := range <-renewed {
-		_, stat, look := c.Exists(node(i))
+		_, stat, look := z.Exists(node(i))
 		if want := map[int]int32{0: 1, 1: 2, 2: 1}[i]; err != nil || look != nil || stat.Version != want {
 			t.Errorf("lease %d: %v, and its node was changed %d times, %v; want %d", i, err, stat.Version, look, want)
 		}
