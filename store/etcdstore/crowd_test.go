@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/storetest"
 )
 
 // TestCrowdOfReaders: a process that takes a shared key all the time knows the lock by heart, and is
@@ -14,21 +15,19 @@ import (
 func TestCrowdOfReaders(t *testing.T) {
 	c := shared(t)
 	quick, other := open(t, c), open(t, c)
-	shared := func(owner string) driver.Request {
-		return driver.Request{Owner: owner, Claims: []driver.Claim{driver.Shared("k")}, TTL: time.Minute}
-	}
+	read := func() driver.Request { return storetest.RequestFor(time.Minute, driver.Shared("k")) }
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		for ctx.Err() == nil {
-			if g, err := quick.Acquire(ctx, shared("quick")); err == nil {
+			if g, err := quick.Acquire(ctx, read()); err == nil {
 				_ = quick.Release(context.WithoutCancel(ctx), g)
 			}
 		}
 	}()
 	defer func() { stop(); <-done }()
 	for range 20 {
-		release(t, other, hold(t, other, shared("other")))
+		release(t, other, hold(t, other, read()))
 	}
 }

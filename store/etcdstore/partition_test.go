@@ -3,6 +3,7 @@ package etcdstore_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -10,8 +11,7 @@ import (
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/etcdtest"
 	"github.com/keyturn/keyturn/internal/servertest"
-	"github.com/keyturn/keyturn/store/etcdstore"
-	"github.com/keyturn/keyturn/store/etcdstore/internal/clienttest"
+	"github.com/keyturn/keyturn/internal/storetest"
 )
 
 // TestLeaderCutOff: the leader is cut off from the other members, and clients reach all of them. Those of
@@ -22,30 +22,11 @@ func TestLeaderCutOff(t *testing.T) {
 	t.Parallel()
 	members, network := etcdtest.Splittable(t, 3)
 	leader := leaderOf(t, members)
-	var others []*etcdtest.Server
-	for _, m := range members {
-		if m != leader {
-			others = append(others, m)
-		}
-	}
-	behind, ahead := open(t, clienttest.New(t, leader.Addr())), open(t, clienttest.New(t, addrs(others)...))
-	engine := func(s *etcdstore.Store) *core.Engine {
-		eng, err := core.New(s, core.WithTTL(3*time.Second), core.WithMaxWait(6*soon))
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() {
-			ctx, cancel := context.WithTimeout(context.Background(), soon)
-			defer cancel()
-			_ = eng.Close(ctx) // a test that has failed leaves leases
-		})
-		return eng
-	}
-	old, young := engine(behind), engine(ahead)
+	others := slices.DeleteFunc(slices.Clone(members), func(m *etcdtest.Server) bool { return m == leader })
+	behind := on(t, leader)
+	old, young := engine(t, behind, 3*time.Second, time.Minute), engine(t, on(t, others...), 3*time.Second, time.Minute)
 	held, err := old.Acquire(t.Context(), "held")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	network.CutOff(t, leader)
 	next, err := young.Acquire(t.Context(), "held")
 	if err != nil {
@@ -59,23 +40,19 @@ func TestLeaderCutOff(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
-	_, err = behind.Acquire(ctx, request("late", "free", time.Minute))
+	_, err = behind.Acquire(ctx, request("free", time.Minute))
 	if !errors.Is(err, driver.ErrUnavailable) {
 		t.Errorf("a member without the others answers: %v", err)
 	}
 	network.Join()
-	for end := time.Now().Add(6 * soon); ; time.Sleep(10 * time.Millisecond) {
+	storetest.Eventually(t, "the member takes part again", func() bool {
 		_, err := old.TryAcquire(t.Context(), "held")
-		if errors.Is(err, core.ErrHeld) {
-			break
+		if err == nil {
+			t.Fatal("two hold the key when the network is back")
 		}
-		if time.Now().After(end) || err == nil {
-			t.Fatalf("when the network is back: %v", err)
-		}
-	}
-	if err := next.Release(t.Context()); err != nil {
-		t.Errorf("Release: %v", err)
-	}
+		return errors.Is(err, core.ErrHeld)
+	})
+	must(t, next.Release(t.Context()))
 	last, err := old.Acquire(t.Context(), "held")
 	if err != nil {
 		t.Fatalf("after the partition: %v", err)
@@ -83,7 +60,5 @@ func TestLeaderCutOff(t *testing.T) {
 	if last.Token() <= next.Token() {
 		t.Errorf("token %d after %d", last.Token(), next.Token())
 	}
-	if err := last.Release(t.Context()); err != nil {
-		t.Errorf("Release: %v", err)
-	}
+	must(t, last.Release(t.Context()))
 }
