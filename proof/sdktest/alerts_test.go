@@ -11,9 +11,9 @@ import (
 // in the runbook, and each section an alert.
 func TestAlertsAskForWhatThereIs(t *testing.T) {
 	rules, err := os.ReadFile("../../deploy/prometheus/keyturn.rules.yml")
-	want(t, err, nil)
+	must(t, err)
 	runbook, err := os.ReadFile("../../docs/runbook.md")
-	want(t, err, nil)
+	must(t, err)
 	there := inPrometheus(t)
 	sections := make(map[string]bool)
 	for _, s := range regexp.MustCompile(`(?m)^## (\w+)$`).FindAllStringSubmatch(string(runbook), -1) {

@@ -24,7 +24,7 @@ import (
 func scrape(t *testing.T, registry *prometheus.Registry) map[string]float64 {
 	t.Helper()
 	families, err := registry.Gather()
-	want(t, err, nil)
+	must(t, err)
 	values := make(map[string]float64)
 	for _, f := range families {
 		for _, m := range f.GetMetric() {
@@ -45,9 +45,9 @@ func scraped(t *testing.T) (*observed, *prometheus.Registry) {
 	t.Helper()
 	registry := prometheus.NewRegistry()
 	reader, err := exporter.New(exporter.WithRegisterer(registry), exporter.WithoutScopeInfo(), exporter.WithoutTargetInfo())
-	want(t, err, nil)
+	must(t, err)
 	obs, err := tracing.New(tracing.WithMeterProvider(sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader))))
-	want(t, err, nil)
+	must(t, err)
 	return &observed{obs: obs}, registry
 }
 
@@ -74,7 +74,7 @@ func TestCountersBeginAtZero(t *testing.T) {
 		lockasynq.Once("message", "msg:{payload.id}"),
 		lockasynq.Serialize("read", "doc:{payload.id}", core.WithShared(), core.WithRunUnlocked()),
 	)
-	want(t, err, nil)
+	must(t, err)
 	first := scrape(t, registry)
 	for rule, mode := range map[string]string{"index": "exclusive", "cache:": "exclusive", "message": "exclusive", "read": "shared"} {
 		for _, reason := range losses {
@@ -94,9 +94,9 @@ func TestCountersBeginAtZero(t *testing.T) {
 	ctx := context.Background()
 	index := core.WithRule("index")
 	lease, err := eng.Acquire(ctx, "k", index)
-	want(t, err, nil)
+	must(t, err)
 	_, err = eng.ForceRelease(ctx, "k", "for a test")
-	want(t, err, nil)
+	must(t, err)
 	want(t, lease.Release(ctx), core.ErrLeaseLost)
 	second := scrape(t, registry)
 	for _, series := range []string{"keyturn_losses_total forced exclusive index memory", "keyturn_forced_total force memory"} {
@@ -121,16 +121,16 @@ func TestUndeclaredRulesBeginWithTheirFirstLease(t *testing.T) {
 	}
 	for _, rule := range []string{"by hand", ""} {
 		lease, err := eng.Acquire(context.Background(), "k", core.WithRule(rule))
-		want(t, err, nil)
+		must(t, err)
 		for _, reason := range losses {
 			begins(t, scrape(t, registry), strings.Join(strings.Fields(fmt.Sprintf("keyturn_losses_total %s exclusive %s memory", reason, rule)), " "))
 		}
-		want(t, lease.Release(context.Background()), nil)
+		must(t, lease.Release(context.Background()))
 	}
 	policy, err := core.NewPolicy(core.WithRule("declared"))
-	want(t, err, nil)
+	must(t, err)
 	_, err = author.Declare(eng, author.Rule{Policy: policy, About: coverage.Rule{Once: true}, Like: []string{"k"}})
-	want(t, err, nil)
+	must(t, err)
 	begins(t, scrape(t, registry), "keyturn_losses_total taken exclusive declared memory", "keyturn_duplicates_total declared memory")
 }
 
@@ -141,10 +141,10 @@ func TestRulesThatAreTooManyShareASeries(t *testing.T) {
 	rules := func(from, to int) {
 		for i := from; i < to; i++ {
 			policy, err := core.NewPolicy(core.WithRule(fmt.Sprint("user ", i)))
-			want(t, err, nil)
+			must(t, err)
 			_, err = author.Declare(eng, author.Rule{Policy: policy, About: coverage.Rule{}, Like: []string{"k"}})
-			want(t, err, nil)
-			want(t, eng.Do(context.Background(), "k", func(context.Context) error { return nil }, policy), nil)
+			must(t, err)
+			must(t, eng.Do(context.Background(), "k", func(context.Context) error { return nil }, policy))
 		}
 	}
 	rules(0, 1100)

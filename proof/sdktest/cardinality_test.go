@@ -39,7 +39,7 @@ func TestSeriesDoNotGrowWithTheKeys(t *testing.T) {
 		}, core.WithRule("set-status")), nil)
 		for range 2 {
 			_, err := eng.Once(ctx, "msg:"+key, func(context.Context) ([]byte, error) { return nil, nil }, core.WithRule("deliver"))
-			want(t, err, nil)
+			must(t, err)
 		}
 	}
 	count := func() string {
@@ -69,9 +69,7 @@ func TestWaitsLeadToTheirTraces(t *testing.T) {
 	o := watch(t)
 	eng := o.engine(t, memstore.New())
 	ctx, root := o.tracers.Tracer("test").Start(context.Background(), "request")
-	if err := eng.Do(ctx, "user:status:42", func(context.Context) error { return nil }); err != nil {
-		t.Fatal(err)
-	}
+	must(t, eng.Do(ctx, "user:status:42", func(context.Context) error { return nil }))
 	root.End()
 	for name, span := range map[string]string{semconv.MetricWait: semconv.SpanAcquire, semconv.MetricHold: semconv.SpanHold} {
 		for _, p := range o.metrics(t)[name].Data.(metricdata.Histogram[float64]).DataPoints {

@@ -10,37 +10,22 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-	exporter "go.opentelemetry.io/otel/exporters/prometheus"
-	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
-
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/author"
 	"github.com/keyturn/keyturn/core/coverage"
 	"github.com/keyturn/keyturn/core/observe"
 	"github.com/keyturn/keyturn/store/memstore"
-	"github.com/keyturn/keyturn/tracing"
 )
 
 // inPrometheus measures something of everything and returns the labels of each
 // metric, by the names that Prometheus has them under.
 func inPrometheus(t *testing.T) map[string]map[string]bool {
 	t.Helper()
-	registry := prometheus.NewRegistry()
-	reader, err := exporter.New(exporter.WithRegisterer(registry), exporter.WithoutScopeInfo())
-	if err != nil {
-		t.Fatal(err)
-	}
-	meters := sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader))
-	obs, err := tracing.New(tracing.WithMeterProvider(meters))
-	if err != nil {
-		t.Fatal(err)
-	}
-	o := &observed{obs: obs}
-	eng := o.engine(t, memstore.New())
+	o, registry := scraped(t)
+	obs, eng := o.obs, o.engine(t, memstore.New())
 	rule, ctx := core.WithRule("set-status"), context.Background()
 	lease, err := eng.Acquire(ctx, "k", rule)
-	want(t, err, nil)
+	must(t, err)
 	_, err = eng.TryAcquire(ctx, "k", rule)
 	want(t, err, core.ErrHeld)
 	waiting, cancel := context.WithTimeout(ctx, 10*time.Millisecond)
@@ -52,20 +37,22 @@ func inPrometheus(t *testing.T) map[string]map[string]bool {
 	handed.Go(func() {
 		want(t, eng.Do(ctx, "k2", func(context.Context) error {
 			handed.Go(func() { want(t, eng.Do(ctx, "k2", func(context.Context) error { return nil }, rule), nil) })
-			await(t, "another to stand in line", func() bool { return conflicts(t, registry) == 3 })
+			await(t, "another to stand in line", func() bool {
+				return scrape(t, registry)["keyturn_conflicts_total exclusive set-status memory"] == 3
+			})
 			return nil
 		}, rule), nil)
 	})
 	handed.Wait()
 	_, err = eng.ForceRelease(ctx, "k", "for a test")
-	want(t, err, nil)
+	must(t, err)
 	want(t, lease.Release(ctx), core.ErrLeaseLost)
 	for range 2 {
 		_, err = eng.Once(ctx, "once", func(context.Context) ([]byte, error) { return nil, nil }, rule)
-		want(t, err, nil)
+		must(t, err)
 	}
 	policy, err := core.NewPolicy(rule)
-	want(t, err, nil)
+	must(t, err)
 	author.Skipped(ctx, eng, policy, coverage.SkipHeld)
 	down := &core.UnavailableError{Op: "acquire"}
 	obs.Unlocked(ctx, observe.Acquisition{Claims: lease.Claims(), Rule: "set-status", Store: "memory"}, down)
@@ -75,7 +62,7 @@ func inPrometheus(t *testing.T) map[string]map[string]bool {
 	obs.StoreImpaired("memory", down)
 
 	families, err := registry.Gather()
-	want(t, err, nil)
+	must(t, err)
 	labels := make(map[string]map[string]bool)
 	for _, f := range families {
 		of := make(map[string]bool)
@@ -95,28 +82,11 @@ func inPrometheus(t *testing.T) map[string]map[string]bool {
 	return labels
 }
 
-// conflicts is how many requests have found their key held.
-func conflicts(t *testing.T, registry *prometheus.Registry) (sum float64) {
-	t.Helper()
-	families, err := registry.Gather()
-	want(t, err, nil)
-	for _, f := range families {
-		if f.GetName() == "keyturn_conflicts_total" {
-			for _, m := range f.GetMetric() {
-				sum += m.GetCounter().GetValue()
-			}
-		}
-	}
-	return sum
-}
-
 // TestDashboardAsksForWhatThereIs: a panel that asks for a name that nobody has
 // stays empty, which looks like peace.
 func TestDashboardAsksForWhatThereIs(t *testing.T) {
 	text, err := os.ReadFile("../../deploy/grafana/keyturn.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var dashboard struct {
 		Panels []struct {
 			Title   string
@@ -126,9 +96,7 @@ func TestDashboardAsksForWhatThereIs(t *testing.T) {
 			List []struct{ Query any }
 		}
 	}
-	if err := json.Unmarshal(text, &dashboard); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(text, &dashboard))
 	there := inPrometheus(t)
 	asked := make(map[string]bool)
 	check := func(where, expr string) {

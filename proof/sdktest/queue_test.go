@@ -19,9 +19,7 @@ import (
 func TestQueue(t *testing.T) {
 	o := watch(t)
 	locks, err := lockasynq.New(o.engine(t, memstore.New()), lockasynq.Once("im:message", "msg:{payload.id}"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	redis := asynq.RedisClientOpt{Addr: redistest.Start(t).Addr()}
 	mux := asynq.NewServeMux()
 	mux.Use(lockasynq.Trace, locks.Middleware)
@@ -34,9 +32,7 @@ func TestQueue(t *testing.T) {
 		Concurrency: 2, TaskCheckInterval: 10 * time.Millisecond, LogLevel: asynq.FatalLevel,
 		IsFailure: lockasynq.IsFailure(nil), RetryDelayFunc: lockasynq.RetryDelay(nil),
 	})
-	if err := server.Start(mux); err != nil {
-		t.Fatal(err)
-	}
+	must(t, server.Start(mux))
 	t.Cleanup(server.Shutdown)
 	client := asynq.NewClient(redis)
 	t.Cleanup(func() { _ = client.Close() })

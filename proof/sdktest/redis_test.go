@@ -17,12 +17,12 @@ func TestWaitLeadsToTheOtherProcess(t *testing.T) {
 	server := redistest.Start(t)
 	onRedis := func(o *observed) *core.Engine {
 		store, err := redisstore.New(server.Client())
-		want(t, err, nil)
+		must(t, err)
 		return o.engine(t, store)
 	}
 	theirs, ours := watch(t), watch(t)
 	lease, err := onRedis(theirs).Acquire(bounded(t), contended)
-	want(t, err, nil)
+	must(t, err)
 	eng := onRedis(ours)
 	_, err = eng.TryAcquire(bounded(t), contended)
 	want(t, err, core.ErrHeld)
@@ -31,8 +31,8 @@ func TestWaitLeadsToTheOtherProcess(t *testing.T) {
 		waited <- eng.Do(bounded(t), contended, func(context.Context) error { return nil })
 	}()
 	await(t, "the request to wait", func() bool { return ours.conflicts(t) == 2 })
-	want(t, lease.Release(bounded(t)), nil)
-	want(t, <-waited, nil)
+	must(t, lease.Release(bounded(t)))
+	must(t, <-waited)
 	holder := theirs.named(semconv.SpanAcquire)[0].SpanContext()
 	for i, asking := range ours.named(semconv.SpanAcquire) {
 		if store := attr(asking, semconv.StoreKey); store != "redis" {
