@@ -121,8 +121,7 @@ func TestLockTimeoutOfTheDatabase(t *testing.T) {
 				defer conn.Close()
 				defer conn.ExecContext(context.Background(), `ROLLBACK`)
 				for _, s := range []string{setting, `BEGIN`} {
-					_, err = conn.ExecContext(bounded(t), s)
-					must(t, err)
+					must(t, second(conn.ExecContext(bounded(t), s)))
 				}
 				guards[i] = fence.On(conn, dialect)
 			}
@@ -145,10 +144,8 @@ func TestSnapshotOfSQLiteIsOld(t *testing.T) {
 	defer tx.Rollback()
 	var n int
 	must(t, tx.QueryRowContext(bounded(t), `SELECT count(*) FROM keyturn_mark`).Scan(&n))
-	_, err = db.once(t, "another", func(context.Context, *sql.Tx) ([]byte, error) { return nil, nil })
-	must(t, err)
-	_, err = fence.On(tx, fence.SQLite).Mark(bounded(t), "id")
-	expect(t, err, fence.ErrRetry)
+	must(t, second(db.once(t, "another", func(context.Context, *sql.Tx) ([]byte, error) { return nil, nil })))
+	expect(t, second(fence.On(tx, fence.SQLite).Mark(bounded(t), "id")), fence.ErrRetry)
 }
 
 // The connection breaks around the COMMIT: before the server gets it, or before its answer
@@ -181,9 +178,7 @@ func TestCommitWithoutAnswer(t *testing.T) {
 			if out.Duplicate != (name == "answered") {
 				t.Errorf("%s: duplicate %v: the fault did not hit the COMMIT", name, out.Duplicate)
 			}
-			if n := db.number(t, `SELECT count(*) FROM effect`); n != 1 {
-				t.Errorf("%s: %d effects", name, n)
-			}
+			db.hasEffects(t, 1)
 		}
 	})
 }
@@ -260,14 +255,7 @@ func TestKilledConnections(t *testing.T) {
 			return // it has no server
 		}
 		db.run(t, `CREATE TABLE effect (n INT)`)
-		dsn := db.DSN()
-		if driver == pgxAlone {
-			dsn += fmt.Sprintf("&pool_max_conns=%d", conns)
-		}
-		c := db.connect(t, driver, dsn, func() {})
-		if b, ok := c.(sqlBackend); ok {
-			b.db.SetMaxIdleConns(conns)
-		}
+		c := db.connectBy(t, conns, driver, db.DSN())
 		for round := range 3 {
 			var inside, all sync.WaitGroup
 			inside.Add(conns)
@@ -308,8 +296,6 @@ func TestKilledConnections(t *testing.T) {
 		if err == nil {
 			t.Error("its connection was killed, and it succeeded")
 		}
-		if n := db.number(t, `SELECT count(*) FROM effect`); n != 3*(conns+2) {
-			t.Errorf("%d effects", n)
-		}
+		db.hasEffects(t, 3*(conns+2))
 	})
 }
