@@ -129,28 +129,17 @@ func TestWithDatabaseInADeadlock(t *testing.T) {
 		db.run(t, `CREATE TABLE effect (n INT)`, `CREATE TABLE account (id INT PRIMARY KEY, n INT)`, `INSERT INTO account VALUES (1, 0), (2, 0)`)
 		eng := newEngine(t)
 		var errs [2]error
-		ran := [2]int{}
-		ready, done := make(chan int, 2), make(chan struct{}, 2)
-		start := make(chan struct{})
-		for i := range 2 {
-			go func() {
-				defer func() { done <- struct{}{} }()
-				_, errs[i] = eng.Once(bounded(t), fmt.Sprint("k", i), func(ctx context.Context) ([]byte, error) {
-					ran[i]++
-					tx, _ := fence.TxFrom(ctx)
-					_, _ = tx.ExecContext(ctx, fmt.Sprintf(`UPDATE account SET n = n + 1 WHERE id = %d`, 1+i))
-					ready <- i
-					<-start
-					_, _ = tx.ExecContext(ctx, fmt.Sprintf(`UPDATE account SET n = n + 1 WHERE id = %d`, 2-i))
-					return nil, nil // a careless handler, which forgets the error
-				}, fence.WithDatabase(db.DB, db.dialect))
-			}()
-		}
-		<-ready
-		<-ready
-		close(start)
-		<-done
-		<-done
+		var ran [2]int
+		atOnce(2, func(i int, meet func()) {
+			_, errs[i] = eng.Once(bounded(t), fmt.Sprint("k", i), func(ctx context.Context) ([]byte, error) {
+				ran[i]++
+				tx, _ := fence.TxFrom(ctx)
+				_, _ = tx.ExecContext(ctx, fmt.Sprintf(`UPDATE account SET n = n + 1 WHERE id = %d`, 1+i))
+				meet()
+				_, _ = tx.ExecContext(ctx, fmt.Sprintf(`UPDATE account SET n = n + 1 WHERE id = %d`, 2-i))
+				return nil, nil // a careless handler, which forgets the error
+			}, fence.WithDatabase(db.DB, db.dialect))
+		})
 		failed := 0
 		for i := range errs {
 			if errs[i] != nil {

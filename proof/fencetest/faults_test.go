@@ -29,35 +29,25 @@ func TestDeadlock(t *testing.T) {
 		must(t, db.in(t, func(tx *transaction) error {
 			return errors.Join(tx.Lock(bounded(t), "a"), tx.Lock(bounded(t), "b"))
 		}))
-		var ready, all sync.WaitGroup
 		var tries, retries atomic.Int32
-		ready.Add(2)
-		for i, names := range [][]string{{"a", "b"}, {"b", "a"}} {
-			all.Go(func() {
-				var met sync.Once
-				_, err := db.once(t, fmt.Sprint("order", i), func(ctx context.Context, tx *sql.Tx) ([]byte, error) {
-					tries.Add(1)
-					g := fence.On(tx, db.dialect)
-					if err := g.Lock(ctx, names[0]); err != nil {
-						met.Do(ready.Done)
-						return nil, err
-					}
-					met.Do(func() {
-						ready.Done()
-						ready.Wait() // both have their first
-					})
-					err := g.Lock(ctx, names[1])
-					if err != nil && errors.Is(err, fence.ErrRetry) {
-						retries.Add(1)
-					}
-					return nil, err
-				})
+		atOnce(2, func(i int, meet func()) {
+			_, err := db.once(t, fmt.Sprint("order", i), func(ctx context.Context, tx *sql.Tx) ([]byte, error) {
+				tries.Add(1)
+				g, names := fence.On(tx, db.dialect), []string{"a", "b", "a"}[i:]
+				err := g.Lock(ctx, names[0])
+				meet() // both have their first
 				if err != nil {
-					t.Error(err)
+					return nil, err
 				}
+				if err = g.Lock(ctx, names[1]); errors.Is(err, fence.ErrRetry) {
+					retries.Add(1)
+				}
+				return nil, err
 			})
-		}
-		all.Wait()
+			if err != nil {
+				t.Error(err)
+			}
+		})
 		if retries.Load() == 0 || tries.Load() < 3 {
 			t.Errorf("%d tries, %d deadlocks", tries.Load(), retries.Load())
 		}
@@ -72,32 +62,22 @@ func TestSerializationFailure(t *testing.T) {
 			return
 		}
 		db.run(t, `CREATE TABLE doctor (id INT PRIMARY KEY, on_call INT)`, `INSERT INTO doctor VALUES (1, 1), (2, 1)`)
-		var all, ready sync.WaitGroup
-		ready.Add(2)
 		var tries atomic.Int32
-		for id := 1; id <= 2; id++ {
-			all.Go(func() {
-				var met sync.Once
-				_, err := db.once(t, fmt.Sprint("leave", id), func(ctx context.Context, tx *sql.Tx) ([]byte, error) {
-					tries.Add(1)
-					var on int
-					err := tx.QueryRowContext(ctx, `SELECT count(*) FROM doctor WHERE on_call = 1`).Scan(&on)
-					met.Do(func() {
-						ready.Done()
-						ready.Wait()
-					})
-					if err != nil || on < 2 {
-						return nil, err
-					}
-					_, err = tx.ExecContext(ctx, fmt.Sprintf(`UPDATE doctor SET on_call = 0 WHERE id = %d`, id))
+		atOnce(2, func(i int, meet func()) {
+			_, err := db.once(t, fmt.Sprint("leave", i), func(ctx context.Context, tx *sql.Tx) ([]byte, error) {
+				tries.Add(1)
+				var on int
+				err := tx.QueryRowContext(ctx, `SELECT count(*) FROM doctor WHERE on_call = 1`).Scan(&on)
+				meet()
+				if err != nil || on < 2 {
 					return nil, err
-				})
-				if err != nil {
-					t.Error(err)
 				}
+				return nil, second(tx.ExecContext(ctx, fmt.Sprintf(`UPDATE doctor SET on_call = 0 WHERE id = %d`, 1+i)))
 			})
-		}
-		all.Wait()
+			if err != nil {
+				t.Error(err)
+			}
+		})
 		if n := db.number(t, `SELECT count(*) FROM doctor WHERE on_call = 1`); n != 1 || tries.Load() < 3 {
 			t.Errorf("%d doctors are on call, after %d tries", n, tries.Load())
 		}
@@ -257,36 +237,23 @@ func TestKilledConnections(t *testing.T) {
 		db.run(t, `CREATE TABLE effect (n INT)`)
 		c := db.connectBy(t, conns, driver, db.DSN())
 		for round := range 3 {
-			var inside, all sync.WaitGroup
-			inside.Add(conns)
-			once := func(id string, meet func()) error {
-				_, err := c.once(bounded(t), id, func(ctx context.Context) ([]byte, error) {
+			atOnce(conns, func(n int, meet func()) {
+				_, err := c.once(bounded(t), fmt.Sprint(round, n), func(ctx context.Context) ([]byte, error) {
 					meet()
 					return nil, c.insert(ctx, `INSERT INTO effect VALUES (1)`)
 				})
-				return err
-			}
-			for n := range conns {
-				all.Go(func() {
-					var met sync.Once
-					err := once(fmt.Sprint(round, n), func() { met.Do(inside.Done); inside.Wait() })
-					met.Do(inside.Done)
-					if err != nil {
-						t.Error(err)
-					}
-				})
-			}
-			all.Wait()
+				if err != nil {
+					t.Error(err)
+				}
+			})
 			db.killOthers(t)
-			if err := once(fmt.Sprint(round, " after"), func() {}); err != nil {
-				t.Error(err)
-			}
-			db.killOthers(t)
-			_, err := newEngine(t).Once(bounded(t), fmt.Sprint(round, " option"), func(ctx context.Context) ([]byte, error) {
-				return nil, c.insert(ctx, `INSERT INTO effect VALUES (1)`)
-			}, c.withDatabase())
-			if err != nil {
-				t.Error(err, errors.Is(err, core.ErrUnavailable))
+			for name, once := range bothWays(t, c) {
+				if _, err := once(fmt.Sprint(round, name), func(ctx context.Context) ([]byte, error) {
+					return nil, c.insert(ctx, `INSERT INTO effect VALUES (1)`)
+				}); err != nil {
+					t.Error(name, err)
+				}
+				db.killOthers(t)
 			}
 		}
 		_, err := c.once(bounded(t), "inside", func(ctx context.Context) ([]byte, error) {

@@ -235,3 +235,17 @@ func waits(t testing.TB, call func() error, letGo func()) error {
 		return nil
 	}
 }
+
+// atOnce calls do n times at the same time, and returns when all have ended. In meet each waits until all have come.
+func atOnce(n int, do func(i int, meet func())) {
+	var ready, all sync.WaitGroup
+	ready.Add(n)
+	for i := range n {
+		all.Go(func() {
+			var met sync.Once
+			defer met.Do(ready.Done) // it may have failed before
+			do(i, func() { met.Do(ready.Done); ready.Wait() })
+		})
+	}
+	all.Wait()
+}
