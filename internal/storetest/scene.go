@@ -129,6 +129,9 @@ func (w *Waiting) Waits() {
 	}
 }
 
+// Answered is closed when the request has been answered.
+func (w *Waiting) Answered() <-chan struct{} { return w.ended }
+
 // Answer returns the answer, which must come soon.
 func (w *Waiting) Answer() (driver.Grant, error) {
 	w.t.Helper()
@@ -181,3 +184,6 @@ func IsRefused(t testing.TB, err error, names ...string) {
 		}
 	}
 }
+
+// ErrorOf is the error of a call that returns a value, too.
+func ErrorOf[T any](_ T, err error) error { return err }

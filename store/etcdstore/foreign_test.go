@@ -23,9 +23,8 @@ func TestForeignValue(t *testing.T) {
 	s := open(t, c)
 	for _, name := range []string{"lock", "member/foreign", "record"} {
 		key := "k-" + name[:4]
-		_, err := c.Put(t.Context(), partKey(t, key, name), "not JSON")
-		must(t, err)
-		_, _, err = s.Begin(t.Context(), request(key, time.Minute))
+		must(t, storetest.ErrorOf(c.Put(t.Context(), partKey(t, key, name), "not JSON")))
+		_, _, err := s.Begin(t.Context(), request(key, time.Minute))
 		storetest.IsRefused(t, err)
 	}
 }
@@ -96,8 +95,7 @@ func TestALongForeignValueIsShortened(t *testing.T) {
 	must(t, err)
 	drivertest.Shortened(t, s, "k")
 
-	_, err = c.Put(t.Context(), memberKey(t, "other", "o"), long) // not JSON
-	must(t, err)
+	must(t, storetest.ErrorOf(c.Put(t.Context(), memberKey(t, "other", "o"), long))) // not JSON
 	if _, err := s.Acquire(t.Context(), request("other", time.Minute)); err == nil || len(err.Error()) > 2000 {
 		t.Errorf("the error is not short: %.300v", err)
 	}
