@@ -8,6 +8,7 @@ import (
 
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/sqltest"
+	"github.com/keyturn/keyturn/internal/storetest"
 )
 
 // TestLostAnswers breaks the connection at each statement of each operation in turn, before the
@@ -86,8 +87,7 @@ func complete(ctx context.Context, s driver.Store, g driver.Grant, _ driver.Requ
 // statements.
 func (op operation) try(ctx context.Context, s, other driver.Store, f *faulty, n int, after bool) (more bool, err error) {
 	f.breakAt(0, false)
-	req := request("k", time.Minute)
-	req.Claims = op.claims
+	req := storetest.RequestFor(time.Minute, op.claims...)
 	var g driver.Grant
 	if op.held {
 		if g, err = s.Acquire(ctx, req); err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/servertest"
+	"github.com/keyturn/keyturn/internal/storetest"
 	"github.com/keyturn/keyturn/store/sqlstore"
 )
 
@@ -278,21 +279,17 @@ func TestGivingUpAfterALostAnswer(t *testing.T) {
 // carriedOut waits until one of the keys has a row.
 func (c *crowd) carriedOut(t *testing.T) {
 	t.Helper()
-	for rows, end := 0, time.Now().Add(20*time.Second); rows == 0; time.Sleep(5 * time.Millisecond) {
-		err := c.db.QueryRow("SELECT count(*) FROM keyturn_lock WHERE lock_key >= 'key0'::bytea AND lock_key <= 'key9'::bytea").Scan(&rows)
-		if err != nil || time.Now().After(end) {
-			t.Fatal("no key was taken: ", err)
-		}
-	}
+	storetest.Eventually(t, "a key was taken", func() bool {
+		var rows int
+		must(t, c.db.QueryRow("SELECT count(*) FROM keyturn_lock WHERE lock_key >= 'key0'::bytea AND lock_key <= 'key9'::bytea").Scan(&rows))
+		return rows > 0
+	})
 }
 
 // comesFree waits until a key is free.
 func (c *crowd) comesFree(t *testing.T, key string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-	defer cancel()
 	req := request(key, time.Minute)
 	req.Wait = true
-	_, err := c.other.Acquire(ctx, req)
-	must(t, err)
+	take(t, c.other, req)
 }

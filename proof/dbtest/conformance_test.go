@@ -2,7 +2,6 @@ package dbtest
 
 import (
 	"database/sql"
-	"regexp"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -72,9 +71,8 @@ func contract(t *testing.T, d *sqltest.Database, messages bool) {
 		},
 		Heal: func(_ testing.TB, s driver.Store) { of(s).proxy.Heal() },
 	}
-	if testing.Short() { // package keystate decides who enters, for how long, and what is borrowed
-		h.Elsewhere = "TestContractOfSQLite"
-		h.Also = regexp.MustCompile(`^(M|N7|R6)`).MatchString
+	if testing.Short() {
+		h.Elsewhere, h.Also = "TestContractOfSQLite", drivertest.ByKeystate
 	}
 	drivertest.Run(t, h)
 }
@@ -130,9 +128,7 @@ func forget(t testing.TB, d *sqltest.Database) {
 	t.Helper()
 	db := d.Open(t)
 	for _, table := range []string{"lock", "member", "record", "forced", "version"} {
-		if _, err := db.Exec("DELETE FROM keyturn_" + table); err != nil {
-			t.Fatal(err)
-		}
+		exec(t, db, "DELETE FROM keyturn_"+table)
 	}
 }
 

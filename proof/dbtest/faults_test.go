@@ -10,6 +10,7 @@ import (
 
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/sqltest"
+	"github.com/keyturn/keyturn/internal/storetest"
 	"github.com/keyturn/keyturn/store/sqlstore"
 )
 
@@ -87,16 +88,12 @@ func awaitBlocked(t *testing.T, d *sqltest.Database, least int) {
 	question := by(d, "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()",
 		"SELECT count(*) FROM information_schema.innodb_lock_waits")
 	// MariaDB looks anew only if nobody has asked for 100 ms.
-	for end := time.Now().Add(4 * time.Second); ; time.Sleep(150 * time.Millisecond) {
+	storetest.Eventually(t, "so many wait", func() bool {
+		time.Sleep(150 * time.Millisecond)
 		var n int
 		must(t, db.QueryRow(question).Scan(&n))
-		if n >= least {
-			return
-		}
-		if time.Now().After(end) {
-			t.Fatalf("%d wait instead of %d", n, least)
-		}
-	}
+		return n >= least
+	})
 }
 
 // TestLockTimeout: the session gives up waiting for a row. On MySQL that undoes the statement and

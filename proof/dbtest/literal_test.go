@@ -9,7 +9,9 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/core/drivertest"
 	"github.com/keyturn/keyturn/internal/sqltest"
+	"github.com/keyturn/keyturn/internal/storetest"
 )
 
 // TestHostileTexts: whatever a key, a rule or a record contains, it is data. On MySQL it becomes a
@@ -46,13 +48,24 @@ func TestHostileTexts(t *testing.T) {
 				if err != nil || got == nil || !bytes.Equal(got.Result, result) || !bytes.Equal(got.Fingerprint, rec.Fingerprint) {
 					t.Errorf("%q: the record of %d bytes is %+v, %v", text, len(result), got, err)
 				}
-				if _, err := s.Forget(ctx, text); err != nil {
-					t.Fatal(err)
-				}
+				must(t, storetest.ErrorOf(s.Forget(ctx, text)))
 				if g, _, err = s.Begin(ctx, request(text, time.Minute)); err != nil {
 					t.Fatal(err)
 				}
 			}
 		}
 	})
+}
+
+// Somebody has written a megabyte into a row, which went as a whole into each conflict, list and log.
+func TestALongForeignValueIsShortened(t *testing.T) {
+	on(t, func(t *testing.T, d *sqltest.Database) {
+		db := d.Open(t)
+		s := open(t, db, dialectOf(d))
+		take(t, s, request("k", time.Minute))
+		take(t, s, request("other", time.Minute))
+		long := strings.Repeat("é", 1<<19)
+		must(t, storetest.ErrorOf(db.Exec("UPDATE keyturn_lock SET owner = $1, rule = $2, trace = $2", long, []byte(long))))
+		drivertest.Shortened(t, s, "k", "other")
+	}, "postgres", "sqlite") // MariaDB's columns are as long as what belongs there
 }

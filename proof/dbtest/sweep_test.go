@@ -7,6 +7,7 @@ import (
 
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/sqltest"
+	"github.com/keyturn/keyturn/internal/storetest"
 )
 
 // TestSweepDeletesWhatIsOver and nothing else. The next token is greater all the same.
@@ -16,19 +17,14 @@ func TestSweepDeletesWhatIsOver(t *testing.T) {
 		s := open(t, db, dialectOf(d))
 		acquire := func(ttl time.Duration, c driver.Claim) driver.Grant {
 			t.Helper()
-			req := request(c.Key, ttl)
-			req.Claims = []driver.Claim{c}
-			g := take(t, s, req)
-			return g
+			return take(t, s, storetest.RequestFor(ttl, c))
 		}
 		const short = 100 * time.Millisecond
 		old := acquire(short, driver.Exclusive("over"))
 		acquire(short, driver.Shared("read"))
 		done := acquire(time.Minute, driver.Exclusive("done"))
 		must(t, s.Complete(t.Context(), done, driver.Record{}, short))
-		if _, err := s.AdvanceVersion(t.Context(), "version", 1, short); err != nil {
-			t.Fatal(err)
-		}
+		must(t, storetest.ErrorOf(s.AdvanceVersion(t.Context(), "version", 1, short)))
 		kept := []driver.Grant{acquire(time.Minute, driver.Exclusive("held")), acquire(time.Minute, driver.Shared("shared"))}
 		time.Sleep(2 * short)
 		must(t, s.Sweep(t.Context(), time.Hour))
