@@ -11,8 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-sql-driver/mysql"
-
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/fence"
 	"github.com/keyturn/keyturn/internal/servertest"
@@ -192,39 +190,6 @@ func TestCommitWithoutAnswerForLong(t *testing.T) {
 	}
 }
 
-// killOthers ends all connections to the database except the one that does so.
-func (db *database) killOthers(t testing.TB) {
-	t.Helper()
-	const noSuchThread = 1094 // MariaDB's error for a connection that is not there
-	kill := map[fence.Dialect]string{
-		fence.Postgres: `SELECT 'SELECT pg_terminate_backend(' || pid || ')' FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()`,
-		fence.MySQL:    `SELECT concat('KILL ', id) FROM information_schema.processlist WHERE db = database() AND id <> connection_id()`,
-	}[db.dialect]
-	admin, err := db.Conn(bounded(t))
-	must(t, err)
-	defer admin.Close()
-	rows, err := admin.QueryContext(bounded(t), kill)
-	must(t, err)
-	var statements []string
-	for rows.Next() {
-		var s string
-		must(t, rows.Scan(&s))
-		statements = append(statements, s)
-	}
-	must(t, errors.Join(rows.Err(), rows.Close()))
-	for _, s := range statements {
-		_, err := admin.ExecContext(bounded(t), s)
-		var gone *mysql.MySQLError // an older connection, which has ended by itself
-		if errors.As(err, &gone) && gone.Number == noSuchThread {
-			continue
-		}
-		must(t, err)
-	}
-	for left := 1; left > 0; { // they end soon
-		must(t, admin.QueryRowContext(bounded(t), `SELECT count(*) FROM (`+kill+`) AS left_over`).Scan(&left))
-	}
-}
-
 // A server that restarts, or an administrator, ends all connections of a pool. To begin a
 // transaction is safe to repeat, but pgx returned 57P01 to the caller as long as there was an old
 // connection.
@@ -246,18 +211,18 @@ func TestKilledConnections(t *testing.T) {
 					t.Error(err)
 				}
 			})
-			db.killOthers(t)
+			db.EndConnections(t)
 			for name, once := range bothWays(t, c) {
 				if _, err := once(fmt.Sprint(round, name), func(ctx context.Context) ([]byte, error) {
 					return nil, c.insert(ctx, `INSERT INTO effect VALUES (1)`)
 				}); err != nil {
 					t.Error(name, err)
 				}
-				db.killOthers(t)
+				db.EndConnections(t)
 			}
 		}
 		_, err := c.once(bounded(t), "inside", func(ctx context.Context) ([]byte, error) {
-			defer db.killOthers(t) // its own connection, in the middle of the transaction
+			defer db.EndConnections(t) // its own connection, in the middle of the transaction
 			return nil, c.insert(ctx, `INSERT INTO effect VALUES (1)`)
 		})
 		if err == nil {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/storetest"
 )
 
 // outcome is what became of a wait, and when.
@@ -73,18 +74,14 @@ func TestAnswerBeforeEnd(t *testing.T) {
 		req := request("k", 1, time.Hour)
 		req.Wait = true
 		req.OnHeld = func(driver.HeldError) {
-			if err := s.Release(bg, g); err != nil {
-				t.Error(err)
-			}
+			storetest.Release(t, s, g)
 			end()
 		}
 		g, err := s.Acquire(ctx, req)
 		if err != nil {
 			t.Fatalf("granted before it ended, and got: %v", err)
 		}
-		if err := s.Release(bg, g); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Release(t, s, g)
 		checkEmpty(t, s)
 	}
 }
@@ -132,12 +129,8 @@ func TestALeaseIsWantedInTheStepThatGrantsIt(t *testing.T) {
 			if o.err != nil || len(wanted) != 1 || wanted[0] != o.grant.Owner {
 				t.Fatalf("granted to %q (%v), wanted from %q", o.grant.Owner, o.err, wanted)
 			}
-			if err := s.Release(bg, o.grant); err != nil {
-				t.Fatal(err)
-			}
-			if o := <-last; o.err != nil {
-				t.Fatal(o.err)
-			}
+			storetest.Release(t, s, o.grant)
+			must(t, (<-last).err)
 		})
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/keystate"
+	"github.com/keyturn/keyturn/internal/storetest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -26,14 +27,7 @@ func request(key string, n int, ttl time.Duration) driver.Request {
 	}
 }
 
-func mustAcquire(t *testing.T, s *Store, req driver.Request) driver.Grant {
-	t.Helper()
-	g, err := s.Acquire(bg, req)
-	if err != nil {
-		t.Fatalf("Acquire: %v", err)
-	}
-	return g
-}
+var must, mustAcquire = storetest.Must, storetest.Hold
 
 // size is how many keys that are held or waited for, and records, are in memory.
 func (m *memory) size() (entries, records int) {
@@ -71,18 +65,14 @@ func TestSweep(t *testing.T) {
 		const rounds, keys = 100, 1000
 		s := New()
 		kept := mustAcquire(t, s, request("kept", 0, time.Hour))
-		if err := s.Complete(bg, mustAcquire(t, s, request("done", 0, time.Second)), driver.Record{Trace: "t"}, time.Hour); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.Complete(bg, mustAcquire(t, s, request("done", 0, time.Second)), driver.Record{Trace: "t"}, time.Hour))
 		most := 0
 		for round := range rounds {
 			for i := range keys {
 				key := fmt.Sprintf("key:%d:%d", round, i)
 				g := mustAcquire(t, s, request(key, 0, time.Second))
 				if i%2 == 0 {
-					if err := s.Complete(bg, g, driver.Record{}, time.Second); err != nil {
-						t.Fatal(err)
-					}
+					must(t, s.Complete(bg, g, driver.Record{}, time.Second))
 				}
 			}
 			entries, records := s.mem.size()
@@ -122,9 +112,7 @@ func TestBadGrants(t *testing.T) {
 		}
 	}
 	for _, g := range []driver.Grant{held, mustAcquire(t, s, request("c", 0, time.Minute)), mustAcquire(t, s, request("d", 0, time.Minute))} {
-		if err := s.Release(bg, g); err != nil {
-			t.Error(err)
-		}
+		storetest.Release(t, s, g)
 	}
 	checkEmpty(t, s)
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/storetest"
 )
 
 // setOf asks for keys exclusively; those that begin with r are shared.
@@ -33,9 +34,7 @@ func setOf(owner string, ttl time.Duration, keys ...string) driver.Request {
 func isHeldBy(t *testing.T, s *Store, key string, want ...string) {
 	t.Helper()
 	info, err := s.Inspect(bg, key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var got []string
 	for _, h := range info.Holders {
 		got = append(got, h.Owner)
@@ -61,16 +60,12 @@ func TestSetThatLosesAPart(t *testing.T) {
 		synctest.Wait()
 		isHeldBy(t, s, "b")
 		isHeldBy(t, s, "c")
-		if o := <-second; o.err != nil {
-			t.Error(o.err)
-		}
+		must(t, (<-second).err)
 		o := <-set
 		if o.err != nil {
 			t.Fatal(o.err)
 		}
-		if err := errors.Join(s.Renew(bg, []driver.Grant{o.grant})[0], s.Release(bg, o.grant)); err != nil {
-			t.Error(err)
-		}
+		must(t, errors.Join(s.Renew(bg, []driver.Grant{o.grant})[0], s.Release(bg, o.grant)))
 		checkEmpty(t, s)
 	})
 }
@@ -82,9 +77,7 @@ func TestSetThatLosesAPartWhileItWaits(t *testing.T) {
 		c := mustAcquire(t, s, request("c", 0, time.Hour))
 		set := enqueue(t, bg, s, setOf("set", 3*time.Second, "a", "b", "c"))
 		second := enqueue(t, bg, s, request("a", 1, time.Hour))
-		if _, err := s.ForceRelease(bg, "a", "test"); err != nil {
-			t.Fatal(err)
-		}
+		must(t, storetest.ErrorOf(s.ForceRelease(bg, "a", "test")))
 		time.Sleep(time.Second) // it looks after its claims
 		synctest.Wait()
 		isHeldBy(t, s, "b")
@@ -93,9 +86,7 @@ func TestSetThatLosesAPartWhileItWaits(t *testing.T) {
 				t.Errorf("%s is waited for by %+v", key, info.Waiters)
 			}
 		}
-		if err := errors.Join(s.Release(bg, c), s.Release(bg, (<-second).grant), s.Release(bg, (<-set).grant)); err != nil {
-			t.Error(err)
-		}
+		must(t, errors.Join(s.Release(bg, c), s.Release(bg, (<-second).grant), s.Release(bg, (<-set).grant)))
 		checkEmpty(t, s)
 	})
 }
