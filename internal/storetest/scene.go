@@ -187,3 +187,10 @@ func IsRefused(t testing.TB, err error, names ...string) {
 
 // ErrorOf is the error of a call that returns a value, too.
 func ErrorOf[T any](_ T, err error) error { return err }
+
+// Async calls do in a goroutine. What it returns comes by the channel.
+func Async[T any](do func() T) <-chan T {
+	result := make(chan T, 1)
+	go func() { result <- do() }()
+	return result
+}

@@ -59,17 +59,13 @@ func TestForcedDeadlock(t *testing.T) {
 		exec(t, conn, "BEGIN")
 		exec(t, conn, "INSERT INTO ballast VALUES "+strings.TrimSuffix(strings.Repeat("(1),", 1000), ","))
 		exec(t, conn, "UPDATE keyturn_lock SET through = 0 WHERE lock_key = 'b'")
-		done := make(chan error, 1)
-		go func() {
-			_, err := s.Acquire(t.Context(), request("a", time.Minute, driver.Exclusive("b")))
-			done <- err
-		}()
+		done := storetest.Async(func() error {
+			return storetest.ErrorOf(s.Acquire(t.Context(), request("a", time.Minute, driver.Exclusive("b"))))
+		})
 		awaitBlocked(t, d, 1)
 		exec(t, conn, "UPDATE keyturn_lock SET through = 0 WHERE lock_key = 'a'") // waits for the store, and the store for us
 		exec(t, conn, "COMMIT")
-		if err := <-done; err != nil {
-			t.Errorf("Acquire: %v", err)
-		}
+		must(t, <-done)
 	})
 }
 

@@ -113,19 +113,20 @@ func TestLockedRowsCostNoOtherKeys(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
 		var named atomic.Int64
+		acquire := func(key string, within time.Duration) (driver.Grant, error) {
+			brief, cancel := context.WithTimeout(t.Context(), within)
+			defer cancel()
+			return s.Acquire(brief, request(key, time.Minute))
+		}
 		for i := range 40 {
 			all.Go(func() {
-				key := stuck[i%len(stuck)]
 				for ctx.Err() == nil {
-					brief, cancel := context.WithTimeout(ctx, 2*time.Second)
-					_, err := s.Acquire(brief, request(key, time.Minute))
-					cancel()
+					_, err := acquire(stuck[i%len(stuck)], 2*time.Second)
 					var out *driver.UnavailableError
-					switch {
-					case !errors.As(err, &out):
+					if !errors.As(err, &out) {
 						t.Errorf("Acquire of a key whose row is locked: %v", err)
 						return
-					case out.Refused:
+					} else if out.Refused {
 						named.Add(1)
 					}
 				}
@@ -134,12 +135,10 @@ func TestLockedRowsCostNoOtherKeys(t *testing.T) {
 		for i := range 8 {
 			all.Go(func() {
 				for n := 0; ctx.Err() == nil; n++ {
-					brief, cancel := context.WithTimeout(t.Context(), 5*time.Second)
-					g, err := s.Acquire(brief, request(fmt.Sprintf("free-%d-%d", i, n%20), time.Minute))
+					g, err := acquire(fmt.Sprintf("free-%d-%d", i, n%20), 5*time.Second)
 					if err == nil {
-						err = s.Release(brief, g)
+						err = s.Release(t.Context(), g)
 					}
-					cancel()
 					if err != nil {
 						t.Errorf("a free key: %v", err)
 						return
@@ -154,11 +153,7 @@ func TestLockedRowsCostNoOtherKeys(t *testing.T) {
 		free()
 		req := request("s1", time.Minute)
 		req.Wait = true // one of the requests above may get the row now, and gives it back
-		brief, end := context.WithTimeout(t.Context(), 5*time.Second)
-		defer end()
-		if _, err := s.Acquire(brief, req); err != nil {
-			t.Fatalf("after the row is free: %v", err)
-		}
+		take(t, s, req)
 	})
 }
 

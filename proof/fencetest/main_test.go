@@ -217,8 +217,7 @@ func expect(t testing.TB, err error, want ...error) {
 // waits checks that a call does not return before it is let go, and that it does afterwards.
 func waits(t testing.TB, call func() error, letGo func()) error {
 	t.Helper()
-	done := make(chan error, 1)
-	go func() { done <- call() }()
+	done := storetest.Async(call)
 	select {
 	case err := <-done:
 		t.Errorf("it did not wait: %v", err)

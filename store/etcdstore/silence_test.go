@@ -12,6 +12,7 @@ import (
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/etcdtest"
 	"github.com/keyturn/keyturn/internal/servertest"
+	"github.com/keyturn/keyturn/internal/storetest"
 	"github.com/keyturn/keyturn/store/etcdstore"
 	"github.com/keyturn/keyturn/store/etcdstore/internal/clienttest"
 )
@@ -33,11 +34,7 @@ func TestSilentAfterCut(t *testing.T) {
 	req := request("k", time.Minute)
 	req.Wait = true
 	req.OnHeld = func(driver.HeldError) { held <- struct{}{} }
-	ended := make(chan error, 1)
-	go func() {
-		_, err := s.Acquire(ctx, req)
-		ended <- err
-	}()
+	ended := storetest.Async(func() error { return storetest.ErrorOf(s.Acquire(ctx, req)) })
 	<-held
 	<-held // it has given a sign of life: the stream is open
 	network.Cut()

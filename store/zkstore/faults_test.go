@@ -63,14 +63,11 @@ func TestLostReleaseReply(t *testing.T) {
 	s := z.openAt(t, network.addr)
 	g := hold(t, s, request("k", time.Minute))
 	lost := network.loseAnswerTo(opMulti)
-	released := make(chan error, 1)
-	go func() { released <- s.Release(t.Context(), g) }()
+	released := storetest.Async(func() error { return s.Release(t.Context(), g) })
 	<-lost
 	eventually(t, "the release was carried out", func() bool { return len(z.nodes(t, "k", "")) == 0 })
 	network.cut(true)
-	if err := <-released; err != nil {
-		t.Errorf("a release without an answer: %v", err)
-	}
+	must(t, <-released)
 	storetest.Use(t, s, "k")
 }
 
