@@ -225,6 +225,7 @@ func TestGivingUpAfterALostAnswer(t *testing.T) {
 	first := storetest.Async(func() error { return c.insist(t.Context(), "first") })
 	<-holding
 	begins, andOn := c.faults.holdBackAll(func(query string) bool { return strings.HasPrefix(query, "BEGIN") })
+	defer andOn()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	gone := storetest.Async(func() error { return each(2, c.givesUp(ctx)) })
@@ -245,7 +246,7 @@ func TestGivingUpAfterALostAnswer(t *testing.T) {
 func (c *crowd) givesUp(ctx context.Context) func(int, string) error {
 	return func(_ int, key string) error {
 		if _, err := c.Acquire(ctx, request(key, time.Hour)); !errors.Is(err, driver.ErrUnavailable) {
-			return fmt.Errorf("%s: %w", key, err)
+			return fmt.Errorf("%s: %v", key, err)
 		}
 		return nil
 	}
