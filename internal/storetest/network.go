@@ -14,8 +14,8 @@ import (
 // Networks are between stores and their server.
 type Networks struct{ all sync.Map } // driver.Store -> *servertest.Proxy
 
-// Add opens a store behind a network of its own.
-func (n *Networks) Add(t testing.TB, server string, open func(t testing.TB, addr string) driver.Store) driver.Store {
+// add opens a store behind a network of its own.
+func (n *Networks) add(t testing.TB, server string, open func(t testing.TB, addr string) driver.Store) driver.Store {
 	t.Helper()
 	p := servertest.NewProxy(t, server)
 	s := open(t, p.Addr())
@@ -43,7 +43,7 @@ func (n *Networks) each(do func(*servertest.Proxy)) {
 // Networked completes a harness: every store is a process with a network of its own.
 func Networked(h drivertest.Harness, server string, open func(t testing.TB, addr string) driver.Store) (drivertest.Harness, *Networks) {
 	n := new(Networks)
-	h.New = func(t testing.TB) driver.Store { return n.Add(t, server, open) }
+	h.New = func(t testing.TB) driver.Store { return n.add(t, server, open) }
 	h.Cut, h.Heal = n.Cut, n.Heal
 	return h, n
 }

@@ -100,12 +100,14 @@ func (r *relay) accept(listener net.Listener) {
 		r.mu.Unlock()
 		r.running.Go(func() {
 			defer server.Close()
-			for first := true; r.pass(server, client, func(frame []byte) bool {
-				if !first { // the first one opens the session
+			opened := false // the first frame opens the session
+			for r.pass(server, client, func(frame []byte) bool {
+				if opened {
 					r.notice(l, frame)
 				}
+				opened = true
 				return true
-			}); first = false {
+			}) {
 			}
 		})
 		r.running.Go(func() {
