@@ -1,6 +1,7 @@
 package drivertest
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -189,6 +190,12 @@ const (
 	byBegin  = "L3 Begin "
 	byPermit = "M1 one permit: "
 )
+
+var byKeystate = regexp.MustCompile(`^(M|N7|R6)`)
+
+// ByKeystate reports whether a check is about what internal/keystate decides: who enters, for how long, and what
+// is borrowed. It serves as [Harness.Also], for backends that need not all be asked that.
+func ByKeystate(check string) bool { return byKeystate.MatchString(check) }
 
 // original is the name of the check that is made again under another.
 func original(name string) string {

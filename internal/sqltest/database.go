@@ -125,3 +125,24 @@ func (d *Database) open(t testing.TB, dsn string) *sql.DB {
 	t.Cleanup(func() { _ = db.Close() }) // the test may have closed it already
 	return db
 }
+
+// EndConnections ends all connections to the database except the one that does so, as a server that restarts, or
+// an administrator. It returns when they have ended.
+func (d *Database) EndConnections(t testing.TB) {
+	t.Helper()
+	db := d.Open(t)
+	defer db.Close()
+	db.SetMaxOpenConns(1)
+	others := "FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+	kill := "SELECT pg_terminate_backend(pid) " + others
+	if d.Kind == mysql {
+		others = "FROM information_schema.processlist WHERE db = database() AND id <> connection_id()"
+		kill = "BEGIN NOT ATOMIC FOR other IN (SELECT id " + others + ") DO KILL other.id; END FOR; END"
+	}
+	for left := 1; left > 0; {
+		_, _ = db.Exec(kill) // an older connection may have ended by itself, which is an error
+		if err := db.QueryRow("SELECT count(*) " + others).Scan(&left); err != nil {
+			t.Fatalf("sqltest: %v", err)
+		}
+	}
+}

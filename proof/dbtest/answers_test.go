@@ -8,6 +8,7 @@ import (
 
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/sqltest"
+	"github.com/keyturn/keyturn/internal/storetest"
 )
 
 // TestLostAnswers breaks the connection at each statement of each operation in turn, before the
@@ -45,7 +46,7 @@ type operation struct {
 	name    string
 	claims  []driver.Claim
 	held    bool // it is about a lease
-	do      func(context.Context, driver.Store, driver.Grant, driver.Request) (driver.Grant, error)
+	do      func(context.Context, driver.Store, *driver.Grant, driver.Request) error
 	holds   bool // afterwards the claims are held
 	records bool // and a record is there
 }
@@ -58,7 +59,22 @@ var operations = []operation{
 	{name: "release a set", claims: set, held: true, do: release},
 	{name: "renew", claims: plain, held: true, do: renew, holds: true},
 	{name: "renew a set", claims: set, held: true, do: renew, holds: true},
-	{name: "complete", claims: plain, held: true, do: complete, records: true},
+	{name: "complete", claims: plain, held: true, records: true, do: func(ctx context.Context, s driver.Store, g *driver.Grant, _ driver.Request) error {
+		return s.Complete(ctx, *g, driver.Record{Result: []byte("done")}, time.Minute)
+	}},
+}
+
+func acquire(ctx context.Context, s driver.Store, g *driver.Grant, req driver.Request) (err error) {
+	*g, err = s.Acquire(ctx, req)
+	return err
+}
+
+func release(ctx context.Context, s driver.Store, g *driver.Grant, _ driver.Request) error {
+	return s.Release(ctx, *g)
+}
+
+func renew(ctx context.Context, s driver.Store, g *driver.Grant, _ driver.Request) error {
+	return s.Renew(ctx, []driver.Grant{*g})[0]
 }
 
 var (
@@ -66,28 +82,11 @@ var (
 	set   = []driver.Claim{driver.Exclusive("k"), driver.Shared("l")}
 )
 
-func acquire(ctx context.Context, s driver.Store, _ driver.Grant, req driver.Request) (driver.Grant, error) {
-	return s.Acquire(ctx, req)
-}
-
-func release(ctx context.Context, s driver.Store, g driver.Grant, _ driver.Request) (driver.Grant, error) {
-	return g, s.Release(ctx, g)
-}
-
-func renew(ctx context.Context, s driver.Store, g driver.Grant, _ driver.Request) (driver.Grant, error) {
-	return g, s.Renew(ctx, []driver.Grant{g})[0]
-}
-
-func complete(ctx context.Context, s driver.Store, g driver.Grant, _ driver.Request) (driver.Grant, error) {
-	return g, s.Complete(ctx, g, driver.Record{Result: []byte("done")}, time.Minute)
-}
-
 // try runs the operation with the connection broken at statement n. more: it has at least n
 // statements.
 func (op operation) try(ctx context.Context, s, other driver.Store, f *faulty, n int, after bool) (more bool, err error) {
 	f.breakAt(0, false)
-	req := request("k", time.Minute)
-	req.Claims = op.claims
+	req := storetest.RequestFor(time.Minute, op.claims...)
 	var g driver.Grant
 	if op.held {
 		if g, err = s.Acquire(ctx, req); err != nil {
@@ -95,7 +94,7 @@ func (op operation) try(ctx context.Context, s, other driver.Store, f *faulty, n
 		}
 	}
 	f.breakAt(n, after)
-	g, err = op.do(ctx, s, g, req)
+	err = op.do(ctx, s, &g, req)
 	more = f.statements() > n
 	f.breakAt(0, false)
 	if err != nil {

@@ -6,11 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/servertest"
+	"github.com/keyturn/keyturn/internal/storetest"
 	"github.com/keyturn/keyturn/store/sqlstore"
 )
 
@@ -106,37 +108,30 @@ func TestRequestsLeaveInBatches(t *testing.T) {
 	c := newCrowd(t, 3)
 	const n = 40
 	grants := make([]driver.Grant, n)
-	waits := make(chan error, 1)
 	c.faults.breakAt(0, false) // from now on they are counted
 	holding, onward := c.faults.holdBack(isBatch)
-	first := make(chan error, 1)
-	go func() { first <- c.insist(t.Context(), "first") }()
+	first := storetest.Async(func() error { return c.insist(t.Context(), "first") })
 	<-holding // the others gather
-	go func() { waits <- c.insist(t.Context(), "locked") }()
+	waits := storetest.Async(func() error { return c.insist(t.Context(), "locked") })
 	time.AfterFunc(20*time.Millisecond, onward)
-	err := each(n, func(i int, key string) (err error) {
+	must(t, each(n, func(i int, key string) (err error) {
 		grants[i], err = c.Acquire(t.Context(), request(key, time.Minute))
 		return err
-	})
-	must(t, err)
+	}))
 	c.held(t, grants)
 	must(t, each(n, func(i int, _ string) error { return c.Release(t.Context(), grants[i]) }))
 	c.held(t, make([]driver.Grant, n))
 	if sent := c.faults.statements(); sent > n {
 		t.Errorf("%d requests took %d statements", 2*n, sent)
 	}
-	if err := <-first; err != nil {
-		t.Error(err)
-	}
+	must(t, <-first)
 	select {
 	case err := <-waits:
 		t.Errorf("did not wait for its row: %v", err)
 	default:
 	}
 	c.done(t)
-	if err := <-waits; err != nil {
-		t.Errorf("waited for its row: %v", err)
-	}
+	must(t, <-waits)
 }
 
 // TestBatchForOneKey: of the requests for a key that leave as a batch, one gets it, and a record that
@@ -148,35 +143,30 @@ func TestBatchForOneKey(t *testing.T) {
 	must(t, err)
 	must(t, c.other.Complete(t.Context(), g, driver.Record{Result: []byte("done")}, time.Minute))
 	holding, onward := c.faults.holdBack(isBatch)
-	results := make(chan error, 10)
-	for range 10 {
-		go func() {
+	var got atomic.Int64
+	one := storetest.Async(func() error {
+		return each(10, func(int, string) error {
 			_, err := c.Acquire(t.Context(), request("one", time.Minute))
-			results <- err
-		}()
-	}
+			if err == nil {
+				got.Add(1)
+			} else if errors.Is(err, driver.ErrHeld) {
+				err = nil
+			}
+			return err
+		})
+	})
 	<-holding
 	time.AfterFunc(20*time.Millisecond, onward)
-	err = each(5, func(i int, key string) error {
+	must(t, each(5, func(i int, key string) error {
 		g, rec, err := c.Begin(t.Context(), request(key, time.Minute))
 		if err == nil && (rec != nil) != (i == 0) {
 			err = fmt.Errorf("%s: the record %+v, the grant %+v", key, rec, g)
 		}
 		return err
-	})
-	if err != nil {
-		t.Error(err)
-	}
-	got := 0
-	for range 10 {
-		if err := <-results; err == nil {
-			got++
-		} else if !errors.Is(err, driver.ErrHeld) {
-			t.Error(err)
-		}
-	}
-	if got != 1 {
-		t.Errorf("%d requests got one key", got)
+	}))
+	must(t, <-one)
+	if n := got.Load(); n != 1 {
+		t.Errorf("%d requests got one key", n)
 	}
 	c.done(t)
 }
@@ -213,21 +203,10 @@ func TestGivingUpInABatch(t *testing.T) {
 	const n = 5
 	ctx, cancel := context.WithCancel(t.Context())
 	holding, onward := c.faults.holdBack(isBatch)
-	gone := make(chan error, 1)
-	go func() {
-		gone <- each(n, func(_ int, key string) error {
-			_, err := c.Acquire(ctx, request(key, time.Hour))
-			if !errors.Is(err, driver.ErrUnavailable) {
-				return fmt.Errorf("%s: %w", key, err)
-			}
-			return nil
-		})
-	}()
+	gone := storetest.Async(func() error { return each(n, c.givesUp(ctx)) })
 	<-holding
 	cancel()
-	if err := <-gone; err != nil { // while it is held back
-		t.Error(err)
-	}
+	must(t, <-gone)
 	onward()
 	c.carriedOut(t)
 	for i := range n {
@@ -243,56 +222,50 @@ func TestGivingUpAfterALostAnswer(t *testing.T) {
 	c := newCrowd(t, 1)
 	c.faults.breakAt(2, true)
 	holding, onward := c.faults.holdBack(isBatch)
-	first := make(chan error, 1)
-	go func() { first <- c.insist(t.Context(), "first") }()
+	first := storetest.Async(func() error { return c.insist(t.Context(), "first") })
 	<-holding
 	begins, andOn := c.faults.holdBackAll(func(query string) bool { return strings.HasPrefix(query, "BEGIN") })
+	defer andOn()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	gone := make(chan error, 2)
-	for i := range 2 {
-		go func() {
-			_, err := c.Acquire(ctx, request(fmt.Sprint("key", i), time.Hour))
-			gone <- err
-		}()
-	}
+	gone := storetest.Async(func() error { return each(2, c.givesUp(ctx)) })
 	time.AfterFunc(300*time.Millisecond, onward) // until then, both have come
 	<-begins                                     // one of them; the other waits for a connection, or follows
 	c.carriedOut(t)
 	cancel()
-	for range 2 {
-		if err := <-gone; !errors.Is(err, driver.ErrUnavailable) {
-			t.Error(err)
-		}
-	}
+	must(t, <-gone)
 	andOn()
 	for i := range 2 {
 		c.comesFree(t, fmt.Sprint("key", i))
 	}
-	if err := <-first; err != nil {
-		t.Error(err)
-	}
+	must(t, <-first)
 	c.done(t)
+}
+
+// givesUp asks for a key, which must end with the context.
+func (c *crowd) givesUp(ctx context.Context) func(int, string) error {
+	return func(_ int, key string) error {
+		if _, err := c.Acquire(ctx, request(key, time.Hour)); !errors.Is(err, driver.ErrUnavailable) {
+			return fmt.Errorf("%s: %v", key, err)
+		}
+		return nil
+	}
 }
 
 // carriedOut waits until one of the keys has a row.
 func (c *crowd) carriedOut(t *testing.T) {
 	t.Helper()
-	for rows, end := 0, time.Now().Add(20*time.Second); rows == 0; time.Sleep(5 * time.Millisecond) {
-		err := c.db.QueryRow("SELECT count(*) FROM keyturn_lock WHERE lock_key >= 'key0'::bytea AND lock_key <= 'key9'::bytea").Scan(&rows)
-		if err != nil || time.Now().After(end) {
-			t.Fatal("no key was taken: ", err)
-		}
-	}
+	storetest.Eventually(t, "a key was taken", func() bool {
+		var rows int
+		must(t, c.db.QueryRow("SELECT count(*) FROM keyturn_lock WHERE lock_key >= 'key0'::bytea AND lock_key <= 'key9'::bytea").Scan(&rows))
+		return rows > 0
+	})
 }
 
 // comesFree waits until a key is free.
 func (c *crowd) comesFree(t *testing.T, key string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-	defer cancel()
 	req := request(key, time.Minute)
 	req.Wait = true
-	_, err := c.other.Acquire(ctx, req)
-	must(t, err)
+	take(t, c.other, req)
 }

@@ -2,7 +2,6 @@ package dbtest
 
 import (
 	"database/sql"
-	"regexp"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -45,7 +44,7 @@ func contract(t *testing.T, d *sqltest.Database, messages bool) {
 		n, _ := networks.Load(s)
 		return n.(*network)
 	}
-	var idle pool
+	idle := pool{idle: make(chan *network, 1000)}
 	h := drivertest.Harness{
 		TTL: 800 * time.Millisecond, Late: late,
 		New: func(check testing.TB) driver.Store {
@@ -60,7 +59,7 @@ func contract(t *testing.T, d *sqltest.Database, messages bool) {
 			return s
 		},
 		Restart: func(t testing.TB) {
-			idle.spend()
+			idle.age.Add(1)
 			d.Server.Restart(t)
 			forget(t, d)
 		},
@@ -72,9 +71,8 @@ func contract(t *testing.T, d *sqltest.Database, messages bool) {
 		},
 		Heal: func(_ testing.TB, s driver.Store) { of(s).proxy.Heal() },
 	}
-	if testing.Short() { // package keystate decides who enters, for how long, and what is borrowed
-		h.Elsewhere = "TestContractOfSQLite"
-		h.Also = regexp.MustCompile(`^(M|N7|R6)`).MatchString
+	if testing.Short() {
+		h.Elsewhere, h.Also = "TestContractOfSQLite", drivertest.ByKeystate
 	}
 	drivertest.Run(t, h)
 }
@@ -83,46 +81,34 @@ func contract(t *testing.T, d *sqltest.Database, messages bool) {
 type network struct {
 	proxy *servertest.Proxy
 	db    *sql.DB
-	spent atomic.Bool // its connections were cut, or ended by the server
+	age   int64
+	spent atomic.Bool // its connections were cut
 }
 
 // pool keeps networks for the next check: to open a connection costs a PostgreSQL more than most checks do.
 type pool struct {
-	mu   sync.Mutex
-	all  []*network
-	idle []*network
+	idle chan *network
+	age  atomic.Int64 // how often the server has ended all connections
 }
 
 func (p *pool) take(t testing.TB, d *sqltest.Database) *network {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if last := len(p.idle) - 1; last >= 0 {
-		n := p.idle[last]
-		p.idle = p.idle[:last]
-		return n
+	for len(p.idle) > 0 {
+		select {
+		case n := <-p.idle:
+			if n.age == p.age.Load() {
+				return n
+			}
+		default:
+		}
 	}
 	proxy := servertest.NewProxy(t, d.Server.Addr())
-	n := &network{proxy: proxy, db: d.OpenAt(t, proxy.Addr())}
-	p.all = append(p.all, n)
-	return n
+	return &network{proxy: proxy, db: d.OpenAt(t, proxy.Addr()), age: p.age.Load()}
 }
 
 func (p *pool) put(n *network) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	if !n.spent.Load() {
-		p.idle = append(p.idle, n)
+		p.idle <- n
 	}
-}
-
-// spend keeps none for later, because the server ends all connections.
-func (p *pool) spend() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, n := range p.all {
-		n.spent.Store(true)
-	}
-	p.all, p.idle = nil, nil
 }
 
 // forget deletes all data of the store.
@@ -130,9 +116,7 @@ func forget(t testing.TB, d *sqltest.Database) {
 	t.Helper()
 	db := d.Open(t)
 	for _, table := range []string{"lock", "member", "record", "forced", "version"} {
-		if _, err := db.Exec("DELETE FROM keyturn_" + table); err != nil {
-			t.Fatal(err)
-		}
+		exec(t, db, "DELETE FROM keyturn_"+table)
 	}
 }
 

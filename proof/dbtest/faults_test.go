@@ -3,13 +3,13 @@ package dbtest
 import (
 	"database/sql"
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/sqltest"
+	"github.com/keyturn/keyturn/internal/storetest"
 	"github.com/keyturn/keyturn/store/sqlstore"
 )
 
@@ -20,7 +20,6 @@ func TestKilledIdleConnections(t *testing.T) {
 		db := d.Open(t)
 		db.SetMaxIdleConns(10)
 		s := open(t, db, dialectOf(d))
-		admin := d.Open(t)
 		kill := func() {
 			var conns []*sql.Conn // so that the pool has several idle connections
 			for range 5 {
@@ -29,15 +28,9 @@ func TestKilledIdleConnections(t *testing.T) {
 				conns = append(conns, c)
 			}
 			for _, c := range conns {
-				// One that was killed before may still be in the pool.
-				var id int
-				if c.QueryRowContext(t.Context(), by(d, "SELECT pg_backend_pid()", "SELECT connection_id()")).Scan(&id) == nil {
-					exec(t, admin, fmt.Sprintf(by(d, "SELECT pg_terminate_backend(%d)", "KILL %d"), id))
-				}
-			}
-			for _, c := range conns {
 				_ = c.Close()
 			}
+			d.EndConnections(t)
 		}
 		kill()
 		g := take(t, s, request("k", time.Minute))
@@ -66,17 +59,13 @@ func TestForcedDeadlock(t *testing.T) {
 		exec(t, conn, "BEGIN")
 		exec(t, conn, "INSERT INTO ballast VALUES "+strings.TrimSuffix(strings.Repeat("(1),", 1000), ","))
 		exec(t, conn, "UPDATE keyturn_lock SET through = 0 WHERE lock_key = 'b'")
-		done := make(chan error, 1)
-		go func() {
-			_, err := s.Acquire(t.Context(), request("a", time.Minute, driver.Exclusive("b")))
-			done <- err
-		}()
+		done := storetest.Async(func() error {
+			return storetest.ErrorOf(s.Acquire(t.Context(), request("a", time.Minute, driver.Exclusive("b"))))
+		})
 		awaitBlocked(t, d, 1)
 		exec(t, conn, "UPDATE keyturn_lock SET through = 0 WHERE lock_key = 'a'") // waits for the store, and the store for us
 		exec(t, conn, "COMMIT")
-		if err := <-done; err != nil {
-			t.Errorf("Acquire: %v", err)
-		}
+		must(t, <-done)
 	})
 }
 
@@ -87,16 +76,12 @@ func awaitBlocked(t *testing.T, d *sqltest.Database, least int) {
 	question := by(d, "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()",
 		"SELECT count(*) FROM information_schema.innodb_lock_waits")
 	// MariaDB looks anew only if nobody has asked for 100 ms.
-	for end := time.Now().Add(4 * time.Second); ; time.Sleep(150 * time.Millisecond) {
+	storetest.Eventually(t, "so many wait", func() bool {
+		time.Sleep(150 * time.Millisecond)
 		var n int
 		must(t, db.QueryRow(question).Scan(&n))
-		if n >= least {
-			return
-		}
-		if time.Now().After(end) {
-			t.Fatalf("%d wait instead of %d", n, least)
-		}
-	}
+		return n >= least
+	})
 }
 
 // TestLockTimeout: the session gives up waiting for a row. On MySQL that undoes the statement and

@@ -4,9 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"flag"
-	"fmt"
 	"log/slog"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -15,6 +13,7 @@ import (
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/sqltest"
+	"github.com/keyturn/keyturn/internal/storetest"
 	_ "github.com/keyturn/keyturn/proof/drivers"
 	"github.com/keyturn/keyturn/store/sqlstore"
 )
@@ -25,6 +24,14 @@ func TestMain(m *testing.M) {
 	_ = flag.Set("test.parallel", "10")
 	goleak.VerifyTestMain(sqltest.Main(m))
 }
+
+var (
+	must    = storetest.Must
+	request = storetest.Request
+	take    = storetest.Hold
+	use     = storetest.Use
+	enqueue = storetest.Enqueue
+)
 
 // silent is for stores whose server is broken on purpose, or has settings that are warned of.
 var silent = sqlstore.WithLogger(slog.New(slog.DiscardHandler))
@@ -99,14 +106,6 @@ func open(t testing.TB, db *sql.DB, d sqlstore.Dialect, opts ...sqlstore.Option)
 // quick makes waiters look, and count as dead, sooner than by default.
 var quick = []sqlstore.Option{sqlstore.WithWaiterLease(900 * time.Millisecond), sqlstore.WithPoll(50 * time.Millisecond)}
 
-// must fails the test at once.
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 func exec(t testing.TB, db interface {
 	ExecContext(context.Context, string, ...any) (sql.Result, error)
 }, statement string,
@@ -114,30 +113,6 @@ func exec(t testing.TB, db interface {
 	t.Helper()
 	if _, err := db.ExecContext(t.Context(), statement); err != nil {
 		t.Fatalf("%s: %v", statement, err)
-	}
-}
-
-var owners atomic.Int64
-
-// request asks for key as a new owner, or for a set with those further claims.
-func request(key string, ttl time.Duration, more ...driver.Claim) driver.Request {
-	claims := append([]driver.Claim{driver.Exclusive(key)}, more...)
-	return driver.Request{Owner: fmt.Sprintf("owner-%d", owners.Add(1)), Claims: claims, TTL: ttl}
-}
-
-// take acquires what nobody has.
-func take(t testing.TB, s driver.Store, req driver.Request) driver.Grant {
-	t.Helper()
-	g, err := s.Acquire(t.Context(), req)
-	must(t, err)
-	return g
-}
-
-// use takes keys and gives them back. Their rows are there then.
-func use(t testing.TB, s driver.Store, keys ...string) {
-	t.Helper()
-	for _, key := range keys {
-		must(t, s.Release(t.Context(), take(t, s, request(key, time.Minute))))
 	}
 }
 

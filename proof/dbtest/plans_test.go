@@ -15,6 +15,7 @@ import (
 	keyturn "github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/servertest"
 	"github.com/keyturn/keyturn/internal/sqltest"
+	"github.com/keyturn/keyturn/internal/storetest"
 	"github.com/keyturn/keyturn/store/sqlstore"
 )
 
@@ -113,24 +114,22 @@ func useEverything(t *testing.T, s *sqlstore.Store) {
 	waiter := request("n7", time.Minute)
 	waiter.Wait = true
 	_, _ = s.Acquire(brief, waiter)
-	_, err := s.ForceRelease(ctx, "n7", "a reason")
-	must(t, err)
-	_, _, err = s.Begin(ctx, request("done", time.Minute))
-	must(t, err)
-	grant, _, err := s.Begin(ctx, request("n8", time.Minute))
-	must(t, err)
-	must(t, s.Complete(ctx, grant, keyturn.Record{Result: []byte("x")}, time.Minute))
-	_, _, err = s.Begin(ctx, request("n8", time.Minute))
-	must(t, err)
-	_, err = s.Forget(ctx, "n8")
-	must(t, err)
-	_, err = s.AdvanceVersion(ctx, "v", 3, time.Minute)
-	must(t, err)
-	_, err = s.Inspect(ctx, "n9")
-	must(t, err)
+	must(t, storetest.ErrorOf(s.ForceRelease(ctx, "n7", "a reason")))
+	begin := func(key string) keyturn.Grant {
+		g, _, err := s.Begin(ctx, request(key, time.Minute))
+		must(t, err)
+		return g
+	}
+	begin("done")
+	must(t, s.Complete(ctx, begin("n8"), keyturn.Record{Result: []byte("x")}, time.Minute))
+	begin("n8")
+	must(t, storetest.ErrorOf(s.Forget(ctx, "n8")))
+	must(t, storetest.ErrorOf(s.AdvanceVersion(ctx, "v", 3, time.Minute)))
+	must(t, storetest.ErrorOf(s.Inspect(ctx, "n9")))
 	for _, records := range []bool{false, true} {
 		q := keyturn.Listing{Prefix: "n1", Limit: 10, Records: records}
 		for first := true; first || q.Cursor != ""; first = false {
+			var err error
 			_, q.Cursor, err = s.List(ctx, q)
 			must(t, err)
 		}
@@ -138,12 +137,8 @@ func useEverything(t *testing.T, s *sqlstore.Store) {
 	var all sync.WaitGroup
 	for i := range 40 { // some of them together
 		all.Go(func() {
-			g, err := s.Acquire(ctx, request(fmt.Sprint("n2", i), time.Minute))
-			if err == nil {
-				err = s.Release(ctx, g)
-			}
-			if err != nil {
-				t.Error(err)
+			if g, err := s.Acquire(ctx, request(fmt.Sprint("n2", i), time.Minute)); err != nil || s.Release(ctx, g) != nil {
+				t.Errorf("%+v, %v", g, err)
 			}
 		})
 	}
@@ -175,9 +170,7 @@ func explain(t *testing.T, db *sql.DB, kind, query string, args []any) string {
 	}
 	defer rows.Close()
 	columns, err := rows.Columns()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var plan strings.Builder
 	for rows.Next() {
 		values, to := make([]sql.NullString, len(columns)), make([]any, len(columns))

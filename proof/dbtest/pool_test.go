@@ -10,6 +10,7 @@ import (
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/servertest"
 	"github.com/keyturn/keyturn/internal/sqltest"
+	"github.com/keyturn/keyturn/internal/storetest"
 	"github.com/keyturn/keyturn/store/sqlstore"
 )
 
@@ -27,26 +28,23 @@ func TestWaitersNeedNoConnections(t *testing.T) {
 	for k := range keys {
 		holds = append(holds, take(t, s, request(fmt.Sprint("k", k), 10*time.Minute)))
 	}
-	var queued, all sync.WaitGroup
+	var waiters []*storetest.Waiting
 	for k := range keys {
 		for range each {
-			queued.Add(1)
-			all.Go(func() {
-				var once sync.Once
-				req := request(fmt.Sprint("k", k), 10*time.Minute)
-				req.Wait, req.OnHeld = true, func(driver.HeldError) { once.Do(queued.Done) }
-				g, err := s.Acquire(ctx, req)
-				once.Do(queued.Done)
-				if err == nil {
-					err = s.Release(ctx, g)
-				}
-				if err != nil {
-					t.Errorf("a waiter: %v", err)
-				}
-			})
+			waiters = append(waiters, storetest.Start(t, s, request(fmt.Sprint("k", k), 10*time.Minute)))
 		}
 	}
-	queued.Wait()
+	var all sync.WaitGroup
+	for _, w := range waiters {
+		w.Waits()
+		context.AfterFunc(ctx, w.Cancel)
+		all.Go(func() {
+			<-w.Answered()
+			if g, err := w.Answer(); err != nil || s.Release(ctx, g) != nil {
+				t.Errorf("a waiter: %v", err)
+			}
+		})
+	}
 	for _, g := range holds {
 		must(t, s.Renew(ctx, []driver.Grant{g})[0])
 		must(t, s.Release(ctx, g))
@@ -102,14 +100,10 @@ func TestHandoverOnPostgres(t *testing.T) {
 	f := new(faulty)
 	a := open(t, f.open(t, d), sqlstore.Postgres, append(seldom, listen(t, d, d.Server.Addr()))...)
 	b := open(t, f.open(t, d), sqlstore.Postgres)
-	hold, granted, _ := held(t, a, b, "k")
+	hold, w := behind(t, a, b, "k")
 	f.breakAt(0, false)
 	must(t, b.Release(t.Context(), hold))
-	select {
-	case <-granted:
-	case <-time.After(10 * time.Second):
-		t.Error("no message has reached the waiter")
-	}
+	w.Granted()
 	if n := f.statements(); n > 6 {
 		t.Errorf("%d statements", n)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/servertest"
+	"github.com/keyturn/keyturn/internal/storetest"
 	"github.com/keyturn/keyturn/pgx/pgwake"
 	"github.com/keyturn/keyturn/store/sqlstore"
 )
@@ -56,7 +57,7 @@ func TestACancelledWaitGrantsNothing(t *testing.T) {
 			hold := take(t, s, request("held", time.Minute))
 			cancelled := func() int { return 3 }
 			if c.admin {
-				finds(t, s, "fsync")
+				storetest.AreRisks(t, s, "fsync")
 				cancelled = cancelWaits(t, p)
 			}
 			p.network.Cut()

@@ -1,6 +1,8 @@
 package dbtest
 
 import (
+	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"strings"
@@ -10,6 +12,7 @@ import (
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/servertest"
 	"github.com/keyturn/keyturn/internal/sqltest"
+	"github.com/keyturn/keyturn/internal/storetest"
 	"github.com/keyturn/keyturn/store/sqlstore"
 )
 
@@ -70,8 +73,7 @@ func TestBackslashesInLiterals(t *testing.T) {
 	use(t, stores[0], "t75", "tu") // '\x7475' is t75 then
 	free := lockRows(t, d, "tu")
 	defer free()
-	req := request("tu", 2*time.Second) // nobody releases it
-	req.Claims = []driver.Claim{driver.Permit("tu", 2)}
+	req := storetest.RequestFor(2*time.Second, driver.Permit("tu", 2)) // nobody releases it
 	f := new(faulty)
 	s := open(t, f.open(t, d, "&standard_conforming_strings=off"), sqlstore.Postgres)
 	read, onward := f.holdBack(isLoad)
@@ -98,9 +100,63 @@ func TestTablesStayWhereTheyWere(t *testing.T) {
 		defer exec(t, db, "DROP SCHEMA "+elsewhere+by(d, " CASCADE", ""))
 		exec(t, db, by(d, "SET search_path = ", "USE ")+elsewhere)
 		must(t, sqlstore.Migrate(t.Context(), db, dialectOf(d)))
-		if _, err := s.Acquire(t.Context(), request("k", time.Minute)); !errors.Is(err, driver.ErrHeld) {
-			t.Errorf("a key that another process holds: %v", err)
-		}
+		storetest.IsHeld(t, s, request("k", time.Minute)) // by another process
 		must(t, other.Release(t.Context(), g))
+	})
+}
+
+// openAs opens the database as a user who has these privileges on its tables.
+func openAs(t *testing.T, d *sqltest.Database, user, privileges string) *sql.DB {
+	t.Helper()
+	admin := d.Open(t)
+	statements := []string{"CREATE ROLE " + user + " LOGIN", "GRANT " + privileges + " ON ALL TABLES IN SCHEMA public TO " + user}
+	account := "keyturn@"
+	if d.Kind == "mysql" {
+		statements, account = []string{"CREATE USER " + user + "@'%'", "GRANT " + privileges + " ON *.* TO " + user + "@'%'"}, "root@"
+	}
+	for _, s := range statements {
+		exec(t, admin, s)
+	}
+	t.Cleanup(func() {
+		if d.Kind == "postgres" {
+			_, _ = admin.Exec("DROP OWNED BY " + user + "; DROP ROLE " + user)
+		} else {
+			_, _ = admin.Exec("DROP USER " + user + "@'%'")
+		}
+	})
+	db, err := sql.Open(d.Driver, strings.Replace(d.DSN(), account, user+"@", 1))
+	must(t, err)
+	t.Cleanup(func() { _ = db.Close() })
+	return db
+}
+
+// PostgreSQL's error names the table that the user may not write, and not the user.
+func TestAMissingPermissionNamesUserAndTable(t *testing.T) {
+	withServers(t, func(t *testing.T, d *sqltest.Database) {
+		s := open(t, openAs(t, d, "looker", "SELECT"), dialectOf(d))
+		for _, req := range []driver.Request{request("k", time.Minute), request("a", time.Minute, driver.Exclusive("b"))} {
+			_, err := s.Acquire(t.Context(), req)
+			storetest.IsRefused(t, err, "looker", "keyturn_lock")
+		}
+	})
+}
+
+// Only an exclusive lock that nobody waits for needs no DELETE, as docs/operations-sql.md says.
+func TestWithoutDELETE(t *testing.T) {
+	withServers(t, func(t *testing.T, d *sqltest.Database) {
+		s := open(t, openAs(t, d, "keeper", "SELECT, INSERT, UPDATE"), dialectOf(d))
+		use(t, s, "k")
+		g := take(t, s, storetest.RequestFor(time.Minute, driver.Shared("s")))
+		storetest.IsRefused(t, s.Release(t.Context(), g), "keeper", "keyturn_member")
+
+		g = take(t, s, request("q", time.Minute))
+		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		defer cancel()
+		waits := request("q", time.Minute)
+		waits.Wait = true
+		_, err := s.Acquire(ctx, waits)
+		storetest.IsRefused(t, err, "keeper", "keyturn_member")
+		storetest.IsRefused(t, s.Release(t.Context(), g), "keeper", "keyturn_member") // it would take the waiter out of the queue
+		storetest.IsRefused(t, s.Sweep(t.Context(), 0), "keeper", "keyturn_")
 	})
 }

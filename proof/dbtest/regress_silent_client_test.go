@@ -113,19 +113,20 @@ func TestLockedRowsCostNoOtherKeys(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
 		var named atomic.Int64
+		acquire := func(key string, within time.Duration) (driver.Grant, error) {
+			brief, cancel := context.WithTimeout(t.Context(), within)
+			defer cancel()
+			return s.Acquire(brief, request(key, time.Minute))
+		}
 		for i := range 40 {
 			all.Go(func() {
-				key := stuck[i%len(stuck)]
 				for ctx.Err() == nil {
-					brief, cancel := context.WithTimeout(ctx, 2*time.Second)
-					_, err := s.Acquire(brief, request(key, time.Minute))
-					cancel()
+					_, err := acquire(stuck[i%len(stuck)], 2*time.Second)
 					var out *driver.UnavailableError
-					switch {
-					case !errors.As(err, &out):
+					if !errors.As(err, &out) {
 						t.Errorf("Acquire of a key whose row is locked: %v", err)
 						return
-					case out.Refused:
+					} else if out.Refused {
 						named.Add(1)
 					}
 				}
@@ -134,12 +135,10 @@ func TestLockedRowsCostNoOtherKeys(t *testing.T) {
 		for i := range 8 {
 			all.Go(func() {
 				for n := 0; ctx.Err() == nil; n++ {
-					brief, cancel := context.WithTimeout(t.Context(), 5*time.Second)
-					g, err := s.Acquire(brief, request(fmt.Sprintf("free-%d-%d", i, n%20), time.Minute))
+					g, err := acquire(fmt.Sprintf("free-%d-%d", i, n%20), 5*time.Second)
 					if err == nil {
-						err = s.Release(brief, g)
+						err = s.Release(t.Context(), g)
 					}
-					cancel()
 					if err != nil {
 						t.Errorf("a free key: %v", err)
 						return
@@ -154,13 +153,43 @@ func TestLockedRowsCostNoOtherKeys(t *testing.T) {
 		free()
 		req := request("s1", time.Minute)
 		req.Wait = true // one of the requests above may get the row now, and gives it back
-		brief, end := context.WithTimeout(t.Context(), 5*time.Second)
-		defer end()
-		if _, err := s.Acquire(brief, req); err != nil {
-			t.Fatalf("after the row is free: %v", err)
-		}
+		take(t, s, req)
 	})
 }
 
 // isLoad tells the question that follows when the rows are locked.
 func isLoad(query string) bool { return strings.HasPrefix(query, "SELECT c.us, l.lock_key") }
+
+// A request arrived 9 s late, after it had been given up and undone. It locked the key for the whole TTL.
+func TestALatePacketKeepsNoKey(t *testing.T) {
+	servertest.Long(t)
+	withServers(t, func(t *testing.T, d *sqltest.Database) {
+		const late = 9 * time.Second
+		network := servertest.NewProxy(t, d.Server.Addr())
+		db := d.OpenAt(t, network.Addr())
+		db.SetMaxOpenConns(2)
+		s, other := open(t, db, dialectOf(d)), open(t, d.Open(t), dialectOf(d))
+		use(t, s, "warm", "warm", "warm") // the driver knows the statement then
+		use(t, other, "k")                // MariaDB takes rows that exist
+		network.DelayNext(late)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		began := time.Now()
+		if _, err := s.Acquire(ctx, request("k", time.Minute)); !errors.Is(err, driver.ErrUnavailable) {
+			t.Fatalf("Acquire: %v", err)
+		}
+		taken := time.Time{}
+		for time.Since(began) < 3*late {
+			info, err := other.Inspect(t.Context(), "k")
+			must(t, err)
+			switch held := len(info.Holders) > 0; {
+			case held && taken.IsZero():
+				taken = time.Now()
+			case !held && !taken.IsZero():
+				return
+			}
+			time.Sleep(20 * time.Millisecond)
+		}
+		t.Errorf("locked to nobody since %v (zero: the packet did not arrive)", taken)
+	})
+}

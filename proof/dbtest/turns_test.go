@@ -11,6 +11,8 @@ import (
 
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/sqltest"
+	"github.com/keyturn/keyturn/internal/storetest"
+	"github.com/keyturn/keyturn/pgx/pgwake"
 )
 
 // openStores opens stores of d whose sessions have these settings.
@@ -83,4 +85,59 @@ func TestStricterIsolation(t *testing.T) {
 		}
 		all.Wait()
 	})
+}
+
+// TestNewKeysAreTakenOnce: a key that nobody has used has no row that could be locked. One
+// request at a time has the key, whichever of them makes the row.
+func TestNewKeysAreTakenOnce(t *testing.T) {
+	onEach(t, func(t *testing.T, d *sqltest.Database) {
+		var stores []driver.Store
+		for range 3 {
+			stores = append(stores, open(t, d.Open(t), dialectOf(d)))
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		for k := range 10 {
+			var got atomic.Int64
+			var all sync.WaitGroup
+			for i := range 9 {
+				all.Go(func() {
+					// Claims that are not exclusive take no short cut.
+					if _, err := stores[i%3].Acquire(ctx, storetest.RequestFor(time.Minute, driver.Permit(fmt.Sprint("k", k), 1))); err == nil {
+						got.Add(1)
+					}
+				})
+			}
+			all.Wait()
+			if n := got.Load(); n != 1 {
+				t.Errorf("%d requests have the only permit of a new key", n)
+			}
+		}
+	})
+}
+
+// TestNothingBelongsToASession: behind a bouncer with fewer connections than there are clients,
+// every transaction may run in another session.
+func TestNothingBelongsToASession(t *testing.T) {
+	d := onPostgres(t)
+	addr := d.Bouncer(t, "default_pool_size = 2").Addr()
+	stores := make([]driver.Store, 3)
+	for i := range stores {
+		stores[i] = open(t, d.OpenWith(t, addr, "default_query_exec_mode=exec"), dialectOf(d), quick...)
+	}
+	takeTurns(t, stores, 4, 3)
+}
+
+// A listener behind a pooler heard nothing, and nothing said so: waiters then looked once a second.
+func TestAListenerBehindAPooler(t *testing.T) {
+	d := onPostgres(t)
+	for mode, want := range map[string]error{"transaction": pgwake.ErrPooler, "session": nil} { // the latter keeps connections
+		l, err := pgwake.Dial(t.Context(), d.DSNAt(d.Bouncer(t, "pool_mode = "+mode).Addr()))
+		if !errors.Is(err, want) {
+			t.Errorf("Dial behind a pooler of a %s: %v", mode, err)
+		}
+		if err == nil {
+			_ = l.Close()
+		}
+	}
 }

@@ -1,7 +1,8 @@
 package dbtest
 
 import (
-	"sync"
+	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -9,6 +10,7 @@ import (
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/servertest"
 	"github.com/keyturn/keyturn/internal/sqltest"
+	"github.com/keyturn/keyturn/internal/storetest"
 	"github.com/keyturn/keyturn/pgx/pgwake"
 	"github.com/keyturn/keyturn/store/sqlstore"
 )
@@ -25,25 +27,11 @@ func listen(t testing.TB, d *sqltest.Database, addr string) sqlstore.Option {
 	return sqlstore.WithWaker(l)
 }
 
-// held makes a request of a that waits for a lease of b's. The test's end ends it.
-func held(t *testing.T, a, b driver.Store, key string) (hold driver.Grant, granted chan driver.Grant, waiter string) {
+// behind makes a request of a that waits for a lease of b's.
+func behind(t testing.TB, a, b driver.Store, key string) (hold driver.Grant, w *storetest.Waiting) {
 	t.Helper()
 	hold = take(t, b, request(key, time.Minute))
-	queued, asked := make(chan struct{}), sync.Once{}
-	granted = make(chan driver.Grant, 1)
-	req := request(key, time.Minute)
-	req.Wait, req.OnHeld = true, func(driver.HeldError) { asked.Do(func() { close(queued) }) }
-	go func() {
-		defer close(granted)
-		defer asked.Do(func() { close(queued) }) // an error, too
-		if g, err := a.Acquire(t.Context(), req); err == nil {
-			granted <- g
-		} else if t.Context().Err() == nil {
-			t.Errorf("the waiter: %v", err)
-		}
-	}()
-	<-queued
-	return hold, granted, req.Owner
+	return hold, enqueue(t, a, request(key, time.Minute))
 }
 
 // told is a waker whose messages the test sends.
@@ -61,19 +49,15 @@ func TestLostMessagesWakeEverybody(t *testing.T) {
 	waker := told{make(chan string)}
 	a := open(t, d.Open(t), sqlstore.Postgres, append(seldom, sqlstore.WithWaker(waker))...)
 	b := open(t, d.Open(t), sqlstore.Postgres)
-	hold, granted, _ := held(t, a, b, "k")
+	hold, w := behind(t, a, b, "k")
 	must(t, b.Release(t.Context(), hold))
 	select {
-	case <-granted:
+	case <-w.Answered():
 		t.Error("the waiter has looked already")
 	case <-time.After(300 * time.Millisecond):
 	}
 	waker.messages <- ""
-	select {
-	case <-granted:
-	case <-time.After(10 * time.Second):
-		t.Error("the waiter still sleeps")
-	}
+	w.Granted()
 }
 
 // TestListenerIsCutOff: the engine is told that no messages arrive, and the waiters look for
@@ -85,7 +69,7 @@ func TestListenerIsCutOff(t *testing.T) {
 	b := open(t, d.Open(t), sqlstore.Postgres)
 	impaired := make(chan error, 10)
 	a.Describe().OnImpaired(func(reason error) { impaired <- reason })
-	hold, granted, _ := held(t, a, b, "k")
+	hold, w := behind(t, a, b, "k")
 	network.Cut()
 	if reason := <-impaired; reason == nil {
 		t.Error("no reason")
@@ -94,11 +78,7 @@ func TestListenerIsCutOff(t *testing.T) {
 		t.Errorf("the server without messages is %q, %v", server, err)
 	}
 	must(t, b.Release(t.Context(), hold))
-	select {
-	case <-granted:
-	case <-time.After(20 * time.Second):
-		t.Error("the waiter still sleeps")
-	}
+	w.Granted()
 	network.Heal()
 	if reason := <-impaired; reason != nil {
 		t.Errorf("impaired after the network has healed: %v", reason)
@@ -123,4 +103,61 @@ func TestAnotherServerIsNoticed(t *testing.T) {
 	case <-time.After(15 * time.Second):
 		t.Error("the lease is not lost, 5 s before its renewal")
 	}
+}
+
+// TestSignOfLifeWaitsForNoRow: a transaction that takes its time with one waiter does not cost the
+// others of that process their places.
+func TestSignOfLifeWaitsForNoRow(t *testing.T) {
+	servertest.Long(t)
+	d := onPostgres(t)
+	const lease = 4 * time.Second // a busy machine is not late with all signs of life
+	s := open(t, d.Open(t), sqlstore.Postgres, sqlstore.WithWaiterLease(lease))
+	b := open(t, d.Open(t), sqlstore.Postgres)
+	_, slow := behind(t, s, b, "a")
+	_, other := behind(t, s, b, "b")
+	tx, err := d.Open(t).Begin()
+	must(t, err)
+	defer tx.Rollback()
+	must(t, storetest.ErrorOf(tx.Exec("SELECT 1 FROM keyturn_member WHERE owner = $1 FOR UPDATE", slow.Owner)))
+	for end := time.Now().Add(lease * 3 / 2); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+		info, err := s.Inspect(t.Context(), "b")
+		must(t, err)
+		if len(info.Waiters) != 1 || info.Waiters[0].Owner != other.Owner {
+			t.Fatalf("the queue is %+v", info.Waiters)
+		}
+	}
+}
+
+// A waiter gave up while a question of its own was under way. Its withdrawal overtook the question,
+// which then put it back in the queue, or took the key for nobody, until that was undone.
+func TestAQuestionIsOverBeforeItsWaiterWithdraws(t *testing.T) {
+	onEach(t, func(t *testing.T, d *sqltest.Database) {
+		f := new(faulty)
+		s := open(t, f.open(t, d), dialectOf(d), quick...)
+		other := open(t, d.Open(t), dialectOf(d))
+		g := take(t, other, request("k", time.Minute))
+		w := enqueue(t, s, request("k", time.Minute))
+		held, onward := f.holdBack(isQuestion)
+		defer onward()
+		must(t, other.Release(t.Context(), g))
+		<-held
+		gaveUp := time.Now()
+		w.Cancel()
+		select { // on a busy machine the waiter may have lost its patience with the question
+		case <-w.Answered():
+			if after := time.Since(gaveUp); after < 200*time.Millisecond {
+				t.Errorf("after %v, before its question", after)
+			}
+		case <-time.After(20 * time.Millisecond):
+			onward()
+			if _, err := w.Answer(); !errors.Is(err, driver.ErrHeld) && time.Since(gaveUp) < time.Second {
+				t.Error(err)
+			}
+		}
+	})
+}
+
+// isQuestion tells the question of a waiter from the looks and the signs of life of its process.
+func isQuestion(query string) bool {
+	return strings.HasPrefix(query, "BEGIN") || strings.HasPrefix(query, "START") || strings.Contains(query, "_lock SET")
 }

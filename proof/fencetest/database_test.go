@@ -49,15 +49,10 @@ func TestWithDatabaseRemembers(t *testing.T) {
 				t.Errorf("%d: %+v, %v", i, out, err)
 			}
 		}
-		_, err := newEngine(t).Once(bounded(t), "large", func(context.Context) ([]byte, error) { return make([]byte, 10), nil }, option, core.WithResultLimit(9), core.WithFingerprint([]byte("a")))
-		must(t, err)
-		_, err = newEngine(t).Once(bounded(t), "large", nothing, option)
-		expect(t, err, core.ErrResultNotKept)
-		_, err = newEngine(t).Once(bounded(t), "large", nothing, option, core.WithFingerprint([]byte("b")))
-		expect(t, err, core.ErrFingerprintMismatch)
-		if n := db.number(t, `SELECT count(*) FROM effect`); n != 1 {
-			t.Errorf("%d effects", n)
-		}
+		must(t, second(newEngine(t).Once(bounded(t), "large", func(context.Context) ([]byte, error) { return make([]byte, 10), nil }, option, core.WithResultLimit(9), core.WithFingerprint([]byte("a")))))
+		expect(t, second(newEngine(t).Once(bounded(t), "large", nothing, option)), core.ErrResultNotKept)
+		expect(t, second(newEngine(t).Once(bounded(t), "large", nothing, option, core.WithFingerprint([]byte("b")))), core.ErrFingerprintMismatch)
+		db.hasEffects(t, 1)
 	})
 }
 
@@ -69,8 +64,7 @@ func TestWithDatabaseRollsBack(t *testing.T) {
 		db.run(t, `CREATE TABLE effect (n INT)`)
 		option := fence.WithDatabase(db.DB, db.dialect)
 		own, fails := errors.New("own"), true
-		_, err := newEngine(t).Once(bounded(t), "own", func(ctx context.Context) ([]byte, error) { return nil, errors.Join(insert(ctx), own) }, option)
-		expect(t, err, own)
+		expect(t, second(newEngine(t).Once(bounded(t), "own", func(ctx context.Context) ([]byte, error) { return nil, errors.Join(insert(ctx), own) }, option)), own)
 		guards, err := lockecho.New(newEngine(t), lockhttp.Idempotency("*", lockhttp.AnyCaller, option))
 		must(t, err)
 		locks, err := lockhttp.New(newEngine(t), lockhttp.Idempotency("*", lockhttp.AnyCaller, option))
@@ -121,9 +115,7 @@ func TestWithDatabaseRollsBack(t *testing.T) {
 			return nil, insert(ctx)
 		}, option)
 		expect(t, err, context.Canceled)
-		if n := db.number(t, `SELECT count(*) FROM effect`); n != 0 {
-			t.Errorf("%d effects", n)
-		}
+		db.hasEffects(t, 0)
 	})
 }
 
@@ -137,28 +129,17 @@ func TestWithDatabaseInADeadlock(t *testing.T) {
 		db.run(t, `CREATE TABLE effect (n INT)`, `CREATE TABLE account (id INT PRIMARY KEY, n INT)`, `INSERT INTO account VALUES (1, 0), (2, 0)`)
 		eng := newEngine(t)
 		var errs [2]error
-		ran := [2]int{}
-		ready, done := make(chan int, 2), make(chan struct{}, 2)
-		start := make(chan struct{})
-		for i := range 2 {
-			go func() {
-				defer func() { done <- struct{}{} }()
-				_, errs[i] = eng.Once(bounded(t), fmt.Sprint("k", i), func(ctx context.Context) ([]byte, error) {
-					ran[i]++
-					tx, _ := fence.TxFrom(ctx)
-					_, _ = tx.ExecContext(ctx, fmt.Sprintf(`UPDATE account SET n = n + 1 WHERE id = %d`, 1+i))
-					ready <- i
-					<-start
-					_, _ = tx.ExecContext(ctx, fmt.Sprintf(`UPDATE account SET n = n + 1 WHERE id = %d`, 2-i))
-					return nil, nil // a careless handler, which forgets the error
-				}, fence.WithDatabase(db.DB, db.dialect))
-			}()
-		}
-		<-ready
-		<-ready
-		close(start)
-		<-done
-		<-done
+		var ran [2]int
+		atOnce(2, func(i int, meet func()) {
+			_, errs[i] = eng.Once(bounded(t), fmt.Sprint("k", i), func(ctx context.Context) ([]byte, error) {
+				ran[i]++
+				tx, _ := fence.TxFrom(ctx)
+				_, _ = tx.ExecContext(ctx, fmt.Sprintf(`UPDATE account SET n = n + 1 WHERE id = %d`, 1+i))
+				meet()
+				_, _ = tx.ExecContext(ctx, fmt.Sprintf(`UPDATE account SET n = n + 1 WHERE id = %d`, 2-i))
+				return nil, nil // a careless handler, which forgets the error
+			}, fence.WithDatabase(db.DB, db.dialect))
+		})
 		failed := 0
 		for i := range errs {
 			if errs[i] != nil {
@@ -181,23 +162,18 @@ func TestWithDatabaseInADeadlock(t *testing.T) {
 // that connection, so the next try may find the new primary. A missing table is none.
 func TestWithDatabaseInAnOutage(t *testing.T) {
 	onEachClient(t, func(t *testing.T, db *database, driver string) {
-		demote, one := `SET default_transaction_read_only = on`, ""
+		demote := `SET default_transaction_read_only = on`
 		switch {
 		case db.dialect == fence.SQLite:
 			return // it has no server
 		case db.dialect == fence.MySQL:
 			demote = `SET SESSION TRANSACTION READ ONLY`
-		case driver == pgxAlone:
-			one = "&pool_max_conns=1"
 		case driver == "postgres": // pq begins each transaction READ WRITE, so only a standby would refuse it
 			demote = ""
 		}
 		db.run(t, `CREATE TABLE effect (n INT)`)
 		network := servertest.NewProxy(t, db.Server.Addr())
-		c := db.connect(t, driver, db.DSNAt(network.Addr())+one, func() {})
-		if b, ok := c.(sqlBackend); ok {
-			b.db.SetMaxOpenConns(1)
-		}
+		c := db.connectBy(t, 1, driver, db.DSNAt(network.Addr()))
 		once := func() error {
 			_, err := newEngine(t).Once(bounded(t), "k", func(ctx context.Context) ([]byte, error) {
 				return nil, c.insert(ctx, `INSERT INTO effect VALUES (1)`)
@@ -209,9 +185,7 @@ func TestWithDatabaseInAnOutage(t *testing.T) {
 			expect(t, once(), core.ErrUnavailable)
 		}
 		must(t, once())
-		if n := db.number(t, `SELECT count(*) FROM effect`); n != 1 {
-			t.Errorf("%d effects", n)
-		}
+		db.hasEffects(t, 1)
 		db.run(t, `DROP TABLE keyturn_mark`)
 		if err := once(); err == nil || errors.Is(err, core.ErrUnavailable) {
 			t.Errorf("without the table: %v", err)

@@ -11,8 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-sql-driver/mysql"
-
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/fence"
 	"github.com/keyturn/keyturn/internal/servertest"
@@ -29,35 +27,25 @@ func TestDeadlock(t *testing.T) {
 		must(t, db.in(t, func(tx *transaction) error {
 			return errors.Join(tx.Lock(bounded(t), "a"), tx.Lock(bounded(t), "b"))
 		}))
-		var ready, all sync.WaitGroup
 		var tries, retries atomic.Int32
-		ready.Add(2)
-		for i, names := range [][]string{{"a", "b"}, {"b", "a"}} {
-			all.Go(func() {
-				var met sync.Once
-				_, err := db.once(t, fmt.Sprint("order", i), func(ctx context.Context, tx *sql.Tx) ([]byte, error) {
-					tries.Add(1)
-					g := fence.On(tx, db.dialect)
-					if err := g.Lock(ctx, names[0]); err != nil {
-						met.Do(ready.Done)
-						return nil, err
-					}
-					met.Do(func() {
-						ready.Done()
-						ready.Wait() // both have their first
-					})
-					err := g.Lock(ctx, names[1])
-					if err != nil && errors.Is(err, fence.ErrRetry) {
-						retries.Add(1)
-					}
-					return nil, err
-				})
+		atOnce(2, func(i int, meet func()) {
+			_, err := db.once(t, fmt.Sprint("order", i), func(ctx context.Context, tx *sql.Tx) ([]byte, error) {
+				tries.Add(1)
+				g, names := fence.On(tx, db.dialect), []string{"a", "b", "a"}[i:]
+				err := g.Lock(ctx, names[0])
+				meet() // both have their first
 				if err != nil {
-					t.Error(err)
+					return nil, err
 				}
+				if err = g.Lock(ctx, names[1]); errors.Is(err, fence.ErrRetry) {
+					retries.Add(1)
+				}
+				return nil, err
 			})
-		}
-		all.Wait()
+			if err != nil {
+				t.Error(err)
+			}
+		})
 		if retries.Load() == 0 || tries.Load() < 3 {
 			t.Errorf("%d tries, %d deadlocks", tries.Load(), retries.Load())
 		}
@@ -72,32 +60,22 @@ func TestSerializationFailure(t *testing.T) {
 			return
 		}
 		db.run(t, `CREATE TABLE doctor (id INT PRIMARY KEY, on_call INT)`, `INSERT INTO doctor VALUES (1, 1), (2, 1)`)
-		var all, ready sync.WaitGroup
-		ready.Add(2)
 		var tries atomic.Int32
-		for id := 1; id <= 2; id++ {
-			all.Go(func() {
-				var met sync.Once
-				_, err := db.once(t, fmt.Sprint("leave", id), func(ctx context.Context, tx *sql.Tx) ([]byte, error) {
-					tries.Add(1)
-					var on int
-					err := tx.QueryRowContext(ctx, `SELECT count(*) FROM doctor WHERE on_call = 1`).Scan(&on)
-					met.Do(func() {
-						ready.Done()
-						ready.Wait()
-					})
-					if err != nil || on < 2 {
-						return nil, err
-					}
-					_, err = tx.ExecContext(ctx, fmt.Sprintf(`UPDATE doctor SET on_call = 0 WHERE id = %d`, id))
+		atOnce(2, func(i int, meet func()) {
+			_, err := db.once(t, fmt.Sprint("leave", i), func(ctx context.Context, tx *sql.Tx) ([]byte, error) {
+				tries.Add(1)
+				var on int
+				err := tx.QueryRowContext(ctx, `SELECT count(*) FROM doctor WHERE on_call = 1`).Scan(&on)
+				meet()
+				if err != nil || on < 2 {
 					return nil, err
-				})
-				if err != nil {
-					t.Error(err)
 				}
+				return nil, second(tx.ExecContext(ctx, fmt.Sprintf(`UPDATE doctor SET on_call = 0 WHERE id = %d`, 1+i)))
 			})
-		}
-		all.Wait()
+			if err != nil {
+				t.Error(err)
+			}
+		})
 		if n := db.number(t, `SELECT count(*) FROM doctor WHERE on_call = 1`); n != 1 || tries.Load() < 3 {
 			t.Errorf("%d doctors are on call, after %d tries", n, tries.Load())
 		}
@@ -121,8 +99,7 @@ func TestLockTimeoutOfTheDatabase(t *testing.T) {
 				defer conn.Close()
 				defer conn.ExecContext(context.Background(), `ROLLBACK`)
 				for _, s := range []string{setting, `BEGIN`} {
-					_, err = conn.ExecContext(bounded(t), s)
-					must(t, err)
+					must(t, second(conn.ExecContext(bounded(t), s)))
 				}
 				guards[i] = fence.On(conn, dialect)
 			}
@@ -145,10 +122,8 @@ func TestSnapshotOfSQLiteIsOld(t *testing.T) {
 	defer tx.Rollback()
 	var n int
 	must(t, tx.QueryRowContext(bounded(t), `SELECT count(*) FROM keyturn_mark`).Scan(&n))
-	_, err = db.once(t, "another", func(context.Context, *sql.Tx) ([]byte, error) { return nil, nil })
-	must(t, err)
-	_, err = fence.On(tx, fence.SQLite).Mark(bounded(t), "id")
-	expect(t, err, fence.ErrRetry)
+	must(t, second(db.once(t, "another", func(context.Context, *sql.Tx) ([]byte, error) { return nil, nil })))
+	expect(t, second(fence.On(tx, fence.SQLite).Mark(bounded(t), "id")), fence.ErrRetry)
 }
 
 // The connection breaks around the COMMIT: before the server gets it, or before its answer
@@ -181,9 +156,7 @@ func TestCommitWithoutAnswer(t *testing.T) {
 			if out.Duplicate != (name == "answered") {
 				t.Errorf("%s: duplicate %v: the fault did not hit the COMMIT", name, out.Duplicate)
 			}
-			if n := db.number(t, `SELECT count(*) FROM effect`); n != 1 {
-				t.Errorf("%s: %d effects", name, n)
-			}
+			db.hasEffects(t, 1)
 		}
 	})
 }
@@ -217,39 +190,6 @@ func TestCommitWithoutAnswerForLong(t *testing.T) {
 	}
 }
 
-// killOthers ends all connections to the database except the one that does so.
-func (db *database) killOthers(t testing.TB) {
-	t.Helper()
-	const noSuchThread = 1094 // MariaDB's error for a connection that is not there
-	kill := map[fence.Dialect]string{
-		fence.Postgres: `SELECT 'SELECT pg_terminate_backend(' || pid || ')' FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()`,
-		fence.MySQL:    `SELECT concat('KILL ', id) FROM information_schema.processlist WHERE db = database() AND id <> connection_id()`,
-	}[db.dialect]
-	admin, err := db.Conn(bounded(t))
-	must(t, err)
-	defer admin.Close()
-	rows, err := admin.QueryContext(bounded(t), kill)
-	must(t, err)
-	var statements []string
-	for rows.Next() {
-		var s string
-		must(t, rows.Scan(&s))
-		statements = append(statements, s)
-	}
-	must(t, errors.Join(rows.Err(), rows.Close()))
-	for _, s := range statements {
-		_, err := admin.ExecContext(bounded(t), s)
-		var gone *mysql.MySQLError // an older connection, which has ended by itself
-		if errors.As(err, &gone) && gone.Number == noSuchThread {
-			continue
-		}
-		must(t, err)
-	}
-	for left := 1; left > 0; { // they end soon
-		must(t, admin.QueryRowContext(bounded(t), `SELECT count(*) FROM (`+kill+`) AS left_over`).Scan(&left))
-	}
-}
-
 // A server that restarts, or an administrator, ends all connections of a pool. To begin a
 // transaction is safe to repeat, but pgx returned 57P01 to the caller as long as there was an old
 // connection.
@@ -260,56 +200,34 @@ func TestKilledConnections(t *testing.T) {
 			return // it has no server
 		}
 		db.run(t, `CREATE TABLE effect (n INT)`)
-		dsn := db.DSN()
-		if driver == pgxAlone {
-			dsn += fmt.Sprintf("&pool_max_conns=%d", conns)
-		}
-		c := db.connect(t, driver, dsn, func() {})
-		if b, ok := c.(sqlBackend); ok {
-			b.db.SetMaxIdleConns(conns)
-		}
+		c := db.connectBy(t, conns, driver, db.DSN())
 		for round := range 3 {
-			var inside, all sync.WaitGroup
-			inside.Add(conns)
-			once := func(id string, meet func()) error {
-				_, err := c.once(bounded(t), id, func(ctx context.Context) ([]byte, error) {
+			atOnce(conns, func(n int, meet func()) {
+				_, err := c.once(bounded(t), fmt.Sprint(round, n), func(ctx context.Context) ([]byte, error) {
 					meet()
 					return nil, c.insert(ctx, `INSERT INTO effect VALUES (1)`)
 				})
-				return err
-			}
-			for n := range conns {
-				all.Go(func() {
-					var met sync.Once
-					err := once(fmt.Sprint(round, n), func() { met.Do(inside.Done); inside.Wait() })
-					met.Do(inside.Done)
-					if err != nil {
-						t.Error(err)
-					}
-				})
-			}
-			all.Wait()
-			db.killOthers(t)
-			if err := once(fmt.Sprint(round, " after"), func() {}); err != nil {
-				t.Error(err)
-			}
-			db.killOthers(t)
-			_, err := newEngine(t).Once(bounded(t), fmt.Sprint(round, " option"), func(ctx context.Context) ([]byte, error) {
-				return nil, c.insert(ctx, `INSERT INTO effect VALUES (1)`)
-			}, c.withDatabase())
-			if err != nil {
-				t.Error(err, errors.Is(err, core.ErrUnavailable))
+				if err != nil {
+					t.Error(err)
+				}
+			})
+			db.EndConnections(t)
+			for name, once := range bothWays(t, c) {
+				if _, err := once(fmt.Sprint(round, name), func(ctx context.Context) ([]byte, error) {
+					return nil, c.insert(ctx, `INSERT INTO effect VALUES (1)`)
+				}); err != nil {
+					t.Error(name, err)
+				}
+				db.EndConnections(t)
 			}
 		}
 		_, err := c.once(bounded(t), "inside", func(ctx context.Context) ([]byte, error) {
-			defer db.killOthers(t) // its own connection, in the middle of the transaction
+			defer db.EndConnections(t) // its own connection, in the middle of the transaction
 			return nil, c.insert(ctx, `INSERT INTO effect VALUES (1)`)
 		})
 		if err == nil {
 			t.Error("its connection was killed, and it succeeded")
 		}
-		if n := db.number(t, `SELECT count(*) FROM effect`); n != 3*(conns+2) {
-			t.Errorf("%d effects", n)
-		}
+		db.hasEffects(t, 3*(conns+2))
 	})
 }

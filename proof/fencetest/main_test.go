@@ -16,6 +16,7 @@ import (
 
 	"github.com/keyturn/keyturn/fence"
 	"github.com/keyturn/keyturn/internal/sqltest"
+	"github.com/keyturn/keyturn/internal/storetest"
 	_ "github.com/keyturn/keyturn/proof/drivers"
 )
 
@@ -115,9 +116,7 @@ func newDatabase(t *testing.T, d fence.Dialect, data *sqltest.Database, level sq
 	t.Helper()
 	db := &database{Database: data, DB: data.Open(t), dialect: d, level: level}
 	statements, err := fence.Schema(d)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for range 2 { // the second time nothing happens
 		db.run(t, statements...)
 	}
@@ -144,13 +143,19 @@ func (db *database) number(t testing.TB, query string) (n int64) {
 	return got.Int64
 }
 
+// hasEffects checks how many rows are in the table that is for effects.
+func (db *database) hasEffects(t testing.TB, want int64) {
+	t.Helper()
+	if n := db.number(t, `SELECT count(*) FROM effect`); n != want {
+		t.Errorf("%d effects, want %d", n, want)
+	}
+}
+
 // begin begins a transaction at the database's level. The test's end rolls it back.
 func (db *database) begin(t testing.TB) *transaction {
 	t.Helper()
 	tx, err := db.BeginTx(bounded(t), &sql.TxOptions{Isolation: db.level})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = tx.Rollback() })
 	return &transaction{Tx: tx, Guard: fence.On(tx, db.dialect)}
 }
@@ -194,12 +199,10 @@ func bounded(t testing.TB) context.Context {
 }
 
 // must fails the test at once.
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var must = storetest.Must
+
+// second is the error of a call that returns two values.
+func second[T any](_ T, err error) error { return err }
 
 // expect fails the test if err does not match all of want.
 func expect(t testing.TB, err error, want ...error) {
@@ -214,8 +217,7 @@ func expect(t testing.TB, err error, want ...error) {
 // waits checks that a call does not return before it is let go, and that it does afterwards.
 func waits(t testing.TB, call func() error, letGo func()) error {
 	t.Helper()
-	done := make(chan error, 1)
-	go func() { done <- call() }()
+	done := storetest.Async(call)
 	select {
 	case err := <-done:
 		t.Errorf("it did not wait: %v", err)
@@ -231,4 +233,18 @@ func waits(t testing.TB, call func() error, letGo func()) error {
 		t.Fatal("it waits for ever")
 		return nil
 	}
+}
+
+// atOnce calls do n times at the same time, and returns when all have ended. In meet each waits until all have come.
+func atOnce(n int, do func(i int, meet func())) {
+	var ready, all sync.WaitGroup
+	ready.Add(n)
+	for i := range n {
+		all.Go(func() {
+			var met sync.Once
+			defer met.Do(ready.Done) // it may have failed before
+			do(i, func() { met.Do(ready.Done); ready.Wait() })
+		})
+	}
+	all.Wait()
 }

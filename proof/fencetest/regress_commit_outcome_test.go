@@ -48,9 +48,7 @@ func TestDeferredConstraintIsTheCallersError(t *testing.T) {
 		}
 		db.run(t, `INSERT INTO parent VALUES (1)`)
 		must(t, second(c.once(bounded(t), "Once", fn))) // nothing was marked
-		if n := db.number(t, `SELECT count(*) FROM effect`); n != 1 {
-			t.Errorf("%d effects", n)
-		}
+		db.hasEffects(t, 1)
 	})
 }
 
@@ -65,8 +63,7 @@ func TestCommitRefusedByMariaDB(t *testing.T) {
 	must(t, err)
 	defer admin.Close()
 	send := func(statement string) {
-		_, err := admin.ExecContext(bounded(t), statement)
-		must(t, err)
+		must(t, second(admin.ExecContext(bounded(t), statement)))
 	}
 	for name, c := range map[string]struct {
 		before, after string
@@ -108,9 +105,7 @@ func TestCommitRefusedByMariaDB(t *testing.T) {
 			}
 		})
 	}
-	if n := db.number(t, `SELECT count(*) FROM effect`); n != 2 {
-		t.Errorf("%d effects of 2 messages", n)
-	}
+	db.hasEffects(t, 2)
 }
 
 var errAny = errors.New("any")

@@ -62,17 +62,22 @@ func TestBoundOfALockAfterTheEndOfItsContext(t *testing.T) {
 			holder := db.begin(t)
 			must(t, holder.Lock(bounded(t), "held"))
 		}
-		for _, name := range []string{"free", "held"} {
+		for name, bound := range map[string]fence.LockOption{
+			"free": fence.Within(250 * time.Millisecond), "held": fence.Within(200 * time.Millisecond), "not waited for": fence.NoWait(),
+		} {
 			for after := range 8 {
 				tx, err := plain.BeginTx(bounded(t), nil)
 				must(t, err)
+				if db.dialect == fence.Postgres {
+					must(t, second(tx.ExecContext(bounded(t), `SET LOCAL lock_timeout = '17s'`)))
+				}
 				ending, cancel := context.WithCancel(bounded(t))
 				g := fence.On(&endsContext{tx, cancel, after}, db.dialect)
-				err = g.Lock(ending, name, fence.Within(250*time.Millisecond))
+				err = g.Lock(ending, strings.Replace(name, "not waited for", "held", 1), bound)
 				cancel()
 				if err == nil || errors.Is(err, fence.ErrLocked) {
 					must(t, second(tx.ExecContext(bounded(t), `SELECT 1`)))
-					if got := db.lockTimeout(t, tx); got != "0" && got != "5000" {
+					if got, want := db.lockTimeout(t, tx); got != want {
 						t.Errorf("%s, call %d: the transaction goes on with a timeout of %s after %v", name, after, got, err)
 					}
 				}
@@ -82,14 +87,14 @@ func TestBoundOfALockAfterTheEndOfItsContext(t *testing.T) {
 	})
 }
 
-// lockTimeout is the setting of tx that a bounded lock may change.
-func (db *database) lockTimeout(t *testing.T, tx *sql.Tx) (got string) {
+// lockTimeout is the setting of tx that a bounded lock may change, and its value before.
+func (db *database) lockTimeout(t *testing.T, tx *sql.Tx) (got, want string) {
 	t.Helper()
-	query := map[fence.Dialect]string{
-		fence.Postgres: `SHOW lock_timeout`, fence.SQLite: `PRAGMA busy_timeout`, fence.MySQL: `SELECT '0'`,
+	c := map[fence.Dialect]struct{ query, want string }{
+		fence.Postgres: {`SHOW lock_timeout`, "17s"}, fence.SQLite: {`PRAGMA busy_timeout`, "5000"}, fence.MySQL: {`SELECT '0'`, "0"},
 	}[db.dialect]
-	must(t, tx.QueryRowContext(bounded(t), query).Scan(&got))
-	return got
+	must(t, tx.QueryRowContext(bounded(t), c.query).Scan(&got))
+	return got, c.want
 }
 
 // endsContext ends a context right after some of its calls.

@@ -10,37 +10,22 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-	exporter "go.opentelemetry.io/otel/exporters/prometheus"
-	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
-
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/author"
 	"github.com/keyturn/keyturn/core/coverage"
 	"github.com/keyturn/keyturn/core/observe"
 	"github.com/keyturn/keyturn/store/memstore"
-	"github.com/keyturn/keyturn/tracing"
 )
 
 // inPrometheus measures something of everything and returns the labels of each
 // metric, by the names that Prometheus has them under.
 func inPrometheus(t *testing.T) map[string]map[string]bool {
 	t.Helper()
-	registry := prometheus.NewRegistry()
-	reader, err := exporter.New(exporter.WithRegisterer(registry), exporter.WithoutScopeInfo())
-	if err != nil {
-		t.Fatal(err)
-	}
-	meters := sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader))
-	obs, err := tracing.New(tracing.WithMeterProvider(meters))
-	if err != nil {
-		t.Fatal(err)
-	}
-	o := &observed{obs: obs}
-	eng := o.engine(t, memstore.New())
+	o, registry := scraped(t)
+	obs, eng := o.obs, o.engine(t, memstore.New())
 	rule, ctx := core.WithRule("set-status"), context.Background()
 	lease, err := eng.Acquire(ctx, "k", rule)
-	want(t, err, nil)
+	must(t, err)
 	_, err = eng.TryAcquire(ctx, "k", rule)
 	want(t, err, core.ErrHeld)
 	waiting, cancel := context.WithTimeout(ctx, 10*time.Millisecond)
@@ -52,20 +37,22 @@ func inPrometheus(t *testing.T) map[string]map[string]bool {
 	handed.Go(func() {
 		want(t, eng.Do(ctx, "k2", func(context.Context) error {
 			handed.Go(func() { want(t, eng.Do(ctx, "k2", func(context.Context) error { return nil }, rule), nil) })
-			await(t, "another to stand in line", func() bool { return conflicts(t, registry) == 3 })
+			await(t, "another to stand in line", func() bool {
+				return scrape(t, registry)["keyturn_conflicts_total exclusive set-status memory"] == 3
+			})
 			return nil
 		}, rule), nil)
 	})
 	handed.Wait()
 	_, err = eng.ForceRelease(ctx, "k", "for a test")
-	want(t, err, nil)
+	must(t, err)
 	want(t, lease.Release(ctx), core.ErrLeaseLost)
 	for range 2 {
 		_, err = eng.Once(ctx, "once", func(context.Context) ([]byte, error) { return nil, nil }, rule)
-		want(t, err, nil)
+		must(t, err)
 	}
 	policy, err := core.NewPolicy(rule)
-	want(t, err, nil)
+	must(t, err)
 	author.Skipped(ctx, eng, policy, coverage.SkipHeld)
 	down := &core.UnavailableError{Op: "acquire"}
 	obs.Unlocked(ctx, observe.Acquisition{Claims: lease.Claims(), Rule: "set-status", Store: "memory"}, down)
@@ -75,7 +62,7 @@ func inPrometheus(t *testing.T) map[string]map[string]bool {
 	obs.StoreImpaired("memory", down)
 
 	families, err := registry.Gather()
-	want(t, err, nil)
+	must(t, err)
 	labels := make(map[string]map[string]bool)
 	for _, f := range families {
 		of := make(map[string]bool)
@@ -95,28 +82,11 @@ func inPrometheus(t *testing.T) map[string]map[string]bool {
 	return labels
 }
 
-// conflicts is how many requests have found their key held.
-func conflicts(t *testing.T, registry *prometheus.Registry) (sum float64) {
-	t.Helper()
-	families, err := registry.Gather()
-	want(t, err, nil)
-	for _, f := range families {
-		if f.GetName() == "keyturn_conflicts_total" {
-			for _, m := range f.GetMetric() {
-				sum += m.GetCounter().GetValue()
-			}
-		}
-	}
-	return sum
-}
-
 // TestDashboardAsksForWhatThereIs: a panel that asks for a name that nobody has
 // stays empty, which looks like peace.
 func TestDashboardAsksForWhatThereIs(t *testing.T) {
 	text, err := os.ReadFile("../../deploy/grafana/keyturn.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var dashboard struct {
 		Panels []struct {
 			Title   string
@@ -126,9 +96,7 @@ func TestDashboardAsksForWhatThereIs(t *testing.T) {
 			List []struct{ Query any }
 		}
 	}
-	if err := json.Unmarshal(text, &dashboard); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(text, &dashboard))
 	there := inPrometheus(t)
 	asked := make(map[string]bool)
 	check := func(where, expr string) {
@@ -174,5 +142,53 @@ func TestDashboardAsksForWhatThereIs(t *testing.T) {
 		if strings.HasPrefix(name, "keyturn_") && !asked[name] && !asked[base+"_bucket"] && !asked[base+"_count"] {
 			t.Errorf("no panel shows %s", name)
 		}
+	}
+}
+
+// TestAlertsAskForWhatThereIs: an alert on a name that nobody has never fires. Each alert has a section
+// in the runbook, and each section an alert.
+func TestAlertsAskForWhatThereIs(t *testing.T) {
+	rules, err := os.ReadFile("../../deploy/prometheus/keyturn.rules.yml")
+	must(t, err)
+	runbook, err := os.ReadFile("../../docs/runbook.md")
+	must(t, err)
+	there := inPrometheus(t)
+	sections := make(map[string]bool)
+	for _, s := range regexp.MustCompile(`(?m)^## (\w+)$`).FindAllStringSubmatch(string(runbook), -1) {
+		sections[s[1]] = true
+	}
+	blocks := strings.Split(string(rules), "- alert: ")[1:]
+	if len(blocks) < 5 {
+		t.Errorf("%d alerts", len(blocks))
+	}
+	for _, block := range blocks {
+		name, rest, _ := strings.Cut(block, "\n")
+		if !sections[name] || !strings.Contains(rest, "runbook: docs/runbook.md#"+strings.ToLower(name)+"\n") {
+			t.Errorf("%s: the runbook has no section of that name, or the rule does not name it", name)
+		}
+		delete(sections, name)
+		expr, _, _ := strings.Cut(rest, "labels:")
+		names := regexp.MustCompile(`\bkeyturn_\w+`).FindAllString(expr, -1)
+		labels := map[string]bool{"keyturn_shadow": true} // which inPrometheus has no rule with
+		metrics := 0
+		for _, n := range names {
+			for l := range there[n] {
+				labels[l] = true
+			}
+			if there[n] != nil {
+				metrics++
+			}
+		}
+		for _, n := range names {
+			if there[n] == nil && !labels[n] {
+				t.Errorf("%s: no metric and no label of it: %s", name, n)
+			}
+		}
+		if metrics == 0 && !strings.Contains(expr, "node_timex_offset_seconds") {
+			t.Errorf("%s asks for no metric of keyturn", name)
+		}
+	}
+	for name := range sections {
+		t.Errorf("there is no alert %s", name)
 	}
 }

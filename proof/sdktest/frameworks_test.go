@@ -36,9 +36,7 @@ func newScenario(t *testing.T) (*scenario, *core.Engine) {
 	s := &scenario{o: watch(t), inside: make(chan struct{}, 2), blocked: make(chan struct{}, 2)}
 	blocked := func(context.Context, observe.Acquisition, core.HeldError, int) { s.blocked <- struct{}{} }
 	eng, err := core.New(memstore.New(), core.WithHooks(s.o.obs), core.WithHooks(observe.Hooks{Blocked: blocked}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = eng.Close(context.Background()) })
 	return s, eng
 }
@@ -62,9 +60,7 @@ func (s *scenario) run(t *testing.T, name string, send func(context.Context) err
 		both.Go(func() {
 			ctx, span := s.o.tracers.Tracer("test").Start(bounded(t), name)
 			defer span.End()
-			if err := send(ctx); err != nil {
-				t.Error(err)
-			}
+			want(t, send(ctx), nil)
 		})
 	}
 	call("first")
@@ -77,13 +73,9 @@ func (s *scenario) run(t *testing.T, name string, send func(context.Context) err
 func TestGRPC(t *testing.T) {
 	s, eng := newScenario(t)
 	locks, err := lockgrpc.New(eng, lockgrpc.Serialize(health.Health_Check_FullMethodName, "user:status:{service}"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	server := grpc.NewServer(
 		grpc.StatsHandler(otelgrpc.NewServerHandler(otelgrpc.WithTracerProvider(s.o.tracers))),
 		grpc.ChainUnaryInterceptor(locks.Unary()),
@@ -93,9 +85,7 @@ func TestGRPC(t *testing.T) {
 	go func() { served <- server.Serve(listener) }()
 	conn, err := grpc.NewClient(listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithStatsHandler(otelgrpc.NewClientHandler(otelgrpc.WithTracerProvider(s.o.tracers))))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() {
 		conn.Close()
 		server.Stop()
@@ -120,9 +110,7 @@ func (u users) Check(ctx context.Context, _ *health.HealthCheckRequest) (*health
 func TestEcho(t *testing.T) {
 	s, eng := newScenario(t)
 	locks, err := lockecho.New(eng, lockhttp.Serialize("PUT /users/:id/status", "user:status:{path.id}"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	e := echo.New()
 	e.Use(otelecho.Middleware("im", otelecho.WithTracerProvider(s.o.tracers)))
 	e.PUT("/users/:id/status", func(c echo.Context) error {

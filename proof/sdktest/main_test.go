@@ -17,6 +17,7 @@ import (
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/core/observe"
+	"github.com/keyturn/keyturn/internal/storetest"
 	"github.com/keyturn/keyturn/tracing"
 	"github.com/keyturn/keyturn/tracing/semconv"
 )
@@ -54,9 +55,7 @@ func watch(t testing.TB) *observed {
 	o.meters = sdkmetric.NewMeterProvider(sdkmetric.WithReader(o.reader), sdkmetric.WithCardinalityLimit(0))
 	var err error
 	o.obs, err = tracing.New(tracing.WithTracerProvider(o.tracers), tracing.WithMeterProvider(o.meters))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return o
 }
 
@@ -64,15 +63,11 @@ func watch(t testing.TB) *observed {
 func (o *observed) engine(t testing.TB, store driver.Store) *core.Engine {
 	t.Helper()
 	eng, err := core.New(store, core.WithHooks(o.obs), core.WithLogger(slog.New(slog.DiscardHandler)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
-		if err := eng.Close(ctx); err != nil {
-			t.Error(err)
-		}
+		must(t, eng.Close(ctx))
 	})
 	return eng
 }
@@ -81,9 +76,7 @@ func (o *observed) engine(t testing.TB, store driver.Store) *core.Engine {
 func (o *observed) metrics(t testing.TB) map[string]metricdata.Metrics {
 	t.Helper()
 	var all metricdata.ResourceMetrics
-	if err := o.reader.Collect(context.Background(), &all); err != nil {
-		t.Fatal(err)
-	}
+	must(t, o.reader.Collect(context.Background(), &all))
 	byName := make(map[string]metricdata.Metrics)
 	for _, scope := range all.ScopeMetrics {
 		for _, m := range scope.Metrics {
@@ -107,15 +100,8 @@ func (o *observed) conflicts(t testing.TB) (sum int64) {
 	return sum
 }
 
-// await polls until ok, as there is a real server in between.
-func await(t testing.TB, what string, ok func() bool) {
-	t.Helper()
-	for end := time.Now().Add(patience); !ok(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("waited in vain for %s", what)
-		}
-	}
-}
+// must fails the test at once, and await waits for a condition.
+var must, await = storetest.Must, storetest.Eventually
 
 func want(t *testing.T, err, target error) {
 	t.Helper()

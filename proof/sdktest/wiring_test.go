@@ -63,9 +63,7 @@ func newPrivateEngine(store driver.Store) (*core.Engine, error) {
 
 func TestPrivateEngine(t *testing.T) {
 	eng, err := newPrivateEngine(memstore.New())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer eng.Close(t.Context())
 	if got := eng.ShowKey("user:42"); got != "user:***" {
 		t.Error(got)
@@ -144,17 +142,11 @@ func TestWiring(t *testing.T) {
 	defer collector.Close()
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.URL)
 	stop, err := startTelemetry(bounded(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	eng, err := newEngine(memstore.New(), []byte("a secret of the whole fleet"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	locks, err := lockasynq.New(eng, lockasynq.Once("im:message", "msg:{payload.id}"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	mux := newMux(locks)
 	mux.HandleFunc("im:message", func(context.Context, *asynq.Task) error { return nil })
 	ctx, span := otel.Tracer("test").Start(bounded(t), "sender")
@@ -164,27 +156,19 @@ func TestWiring(t *testing.T) {
 	}
 	span.End()
 	calls, err := lockgrpc.New(eng, lockgrpc.Serialize(health.Health_Check_FullMethodName, "user:status:{service}"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	newServer(calls).Stop()
 
 	guards, err := lockecho.New(eng, lockhttp.Serialize("PUT /users/:id/status", "user:status:{path.id}"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	routes := newRouter(guards, func(c echo.Context) error { return c.NoContent(http.StatusNoContent) })
 	answer := httptest.NewRecorder()
 	routes.ServeHTTP(answer, httptest.NewRequest(http.MethodPut, "/users/42/status", http.NoBody))
 	if answer.Code != http.StatusNoContent {
 		t.Errorf("status %d", answer.Code)
 	}
-	if err := eng.Close(bounded(t)); err != nil {
-		t.Error(err)
-	}
-	if err := stop(bounded(t)); err != nil {
-		t.Error(err)
-	}
+	must(t, eng.Close(bounded(t)))
+	must(t, stop(bounded(t)))
 	for path, want := range map[string]string{"/v1/traces": semconv.SpanHold, "/v1/metrics": semconv.MetricWait} {
 		if !strings.Contains(seen[path], want) {
 			t.Errorf("%s: no %s has come", path, want)
@@ -196,18 +180,12 @@ func TestWiring(t *testing.T) {
 	t.Cleanup(func() { prometheus.DefaultRegisterer, prometheus.DefaultGatherer = r, g })
 	prometheus.DefaultRegisterer, prometheus.DefaultGatherer = registry, registry
 	pages := http.NewServeMux()
-	if err := serveMetrics(pages); err != nil {
-		t.Fatal(err)
-	}
+	must(t, serveMetrics(pages))
 	if eng, err = newEngine(memstore.New(), make([]byte, 16)); err != nil {
 		t.Fatal(err)
 	}
-	if err := eng.Do(bounded(t), "k", func(context.Context) error { return nil }); err != nil {
-		t.Fatal(err)
-	}
-	if err := eng.Close(bounded(t)); err != nil {
-		t.Error(err)
-	}
+	must(t, eng.Do(bounded(t), "k", func(context.Context) error { return nil }))
+	must(t, eng.Close(bounded(t)))
 	page := httptest.NewRecorder()
 	pages.ServeHTTP(page, httptest.NewRequest(http.MethodGet, "/metrics", http.NoBody))
 	if !strings.Contains(page.Body.String(), "keyturn_wait_duration_seconds_bucket") {
@@ -218,13 +196,9 @@ func TestWiring(t *testing.T) {
 // TestPagesCodeIsTested: what docs/observability.md shows stands here.
 func TestPagesCodeIsTested(t *testing.T) {
 	page, err := os.ReadFile(filepath.FromSlash("../../docs/observability.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	code, err := os.ReadFile("wiring_test.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	blocks := regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(string(page), -1)
 	if len(blocks) < 5 {
 		t.Errorf("%d blocks of code", len(blocks))

@@ -2,7 +2,6 @@ package etcdstore_test
 
 import (
 	"errors"
-	"strings"
 	"testing"
 	"time"
 
@@ -10,6 +9,7 @@ import (
 
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/etcdtest"
+	"github.com/keyturn/keyturn/internal/storetest"
 	"github.com/keyturn/keyturn/store/etcdstore"
 	"github.com/keyturn/keyturn/store/etcdstore/internal/clienttest"
 )
@@ -28,11 +28,9 @@ func TestAuth(t *testing.T) {
 // than that.
 func permissions(t *testing.T, c *clientv3.Client) {
 	a, b := open(t, c), open(t, c)
-	h := hold(t, a, request("holder", "k", 10*time.Second))
-	w := wait(t, b, request("waiter", "k", 20*time.Second))
-	if err := a.Renew(t.Context(), []driver.Grant{h})[0]; err != nil {
-		t.Errorf("Renew: %v", err)
-	}
+	h := hold(t, a, request("k", 10*time.Second))
+	w := enqueue(t, b, request("k", 20*time.Second))
+	must(t, a.Renew(t.Context(), []driver.Grant{h})[0])
 	if ended, err := b.ForceRelease(t.Context(), "k", "for the test"); err != nil || len(ended) != 1 {
 		t.Errorf("ForceRelease: %v, %v", ended, err)
 	}
@@ -40,43 +38,24 @@ func permissions(t *testing.T, c *clientv3.Client) {
 	if err := a.Release(t.Context(), h); !errors.As(err, &loss) || loss.Detail != "for the test" {
 		t.Errorf("Release after that: %v", err)
 	}
-	g := w.granted()
-	if err := b.Complete(t.Context(), g, driver.Record{Result: []byte("done")}, time.Hour); err != nil {
-		t.Errorf("Complete: %v", err)
-	}
-	if _, err := b.AdvanceVersion(t.Context(), "k", 7, time.Hour); err != nil {
-		t.Errorf("AdvanceVersion: %v", err)
-	}
+	must(t, b.Complete(t.Context(), w.Granted(), driver.Record{Result: []byte("done")}, time.Hour))
+	must(t, storetest.ErrorOf(b.AdvanceVersion(t.Context(), "k", 7, time.Hour)))
 	if page, _, err := b.List(t.Context(), driver.Listing{Limit: 10, Records: true}); err != nil || len(page) != 1 || page[0].Record == nil {
 		t.Errorf("List: %+v, %v", page, err)
 	}
 
-	elsewhere := open(t, c, etcdstore.WithPrefix("other/"))
-	_, err := elsewhere.Acquire(t.Context(), request("o", "k", 10*time.Second))
-	if down := (*driver.UnavailableError)(nil); !errors.As(err, &down) || !down.Refused {
-		t.Errorf("a store with another prefix: %v", err)
-	}
-	for _, name := range []string{`"program"`, `"other/"`, "permission denied"} {
-		if !strings.Contains(err.Error(), name) {
-			t.Errorf("the error does not name %s: %v", name, err)
-		}
-	}
+	_, err := open(t, c, etcdstore.WithPrefix("other/")).Acquire(t.Context(), request("k", 10*time.Second))
+	storetest.IsRefused(t, err, `"program"`, `"other/"`, "permission denied")
 }
 
 // rolesChange: an administrator changes what users may do, while a program works.
 func rolesChange(t *testing.T, c, admin *clientv3.Client) {
 	s := open(t, c)
 	for range 5 {
-		h := hold(t, s, request("o", "k", time.Minute))
-		if _, err := admin.RoleGrantPermission(t.Context(), "locks", "x", "y", clientv3.PermissionType(clientv3.PermRead)); err != nil {
-			t.Fatal(err)
-		}
-		if err := s.Renew(t.Context(), []driver.Grant{h})[0]; err != nil {
-			t.Errorf("Renew: %v", err)
-		}
-		if _, err := admin.RoleRevokePermission(t.Context(), "locks", "x", "y"); err != nil {
-			t.Fatal(err)
-		}
+		h := hold(t, s, request("k", time.Minute))
+		must(t, storetest.ErrorOf(admin.RoleGrantPermission(t.Context(), "locks", "x", "y", clientv3.PermissionType(clientv3.PermRead))))
+		must(t, s.Renew(t.Context(), []driver.Grant{h})[0])
+		must(t, storetest.ErrorOf(admin.RoleRevokePermission(t.Context(), "locks", "x", "y")))
 		release(t, s, h)
 	}
 }

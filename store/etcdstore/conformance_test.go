@@ -1,14 +1,13 @@
 package etcdstore_test
 
 import (
-	"regexp"
 	"testing"
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/core/drivertest"
 	"github.com/keyturn/keyturn/internal/etcdtest"
-	"github.com/keyturn/keyturn/internal/servertest"
+	"github.com/keyturn/keyturn/internal/storetest"
 	"github.com/keyturn/keyturn/store/etcdstore"
 	"github.com/keyturn/keyturn/store/etcdstore/internal/clienttest"
 )
@@ -19,31 +18,19 @@ func TestContract(t *testing.T) {
 	h := harness(t)
 	h.OtherBackend = harness
 	if testing.Short() {
-		h.Elsewhere = "proof/dbtest"
-		h.Also = regexp.MustCompile(`^(M|N7|R6)`).MatchString // package keystate decides that
+		h.Elsewhere, h.Also = "proof/dbtest", drivertest.ByKeystate
 	}
 	drivertest.Run(t, h)
 }
 
-// networked is a store with its network.
-type networked struct {
-	*etcdstore.Store
-	*servertest.Proxy
-}
-
 func harness(t testing.TB) drivertest.Harness {
 	server := etcdtest.Start(t)
-	return drivertest.Harness{
-		// etcd keeps whole seconds, and ends leases up to a second late.
-		TTL: 2 * time.Second, Late: 4 * time.Second,
-		New: func(t testing.TB) driver.Store {
-			p := servertest.NewProxy(t, server.Addr())
-			return &networked{open(t, clienttest.New(t, p.Addr()), etcdstore.WithPrefix(etcdstore.DefaultPrefix)), p}
-		},
-		Restart: server.Forget,
-		Pause:   func(testing.TB) { server.Pause() },
-		Resume:  func(testing.TB) { server.Resume() },
-		Cut:     func(_ testing.TB, s driver.Store) { s.(*networked).Cut() },
-		Heal:    func(_ testing.TB, s driver.Store) { s.(*networked).Heal() },
-	}
+	// etcd keeps whole seconds, and ends leases up to a second late.
+	h, _ := storetest.Networked(drivertest.Harness{TTL: 2 * time.Second, Late: 4 * time.Second}, server.Addr(), func(t testing.TB, addr string) driver.Store {
+		return open(t, clienttest.New(t, addr), etcdstore.WithPrefix(etcdstore.DefaultPrefix))
+	})
+	h.Restart = server.Forget
+	h.Pause = func(testing.TB) { server.Pause() }
+	h.Resume = func(testing.TB) { server.Resume() }
+	return h
 }

@@ -3,6 +3,7 @@ package etcdstore_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -14,6 +15,7 @@ import (
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/etcdtest"
 	"github.com/keyturn/keyturn/internal/servertest"
+	"github.com/keyturn/keyturn/internal/storetest"
 	"github.com/keyturn/keyturn/store/etcdstore"
 	"github.com/keyturn/keyturn/store/etcdstore/internal/clienttest"
 )
@@ -36,17 +38,10 @@ func TestLeaderLost(t *testing.T) {
 			leader := leaderOf(t, members)
 			var engines []*core.Engine
 			for range 3 {
-				eng, err := core.New(open(t, clienttest.New(t, addrs(members)...)), core.WithTTL(15*time.Second), core.WithMaxWait(soon))
-				if err != nil {
-					t.Fatal(err)
-				}
-				defer eng.Close(context.Background())
-				engines = append(engines, eng)
+				engines = append(engines, engine(t, on(t, members...), 15*time.Second, 10*time.Second))
 			}
 			held, err := engines[0].Acquire(t.Context(), "held")
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			var inside, turns atomic.Int64
 			ctx, stop := context.WithCancel(t.Context())
 			var all sync.WaitGroup
@@ -66,17 +61,14 @@ func TestLeaderLost(t *testing.T) {
 					}
 				})
 			}
-			more := func(when string) {
+			more := func(what string) {
 				t.Helper()
-				for want, end := turns.Load()+20, time.Now().Add(4*soon); turns.Load() < want; time.Sleep(time.Millisecond) {
-					if time.Now().After(end) {
-						t.Fatalf("no turns %s", when)
-					}
-				}
+				want := turns.Load() + 20
+				storetest.Eventually(t, what, func() bool { return turns.Load() >= want })
 			}
-			more("at first")
+			more("there are turns at first")
 			lose(leader)
-			more("without the leader")
+			more("there are turns without the leader")
 			stop()
 			all.Wait()
 			if err := held.Release(context.Background()); err != nil {
@@ -89,35 +81,14 @@ func TestLeaderLost(t *testing.T) {
 	}
 }
 
-func addrs(members []*etcdtest.Server) (all []string) {
-	for _, m := range members {
-		all = append(all, m.Addr())
-	}
-	return all
-}
-
-func leaderOf(t testing.TB, members []*etcdtest.Server) *etcdtest.Server {
-	t.Helper()
-	for _, m := range members {
-		r, err := clienttest.New(t, m.Addr()).Status(t.Context(), m.Addr())
-		if err == nil && r.Leader == r.Header.MemberId {
-			return m
-		}
-	}
-	t.Fatal("there is no leader")
-	return nil
-}
-
 // TestCompaction: what a waiter has missed was compacted. Its lease is long, so it would ask by itself
 // only much later than the test allows.
 func TestCompaction(t *testing.T) {
 	t.Parallel()
-	server := etcdtest.Shared(t)
-	c := shared(t)
-	network := servertest.NewProxy(t, server.Addr())
+	c, network := shared(t), servertest.NewProxy(t, etcdtest.Shared(t).Addr())
 	a, b := open(t, c), open(t, clienttest.New(t, network.Addr()), etcdstore.WithWaiterLease(2*time.Minute))
-	h := hold(t, a, request("holder", "k", time.Minute))
-	w := wait(t, b, request("waiter", "k", 4*time.Minute))
+	h := hold(t, a, request("k", time.Minute))
+	w := enqueue(t, b, request("k", 4*time.Minute))
 	watched(t, c)
 	network.Blackhole()
 	release(t, a, h)
@@ -125,42 +96,19 @@ func TestCompaction(t *testing.T) {
 	if err == nil {
 		_, err = c.Compact(t.Context(), r.Header.Revision)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.waits()
+	must(t, err)
+	w.Waits()
 	network.Heal()
-	w.granted()
+	w.Granted()
 }
 
 // watched waits a moment in which watches begin. etcd tells nobody which there are.
 func watched(t testing.TB, c *clientv3.Client) {
 	t.Helper()
 	for range 50 {
-		if _, err := c.Get(t.Context(), "anything"); err != nil {
-			t.Fatal(err)
-		}
+		must(t, storetest.ErrorOf(c.Get(t.Context(), "anything")))
 		time.Sleep(2 * time.Millisecond)
 	}
-}
-
-// TestDeletedByHand: the holder learns of it, and the next one has the lock at once.
-func TestDeletedByHand(t *testing.T) {
-	t.Parallel()
-	c := shared(t)
-	a, b := open(t, c), open(t, c, etcdstore.WithWaiterLease(2*time.Minute))
-	h := hold(t, a, request("holder", "k", 4*time.Minute))
-	w := wait(t, b, request("waiter", "k", 4*time.Minute))
-	if _, err := c.Delete(t.Context(), memberKey(t, "k", "holder")); err != nil {
-		t.Fatal(err)
-	}
-	next := w.granted()
-	isLost(t, a.Renew(t.Context(), []driver.Grant{h})[0])
-	isLost(t, a.Release(t.Context(), h))
-	if next.Token <= h.Token {
-		t.Errorf("token %d after %d", next.Token, h.Token)
-	}
-	release(t, b, next)
 }
 
 // TestNoSpace: with the alarm, leases can be renewed and released. When there is room again, the
@@ -170,34 +118,83 @@ func TestNoSpace(t *testing.T) {
 	server := etcdtest.Start(t, "--quota-backend-bytes", "2000000")
 	c := clienttest.New(t, server.Addr())
 	a, b := open(t, c), open(t, c)
-	h := hold(t, a, request("holder", "k", 30*time.Second))
-	w := wait(t, b, request("waiter", "k", 5*time.Second))
+	h := hold(t, a, request("k", 30*time.Second))
+	w := enqueue(t, b, request("k", 5*time.Second))
 	grow(t, c)
-	_, err := a.Acquire(t.Context(), request("other", "other", 30*time.Second))
-	if down := (*driver.UnavailableError)(nil); !errors.As(err, &down) || !down.Refused {
-		t.Errorf("a request for another key: %v", err)
-	}
-	if err := a.Renew(t.Context(), []driver.Grant{h})[0]; err != nil {
-		t.Errorf("Renew: %v", err)
-	}
+	_, err := a.Acquire(t.Context(), request("other", 30*time.Second))
+	storetest.IsRefused(t, err)
+	must(t, a.Renew(t.Context(), []driver.Grant{h})[0])
 	release(t, a, h)
-	isLost(t, a.Release(t.Context(), h))
+	storetest.IsLost(t, a.Release(t.Context(), h))
 
 	// There is room again: the database is smaller, and the alarm is off.
-	if _, err := c.Delete(t.Context(), "filler/", clientv3.WithPrefix()); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := c.AlarmDisarm(t.Context(), &clientv3.AlarmMember{}); err != nil {
-		t.Fatal(err)
-	}
-	select {
-	case g := <-w.grant:
+	must(t, storetest.ErrorOf(c.Delete(t.Context(), "filler/", clientv3.WithPrefix())))
+	must(t, storetest.ErrorOf(c.AlarmDisarm(t.Context(), &clientv3.AlarmMember{})))
+	if g, err := w.Answer(); err == nil {
 		release(t, b, g)
-	case err := <-w.err: // the engine asks again
-		if !errors.Is(err, driver.ErrUnavailable) {
-			t.Errorf("the waiter got %v", err)
-		}
-	case <-time.After(soon):
-		t.Error("the waiter has no answer")
+	} else if !errors.Is(err, driver.ErrUnavailable) { // the engine asks again
+		t.Errorf("the waiter got %v", err)
 	}
+}
+
+// engine makes one that the test closes. A test that has failed leaves leases.
+func engine(t *testing.T, s driver.Store, ttl, maxWait time.Duration) *core.Engine {
+	t.Helper()
+	eng, err := core.New(s, core.WithTTL(ttl), core.WithMaxWait(maxWait))
+	must(t, err)
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		_ = eng.Close(ctx)
+	})
+	return eng
+}
+
+// TestLeaderCutOff: the leader is cut off from the other members, and clients reach all of them. Those of
+// the others go on. A process that only knows the old leader loses its lease before another one gets the
+// key, and is not told that nobody has it. When the network is back, it takes part again.
+func TestLeaderCutOff(t *testing.T) {
+	servertest.Long(t)
+	t.Parallel()
+	members, network := etcdtest.Splittable(t, 3)
+	leader := leaderOf(t, members)
+	others := slices.DeleteFunc(slices.Clone(members), func(m *etcdtest.Server) bool { return m == leader })
+	behind := on(t, leader)
+	old, young := engine(t, behind, 3*time.Second, time.Minute), engine(t, on(t, others...), 3*time.Second, time.Minute)
+	held, err := old.Acquire(t.Context(), "held")
+	must(t, err)
+	network.CutOff(t, leader)
+	next, err := young.Acquire(t.Context(), "held")
+	if err != nil {
+		t.Fatalf("the others do not go on: %v", err)
+	}
+	if held.Context().Err() == nil {
+		t.Errorf("two hold the key: tokens %d and %d", held.Token(), next.Token())
+	}
+	if next.Token() <= held.Token() {
+		t.Errorf("token %d after %d", next.Token(), held.Token())
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	_, err = behind.Acquire(ctx, request("free", time.Minute))
+	if !errors.Is(err, driver.ErrUnavailable) {
+		t.Errorf("a member without the others answers: %v", err)
+	}
+	network.Join()
+	storetest.Eventually(t, "the member takes part again", func() bool {
+		_, err := old.TryAcquire(t.Context(), "held")
+		if err == nil {
+			t.Fatal("two hold the key when the network is back")
+		}
+		return errors.Is(err, core.ErrHeld)
+	})
+	must(t, next.Release(t.Context()))
+	last, err := old.Acquire(t.Context(), "held")
+	if err != nil {
+		t.Fatalf("after the partition: %v", err)
+	}
+	if last.Token() <= next.Token() {
+		t.Errorf("token %d after %d", last.Token(), next.Token())
+	}
+	must(t, last.Release(t.Context()))
 }

@@ -1,63 +1,66 @@
 package etcdstore_test
 
 import (
+	"encoding/json"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
+	clientv3 "go.etcd.io/etcd/client/v3"
+
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/core/drivertest"
+	"github.com/keyturn/keyturn/internal/storetest"
+	"github.com/keyturn/keyturn/store/etcdstore"
 )
 
 // TestForeignValue: another program has written into a key of the store. That is no outage, which
-// would pass: requests for other keys go on, and the error names the key.
+// would pass: requests for other keys go on.
 func TestForeignValue(t *testing.T) {
 	t.Parallel()
 	c := shared(t)
 	s := open(t, c)
 	for _, name := range []string{"lock", "member/foreign", "record"} {
 		key := "k-" + name[:4]
-		if _, err := c.Put(t.Context(), prefix(t)+"{"+key+"}/"+name, "not JSON"); err != nil {
-			t.Fatal(err)
-		}
-		req := request("o", key, time.Minute)
-		_, _, err := s.Begin(t.Context(), req)
-		if down := (*driver.UnavailableError)(nil); !errors.As(err, &down) || !down.Refused {
-			t.Errorf("%s: %v", name, err)
-		}
+		must(t, storetest.ErrorOf(c.Put(t.Context(), partKey(t, key, name), "not JSON")))
+		_, _, err := s.Begin(t.Context(), request(key, time.Minute))
+		storetest.IsRefused(t, err)
 	}
 }
 
-// TestMemberWithoutLease: an operator has written a member's key by hand, and so has taken it off its
-// lease. It would stay for ever. It counts as deleted: the owner has lost its lease, and others get the key.
-func TestMemberWithoutLease(t *testing.T) {
+// TestChangedByHand: an operator has deleted a member's key, or has written it and so has taken it off its lease,
+// where it would stay for ever. The owner has lost its lease, and the next one has the lock at once.
+func TestChangedByHand(t *testing.T) {
 	t.Parallel()
 	c := shared(t)
-	a, b := open(t, c), open(t, c)
-	h := hold(t, a, request("holder", "k", time.Minute))
-	w := wait(t, b, request("waiter", "k", time.Minute))
-	r, err := c.Get(t.Context(), memberKey(t, "k", "holder"))
-	if err == nil {
-		_, err = c.Put(t.Context(), memberKey(t, "k", "holder"), string(r.Kvs[0].Value))
+	a, b := open(t, c), open(t, c, etcdstore.WithWaiterLease(2*time.Minute))
+	for key, change := range map[string]func(name, value string) error{
+		"deleted": func(name, _ string) error { _, err := c.Delete(t.Context(), name); return err },
+		"written": func(name, value string) error { _, err := c.Put(t.Context(), name, value); return err },
+	} {
+		h := hold(t, a, request(key, 4*time.Minute))
+		w := enqueue(t, b, request(key, 4*time.Minute))
+		value, _ := stored(t, c, key, h.Owner)
+		must(t, change(memberKey(t, key, h.Owner), value))
+		storetest.IsLost(t, a.Renew(t.Context(), []driver.Grant{h})[0])
+		next := w.Granted()
+		storetest.IsLost(t, a.Release(t.Context(), h))
+		info, err := a.Inspect(t.Context(), key)
+		if err != nil || len(info.Holders) != 1 || info.Holders[0].Owner != w.Owner || next.Token <= h.Token {
+			t.Errorf("%s: token %d after %d, the holders are %+v, %v", key, next.Token, h.Token, info.Holders, err)
+		}
+		release(t, b, next)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	isLost(t, a.Renew(t.Context(), []driver.Grant{h})[0])
-	g := w.granted()
-	info, err := a.Inspect(t.Context(), "k")
-	if err != nil || len(info.Holders) != 1 || info.Holders[0].Owner != "waiter" {
-		t.Errorf("the holders are %+v, %v", info.Holders, err)
-	}
-	release(t, b, g)
 }
 
 // TestForeignCursor: a cursor of another list shows nothing beyond the prefix.
 func TestForeignCursor(t *testing.T) {
 	t.Parallel()
 	s := open(t, shared(t))
-	hold(t, s, request("o", "a", time.Minute))
-	hold(t, s, request("o", "b", time.Minute))
-	hold(t, s, request("o", "secret", time.Minute))
+	for _, key := range []string{"a", "b", "secret"} {
+		hold(t, s, request(key, time.Minute))
+	}
 	_, cursor, err := s.List(t.Context(), driver.Listing{Limit: 1, Records: true})
 	if err != nil || cursor == "" {
 		t.Fatalf("the first page ends with %q, %v", cursor, err)
@@ -70,5 +73,30 @@ func TestForeignCursor(t *testing.T) {
 	}
 	if err != nil && !errors.Is(err, driver.ErrInvalidOption) {
 		t.Error(err)
+	}
+}
+
+// Somebody has written most of a megabyte into a lock. It must not go as a whole into each conflict, list and log.
+func TestALongForeignValueIsShortened(t *testing.T) {
+	t.Parallel()
+	c := shared(t)
+	s := open(t, c)
+	owner := hold(t, s, request("k", time.Minute)).Owner
+	text, lease := stored(t, c, "k", owner)
+	var value map[string]any
+	must(t, json.Unmarshal([]byte(text), &value))
+	long := strings.Repeat("é", 1<<17)
+	value["rule"], value["trace"] = []byte(long), []byte(long)
+	changed, err := json.Marshal(value)
+	must(t, err)
+	_, err = c.Txn(t.Context()).Then(
+		clientv3.OpDelete(memberKey(t, "k", owner)), clientv3.OpPut(memberKey(t, "k", long), string(changed), clientv3.WithLease(lease)),
+	).Commit()
+	must(t, err)
+	drivertest.Shortened(t, s, "k")
+
+	must(t, storetest.ErrorOf(c.Put(t.Context(), memberKey(t, "other", "o"), long))) // not JSON
+	if _, err := s.Acquire(t.Context(), request("other", time.Minute)); err == nil || len(err.Error()) > 2000 {
+		t.Errorf("the error is not short: %.300v", err)
 	}
 }

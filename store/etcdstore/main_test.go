@@ -2,14 +2,18 @@ package etcdstore_test
 
 import (
 	"flag"
+	"fmt"
 	"io"
 	"log/slog"
+	"strings"
 	"testing"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/goleak"
 
+	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/etcdtest"
+	"github.com/keyturn/keyturn/internal/storetest"
 	"github.com/keyturn/keyturn/store/etcdstore"
 	"github.com/keyturn/keyturn/store/etcdstore/internal/clienttest"
 )
@@ -20,6 +24,14 @@ func TestMain(m *testing.M) {
 	_ = flag.Set("test.parallel", "10")
 	goleak.VerifyTestMain(etcdtest.Main(m))
 }
+
+var (
+	must    = storetest.Must
+	request = storetest.Request
+	hold    = storetest.Hold
+	release = storetest.Release
+	enqueue = storetest.Enqueue
+)
 
 // silent is for stores whose server is broken on purpose.
 var silent = etcdstore.WithLogger(slog.New(slog.NewTextHandler(io.Discard, nil)))
@@ -37,9 +49,67 @@ func prefix(t testing.TB) string { return etcdstore.DefaultPrefix + t.Name() + "
 func open(t testing.TB, c *clientv3.Client, opts ...etcdstore.Option) *etcdstore.Store {
 	t.Helper()
 	s, err := etcdstore.New(t.Context(), c, append([]etcdstore.Option{silent, etcdstore.WithPrefix(prefix(t))}, opts...)...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = s.Close() })
 	return s
+}
+
+// on makes a store with a client of its own of these members.
+func on(t testing.TB, members ...*etcdtest.Server) *etcdstore.Store {
+	t.Helper()
+	return open(t, clienttest.New(t, addrs(members)...))
+}
+
+func addrs(members []*etcdtest.Server) (all []string) {
+	for _, m := range members {
+		all = append(all, m.Addr())
+	}
+	return all
+}
+
+func leaderOf(t testing.TB, members []*etcdtest.Server) *etcdtest.Server {
+	t.Helper()
+	for _, m := range members {
+		r, err := clienttest.New(t, m.Addr()).Status(t.Context(), m.Addr())
+		if err == nil && r.Leader == r.Header.MemberId {
+			return m
+		}
+	}
+	t.Fatal("there is no leader")
+	return nil
+}
+
+// partKey is where a part of a lock is in etcd, and memberKey where an owner stands.
+func partKey(t testing.TB, key, part string) string    { return prefix(t) + "{" + key + "}/" + part }
+func memberKey(t testing.TB, key, owner string) string { return partKey(t, key, "member/"+owner) }
+
+// stored returns what etcd has of an owner.
+func stored(t testing.TB, c *clientv3.Client, key, owner string) (value string, lease clientv3.LeaseID) {
+	t.Helper()
+	r, err := c.Get(t.Context(), memberKey(t, key, owner))
+	must(t, err)
+	if len(r.Kvs) != 1 {
+		t.Fatalf("the key of %s: %v", owner, r)
+	}
+	return string(r.Kvs[0].Value), clientv3.LeaseID(r.Kvs[0].Lease)
+}
+
+// claims makes n claims in key order.
+func claims(n int, claim func(string) driver.Claim) (all []driver.Claim) {
+	for i := range n {
+		all = append(all, claim(fmt.Sprintf("set:%04d", i)))
+	}
+	return all
+}
+
+// grow puts values until etcd refuses.
+func grow(t testing.TB, c *clientv3.Client) {
+	t.Helper()
+	value := strings.Repeat("x", 100_000)
+	for i := range 1000 {
+		if _, err := c.Put(t.Context(), fmt.Sprintf("filler/%d", i), value); err != nil {
+			return
+		}
+	}
+	t.Fatal("etcd has room for 100 MB")
 }

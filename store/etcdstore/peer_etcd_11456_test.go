@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/internal/etcdtest"
+	"github.com/keyturn/keyturn/internal/storetest"
 )
 
 // TestRevokedWaiter is etcd-io/etcd#11456: the lease of a waiter runs out, and the waiter gets the
@@ -16,15 +17,16 @@ func TestRevokedWaiter(t *testing.T) {
 	t.Parallel()
 	c := shared(t)
 	a, b := open(t, c), open(t, c)
-	h := hold(t, a, request("holder", "k", 10*time.Second))
-	first := wait(t, a, request("first", "k", 10*time.Second))
-	second := wait(t, b, request("second", "k", 10*time.Second))
-	revoke(t, c, "k", "first")
+	h := hold(t, a, request("k", 10*time.Second))
+	first := enqueue(t, a, request("k", 10*time.Second))
+	second := enqueue(t, b, request("k", 10*time.Second))
+	_, lease := stored(t, c, "k", first.Owner)
+	must(t, storetest.ErrorOf(c.Revoke(t.Context(), lease)))
 	release(t, a, h)
-	g := second.granted()
-	first.waits()
+	g := second.Granted()
+	first.Waits()
 	release(t, b, g)
-	first.granted()
+	first.Granted()
 }
 
 // TestRevokedWaiterOfEtcd is the control: etcd's own mutex, in the version of that time, fails.
@@ -37,12 +39,8 @@ func TestRevokedWaiterOfEtcd(t *testing.T) {
 	dir := t.TempDir()
 	for name, file := range map[string]string{"main.go": "main.go", "go.mod": "mod.txt", "go.sum": "sum.txt"} {
 		text, err := os.ReadFile(filepath.Join("testdata/oldmutextest", file))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(dir, name), text, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
+		must(t, os.WriteFile(filepath.Join(dir, name), text, 0o600))
 	}
 	program := filepath.Join(dir, "oldmutex")
 	build := exec.CommandContext(t.Context(), "go", "build", "-o", program, ".")

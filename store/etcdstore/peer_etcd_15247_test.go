@@ -65,9 +65,7 @@ func TestKeptAliveByAnOldLeader(t *testing.T) {
 	value := `{"token":5,"ttl":10,"lease":10,"set":1,"since":1}`
 	m := &member{kv: &mvccpb.KeyValue{Key: []byte(memberKey(t, "k", "o")), Value: []byte(value), CreateRevision: 8, ModRevision: 8, Lease: 7}}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	server := grpc.NewServer()
 	pb.RegisterKVServer(server, m)
 	pb.RegisterLeaseServer(server, m)
@@ -76,9 +74,7 @@ func TestKeptAliveByAnOldLeader(t *testing.T) {
 	s := open(t, clienttest.New(t, l.Addr().String()))
 	g := driver.Grant{Owner: "o", Claims: []driver.Claim{driver.Exclusive("k")}, TTL: 10 * time.Second, Token: 5}
 
-	if err := s.Renew(t.Context(), []driver.Grant{g})[0]; err != nil {
-		t.Fatalf("a renewal by the leader: %v", err)
-	}
+	must(t, s.Renew(t.Context(), []driver.Grant{g})[0])
 	m.old.Store(true)
 	before := m.answered.Load()
 	err = s.Renew(t.Context(), []driver.Grant{g})[0]

@@ -1,14 +1,13 @@
 package etcdstore_test
 
 import (
-	"errors"
 	"testing"
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/etcdtest"
 	"github.com/keyturn/keyturn/internal/servertest"
-	"github.com/keyturn/keyturn/store/etcdstore/internal/clienttest"
+	"github.com/keyturn/keyturn/internal/storetest"
 )
 
 // TestSameRevisionsAgain: etcd has lost its data, and the revisions that a store remembers come again.
@@ -17,56 +16,77 @@ func TestSameRevisionsAgain(t *testing.T) {
 	servertest.Long(t)
 	t.Parallel()
 	server := etcdtest.Start(t)
-	a := open(t, clienttest.New(t, server.Addr()))
-	release(t, a, hold(t, a, request("before", "k", time.Minute)))
+	a := on(t, server)
+	storetest.Use(t, a, "k")
 	server.Forget(t)
-	h := hold(t, open(t, clienttest.New(t, server.Addr())), request("after", "k", time.Minute))
-	if g, err := a.Acquire(t.Context(), request("late", "k", 30*time.Second)); !errors.Is(err, driver.ErrHeld) {
-		t.Errorf("tokens %d and %d hold the key, %v", h.Token, g.Token, err)
-	}
+	hold(t, on(t, server), request("k", time.Minute))
+	storetest.IsHeld(t, a, request("k", 30*time.Second))
 }
 
-// TestIdleLeasesForgotten: etcd has lost its data, and with them more idle leases than a request tries.
-func TestIdleLeasesForgotten(t *testing.T) {
+// TestLeasesForgotten: etcd has lost its data, and with them the leases that many keys share, and more idle leases
+// than a request tries.
+func TestLeasesForgotten(t *testing.T) {
 	servertest.Long(t)
 	t.Parallel()
 	server := etcdtest.Start(t)
-	s := open(t, clienttest.New(t, server.Addr()))
-	var grants []driver.Grant
-	for _, c := range claims(20, driver.Exclusive) {
-		grants = append(grants, hold(t, s, request("o", c.Key, time.Minute)))
-	}
-	for _, g := range grants {
-		release(t, s, g)
-	}
-	server.Forget(t)
-	release(t, s, hold(t, s, request("o", "k", time.Minute)))
-}
-
-// TestSharedLeasesForgotten: the same, of the leases that many keys share.
-func TestSharedLeasesForgotten(t *testing.T) {
-	servertest.Long(t)
-	t.Parallel()
-	server := etcdtest.Start(t)
-	s := open(t, clienttest.New(t, server.Addr()))
-	force := func() error {
-		hold(t, s, request("o", "forced", time.Minute))
-		_, err := s.ForceRelease(t.Context(), "forced", "for the test")
-		return err
-	}
-	raise := func() error {
-		_, err := s.AdvanceVersion(t.Context(), "k", 1, time.Hour)
-		return err
-	}
-	for name, do := range map[string]func() error{"ForceRelease": force, "AdvanceVersion": raise} {
+	s := on(t, server)
+	for name, do := range map[string]func() error{
+		"ForceRelease": func() error {
+			hold(t, s, request("forced", time.Minute))
+			_, err := s.ForceRelease(t.Context(), "forced", "for the test")
+			return err
+		},
+		"AdvanceVersion": func() error {
+			_, err := s.AdvanceVersion(t.Context(), "k", 1, time.Hour)
+			return err
+		},
+		"idle leases": func() error {
+			var grants []driver.Grant
+			for _, c := range claims(20, driver.Exclusive) {
+				grants = append(grants, hold(t, s, request(c.Key, time.Minute)))
+			}
+			for _, g := range grants {
+				release(t, s, g)
+			}
+			return nil
+		},
+	} {
 		for range 2 {
 			if err := do(); err != nil {
 				t.Errorf("%s: %v", name, err)
 			}
 			server.Forget(t)
-			if _, err := s.Inspect(t.Context(), "k"); err != nil { // the client is connected again
-				t.Fatal(err)
-			}
+			must(t, storetest.ErrorOf(s.Inspect(t.Context(), "k"))) // the client is connected again
 		}
+	}
+}
+
+// TestBackupIsRestored: what was released after the backup is held again, until its time is over. A lease
+// that was granted since is lost at its next renewal. Tokens rise, as a fence needs it.
+func TestBackupIsRestored(t *testing.T) {
+	servertest.Long(t)
+	t.Parallel()
+	server := etcdtest.Start(t)
+	a, b := on(t, server), on(t, server)
+	kept := hold(t, a, request("kept", time.Minute))
+	released := hold(t, a, request("released", 6*time.Second))
+	backup := server.Backup(t)
+	release(t, a, released)
+	since := hold(t, a, request("since", time.Minute))
+	var last driver.Grant
+	for range 5 {
+		last = hold(t, b, request("released", time.Minute))
+		release(t, b, last)
+	}
+	server.Restore(t, backup)
+
+	must(t, a.Renew(t.Context(), []driver.Grant{kept})[0])
+	storetest.IsLost(t, a.Renew(t.Context(), []driver.Grant{since})[0])
+	next := hold(t, b, request("since", time.Minute))
+	// The one that has released it last remembers the lock as free.
+	storetest.IsHeld(t, b, request("released", time.Minute))
+	g := enqueue(t, b, request("released", time.Minute)).Granted()
+	if next.Token <= since.Token || g.Token <= last.Token {
+		t.Errorf("tokens %d after %d, and %d after %d, which the backup does not know", next.Token, since.Token, g.Token, last.Token)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/storetest"
 )
 
 // TestGreatSet: a set of more claims than fit into one transaction is granted as a whole under one
@@ -16,23 +17,21 @@ func TestGreatSet(t *testing.T) {
 	c := shared(t)
 	a, b := open(t, c), open(t, c)
 	all := claims(100, driver.Exclusive)
-	set := driver.Request{Owner: "set", Claims: all, TTL: time.Minute}
+	set := storetest.RequestFor(time.Minute, all...)
 	in := all[50].Key
-	h := hold(t, a, request("holder", in, time.Minute))
+	h := hold(t, a, request(in, time.Minute))
 
 	_, err := b.Acquire(t.Context(), set)
 	if held := (*driver.HeldError)(nil); !errors.As(err, &held) || held.Key != in {
 		t.Fatalf("a set of which %s is held: %v", in, err)
 	}
-	release(t, a, hold(t, a, request("before", all[0].Key, time.Minute))) // nothing was left behind
+	storetest.Use(t, a, all[0].Key) // nothing was left behind
 
-	w := wait(t, b, set)
-	release(t, a, hold(t, a, request("behind", all[99].Key, time.Minute)))
-	if _, err := a.Acquire(t.Context(), request("before", all[0].Key, time.Minute)); !errors.Is(err, driver.ErrHeld) {
-		t.Errorf("a key before the one that the set waits for: %v", err)
-	}
+	w := enqueue(t, b, set)
+	storetest.Use(t, a, all[99].Key)
+	storetest.IsHeld(t, a, request(all[0].Key, time.Minute)) // it is before the one that the set waits for
 	release(t, a, h)
-	g := w.granted()
+	g := w.Granted()
 	if g.Token <= h.Token {
 		t.Errorf("token %d after %d", g.Token, h.Token)
 	}
@@ -40,9 +39,7 @@ func TestGreatSet(t *testing.T) {
 	if err != nil || again.Token != g.Token {
 		t.Errorf("asked again, the holder of token %d got %d, %v", g.Token, again.Token, err)
 	}
-	if err := b.Renew(t.Context(), []driver.Grant{again})[0]; err != nil {
-		t.Errorf("Renew: %v", err)
-	}
+	must(t, b.Renew(t.Context(), []driver.Grant{again})[0])
 	for _, i := range []int{0, 49, 99} {
 		info, err := a.Inspect(t.Context(), all[i].Key)
 		if err != nil || len(info.Holders) != 1 || info.Holders[0].Token != g.Token {
@@ -65,8 +62,7 @@ func TestGreatSetOfReaders(t *testing.T) {
 	go func() {
 		defer close(done)
 		for ctx.Err() == nil {
-			req := driver.Request{Owner: "reader", Claims: all[59:], TTL: time.Minute}
-			if g, err := a.Acquire(ctx, req); err == nil {
+			if g, err := a.Acquire(ctx, storetest.RequestFor(time.Minute, all[59])); err == nil {
 				_ = a.Release(context.WithoutCancel(ctx), g)
 			}
 			time.Sleep(50 * time.Millisecond) // the set needs a moment between two of its readers, also on a busy machine
@@ -75,13 +71,36 @@ func TestGreatSetOfReaders(t *testing.T) {
 	defer func() { stop(); <-done }()
 	var last uint64
 	for range 5 {
-		g := hold(t, b, driver.Request{Owner: "set", Claims: all, TTL: time.Minute})
-		before := hold(t, b, driver.Request{Owner: "late", Claims: all[59:], TTL: time.Minute})
+		g := hold(t, b, storetest.RequestFor(time.Minute, all...))
+		before := hold(t, b, storetest.RequestFor(time.Minute, all[59]))
 		if g.Token <= last || before.Token <= g.Token {
 			t.Errorf("tokens %d, %d after %d", g.Token, before.Token, last)
 		}
 		last = before.Token
 		release(t, b, before)
 		release(t, b, g)
+	}
+}
+
+// TestCrowdOfReaders: a process that takes a shared key all the time knows the lock by heart, and is
+// always quicker than one that has to look first. The other one is let in all the same. It is not parallel: it
+// leaves the server little time for others.
+func TestCrowdOfReaders(t *testing.T) {
+	c := shared(t)
+	quick, other := open(t, c), open(t, c)
+	read := func() driver.Request { return storetest.RequestFor(time.Minute, driver.Shared("k")) }
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for ctx.Err() == nil {
+			if g, err := quick.Acquire(ctx, read()); err == nil {
+				_ = quick.Release(context.WithoutCancel(ctx), g)
+			}
+		}
+	}()
+	defer func() { stop(); <-done }()
+	for range 20 {
+		release(t, other, hold(t, other, read()))
 	}
 }

@@ -3,17 +3,16 @@ package etcdstore_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"testing"
 	"time"
 
-	"go.uber.org/zap"
-
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
 
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/etcdtest"
 	"github.com/keyturn/keyturn/internal/servertest"
+	"github.com/keyturn/keyturn/internal/storetest"
 	"github.com/keyturn/keyturn/store/etcdstore"
 	"github.com/keyturn/keyturn/store/etcdstore/internal/clienttest"
 )
@@ -23,26 +22,19 @@ import (
 func TestSilentAfterCut(t *testing.T) {
 	servertest.Long(t)
 	t.Parallel()
-	server := etcdtest.Shared(t)
-	network := servertest.NewProxy(t, server.Addr())
+	network := servertest.NewProxy(t, etcdtest.Shared(t).Addr())
 	c, err := clientv3.New(clientv3.Config{Endpoints: []string{network.Addr()}, Logger: zap.NewNop()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer c.Close()
 	s := open(t, c, etcdstore.WithWaiterLease(3*time.Second))
-	h := hold(t, s, request("holder", "k", time.Minute))
+	h := hold(t, s, request("k", time.Minute))
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	req := request("waiter", "k", time.Minute)
-	req.Wait = true
 	held := make(chan struct{}, 100)
+	req := request("k", time.Minute)
+	req.Wait = true
 	req.OnHeld = func(driver.HeldError) { held <- struct{}{} }
-	ended := make(chan error, 1)
-	go func() {
-		_, err := s.Acquire(ctx, req)
-		ended <- err
-	}()
+	ended := storetest.Async(func() error { return storetest.ErrorOf(s.Acquire(ctx, req)) })
 	<-held
 	<-held // it has given a sign of life: the stream is open
 	network.Cut()
@@ -68,20 +60,18 @@ func TestSilentAfterCut(t *testing.T) {
 // all waiters of the process, and the others wait on.
 func TestOthersCancel(t *testing.T) {
 	t.Parallel()
-	server := etcdtest.Shared(t)
-	a := open(t, clienttest.New(t, server.Addr()))
-	hold(t, a, request("holder", "k", time.Minute))
-	network := servertest.NewProxy(t, server.Addr())
+	network := servertest.NewProxy(t, etcdtest.Shared(t).Addr())
+	hold(t, open(t, shared(t)), request("k", time.Minute))
 	b := open(t, clienttest.New(t, network.Addr()), etcdstore.WithWaiterLease(3*time.Second))
-	stays := wait(t, b, request("stays", "k", time.Minute))
+	stays := enqueue(t, b, request("k", time.Minute))
 	var gone []func()
-	for i := range 20 {
-		gone = append(gone, wait(t, b, request(fmt.Sprintf("goes%d", i), "k", time.Minute)).cancel)
+	for range 20 {
+		gone = append(gone, enqueue(t, b, request("k", time.Minute)).Cancel)
 	}
 	network.Delay(200 * time.Millisecond)
 	for _, cancel := range gone {
 		cancel()
 		time.Sleep(100 * time.Millisecond)
 	}
-	stays.waits()
+	stays.Waits()
 }

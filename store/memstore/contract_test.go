@@ -32,3 +32,8 @@ func TestContractRealTime(t *testing.T) {
 		TTL: 500 * time.Millisecond, // a busy machine may stop a test for 200 ms
 	})
 }
+
+func BenchmarkStore(b *testing.B) {
+	mem := memstore.New()
+	drivertest.Bench(b, drivertest.Harness{New: func(testing.TB) driver.Store { return mem.Peer() }})
+}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/keystate"
+	"github.com/keyturn/keyturn/internal/storetest"
 )
 
 func TestListRefuses(t *testing.T) {
@@ -35,9 +36,7 @@ func TestNotesAreBounded(t *testing.T) {
 		var grants []driver.Grant
 		for i := range n {
 			grants = append(grants, mustAcquire(t, s, driver.Request{Owner: fmt.Sprint(i), Claims: []driver.Claim{driver.Exclusive("k")}, TTL: time.Minute}))
-			if _, err := s.ForceRelease(bg, "k", fmt.Sprint(i)); err != nil {
-				t.Fatal(err)
-			}
+			must(t, storetest.ErrorOf(s.ForceRelease(bg, "k", fmt.Sprint(i))))
 			time.Sleep(time.Millisecond)
 		}
 		if kept := len(s.mem.shard("k").forced.byLease); kept != maxNotes {

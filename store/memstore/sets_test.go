@@ -1,14 +1,20 @@
 package memstore
 
 import (
+	"context"
 	"errors"
+	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/storetest"
 )
 
 // setOf asks for keys exclusively; those that begin with r are shared.
@@ -28,9 +34,7 @@ func setOf(owner string, ttl time.Duration, keys ...string) driver.Request {
 func isHeldBy(t *testing.T, s *Store, key string, want ...string) {
 	t.Helper()
 	info, err := s.Inspect(bg, key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var got []string
 	for _, h := range info.Holders {
 		got = append(got, h.Owner)
@@ -56,16 +60,12 @@ func TestSetThatLosesAPart(t *testing.T) {
 		synctest.Wait()
 		isHeldBy(t, s, "b")
 		isHeldBy(t, s, "c")
-		if o := <-second; o.err != nil {
-			t.Error(o.err)
-		}
+		must(t, (<-second).err)
 		o := <-set
 		if o.err != nil {
 			t.Fatal(o.err)
 		}
-		if err := errors.Join(s.Renew(bg, []driver.Grant{o.grant})[0], s.Release(bg, o.grant)); err != nil {
-			t.Error(err)
-		}
+		must(t, errors.Join(s.Renew(bg, []driver.Grant{o.grant})[0], s.Release(bg, o.grant)))
 		checkEmpty(t, s)
 	})
 }
@@ -77,9 +77,7 @@ func TestSetThatLosesAPartWhileItWaits(t *testing.T) {
 		c := mustAcquire(t, s, request("c", 0, time.Hour))
 		set := enqueue(t, bg, s, setOf("set", 3*time.Second, "a", "b", "c"))
 		second := enqueue(t, bg, s, request("a", 1, time.Hour))
-		if _, err := s.ForceRelease(bg, "a", "test"); err != nil {
-			t.Fatal(err)
-		}
+		must(t, storetest.ErrorOf(s.ForceRelease(bg, "a", "test")))
 		time.Sleep(time.Second) // it looks after its claims
 		synctest.Wait()
 		isHeldBy(t, s, "b")
@@ -88,29 +86,84 @@ func TestSetThatLosesAPartWhileItWaits(t *testing.T) {
 				t.Errorf("%s is waited for by %+v", key, info.Waiters)
 			}
 		}
-		if err := errors.Join(s.Release(bg, c), s.Release(bg, (<-second).grant), s.Release(bg, (<-set).grant)); err != nil {
-			t.Error(err)
-		}
+		must(t, errors.Join(s.Release(bg, c), s.Release(bg, (<-second).grant), s.Release(bg, (<-set).grant)))
 		checkEmpty(t, s)
 	})
 }
 
-// TestSetOfAnOwnerThatHasAPart does not take that away when it fails.
-func TestSetOfAnOwnerThatHasAPart(t *testing.T) {
+func TestSetStress(t *testing.T) {
+	const workers, rounds, keys = 24, 150, 6
 	s := New()
-	a := mustAcquire(t, s, setOf("o", time.Hour, "a"))
-	b := mustAcquire(t, s, request("b", 0, time.Hour))
-	_, err := s.Acquire(bg, setOf("o", time.Hour, "a", "b"))
-	wantIs(t, "a set of which one key is held", err, driver.ErrHeld)
-	if err := errors.Join(s.Renew(bg, []driver.Grant{a})[0], s.Release(bg, b)); err != nil {
-		t.Error(err)
+	var inside [keys]atomic.Int64 // -1: a writer; else readers, or permits times 1000
+	var last [keys]atomic.Uint64
+	var all sync.WaitGroup
+	for w := range workers {
+		st := s.Peer()
+		all.Go(func() {
+			for round := range rounds {
+				req := driver.Request{Owner: fmt.Sprintf("%d.%d", w, round), TTL: 10 * time.Second, Wait: true}
+				for key := range keys {
+					name := fmt.Sprint(key)
+					switch rand.N(8) {
+					case 0:
+						req.Claims = append(req.Claims, driver.Exclusive(name))
+					case 1:
+						req.Claims = append(req.Claims, driver.Shared(name))
+					case 2:
+						req.Claims = append(req.Claims, driver.Permit(name, 2))
+					}
+				}
+				if len(req.Claims) == 0 {
+					continue
+				}
+				ctx, cancel := context.WithTimeout(bg, time.Minute)
+				if rand.N(4) == 0 {
+					ctx, cancel = context.WithTimeout(bg, rand.N(time.Millisecond))
+				}
+				g, err := st.Acquire(ctx, req)
+				patient := ctx.Err() == nil
+				cancel()
+				if err != nil {
+					if patient || !errors.Is(err, driver.ErrHeld) {
+						t.Errorf("%v", err)
+					}
+					continue
+				}
+				for _, c := range g.Claims {
+					enter(t, c, g.Token, inside[:], last[:])
+				}
+				if rand.N(2) == 0 {
+					time.Sleep(rand.N(100 * time.Microsecond))
+				}
+				for _, c := range g.Claims {
+					inside[c.Key[0]-'0'].Add(-weight(c))
+				}
+				if err := st.Release(bg, g); err != nil {
+					t.Error(err)
+				}
+			}
+		})
 	}
-	whole := mustAcquire(t, s, setOf("o", time.Hour, "a", "b"))
-	if whole.Token <= b.Token {
-		t.Errorf("token %d after %d", whole.Token, b.Token)
-	}
-	if err := errors.Join(s.Renew(bg, []driver.Grant{whole})[0], s.Release(bg, whole)); err != nil {
-		t.Error(err)
-	}
+	all.Wait()
 	checkEmpty(t, s)
+}
+
+func weight(c driver.Claim) int64 {
+	return map[driver.Mode]int64{driver.ModeExclusive: 1_000_000, driver.ModeShared: 1, driver.ModePermit: 1000}[c.Mode]
+}
+
+func enter(t *testing.T, c driver.Claim, token uint64, inside []atomic.Int64, last []atomic.Uint64) {
+	key := c.Key[0] - '0'
+	n := inside[key].Add(weight(c))
+	switch {
+	case c.Mode == driver.ModeExclusive && n != 1_000_000,
+		c.Mode == driver.ModeShared && n >= 1000,
+		c.Mode == driver.ModePermit && n != 1000 && n != 2000:
+		t.Errorf("%+v in force with %d", c, n)
+	}
+	if c.Mode == driver.ModeExclusive {
+		if before := last[key].Swap(token); before >= token {
+			t.Errorf("%s: token %d after %d", c.Key, token, before)
+		}
+	}
 }

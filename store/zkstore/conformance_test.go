@@ -2,24 +2,18 @@ package zkstore_test
 
 import (
 	"fmt"
-	"regexp"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/core/drivertest"
-	"github.com/keyturn/keyturn/internal/servertest"
+	"github.com/keyturn/keyturn/internal/storetest"
 	"github.com/keyturn/keyturn/internal/zktest"
 	"github.com/keyturn/keyturn/store/zkstore"
 )
 
-const (
-	// late is how much later than due something may happen: several servers run at the same time.
-	late = 3 * time.Second
-	// stays is so long that a busy machine costs no waiter its place in the queue.
-	stays = zktest.MaxSession
-)
+// stays is so long that a busy machine costs no waiter its place in the queue.
+const stays = zktest.MaxSession
 
 // TestContract runs the suite that every store has to pass. Every store is a process with a network
 // of its own. In the short run, the tests share a server, which nobody restarts: a silent one is behind a network
@@ -27,13 +21,18 @@ const (
 func TestContract(t *testing.T) {
 	t.Parallel()
 	own := func(t testing.TB) drivertest.Harness {
-		return harness(zktest.Start(t, fmt.Sprint("maxSessionTimeout=", stays.Milliseconds())))
+		server := zktest.Start(t, fmt.Sprint("maxSessionTimeout=", stays.Milliseconds()))
+		h, _ := harness(server)
+		h.Restart = func(t testing.TB) { forget(t, server) }
+		h.Pause = func(testing.TB) { server.Pause() }
+		h.Resume = func(testing.TB) { server.Resume() }
+		return h
 	}
 	if testing.Short() {
 		own = func(t testing.TB) drivertest.Harness {
-			h := harness(zktest.Shared(t))
-			h.Restart, h.OneByOne, h.Elsewhere = nil, true, "proof/dbtest"
-			h.Also = regexp.MustCompile(`^(M|N7|R6)`).MatchString // package keystate decides that
+			h, networks := harness(zktest.Shared(t))
+			h.Pause, h.Resume = networks.SilenceAll, networks.HealAll
+			h.OneByOne, h.Elsewhere, h.Also = true, "proof/dbtest", drivertest.ByKeystate
 			return h
 		}
 	}
@@ -42,40 +41,18 @@ func TestContract(t *testing.T) {
 	drivertest.Run(t, h)
 }
 
-func harness(server *zktest.Server) drivertest.Harness {
+func harness(server *zktest.Server) (drivertest.Harness, *storetest.Networks) {
 	root := newRoot()
-	var networks sync.Map // driver.Store -> *servertest.Proxy
-	network := func(s driver.Store) *servertest.Proxy {
-		p, _ := networks.Load(s)
-		return p.(*servertest.Proxy)
-	}
-	h := drivertest.Harness{
-		TTL: time.Second, Late: late,
-		New: func(t testing.TB) driver.Store {
-			p := servertest.NewProxy(t, server.Addr())
-			s := open(t, p.Addr(), root, zkstore.WithSession(stays))
-			networks.Store(s, p)
-			return s
-		},
-		Restart: func(t testing.TB) {
-			server.Kill()
-			server.Forget(t)
-			server.Restart(t)
-		},
-		Pause:  func(testing.TB) { server.Pause() },
-		Resume: func(testing.TB) { server.Resume() },
-		Cut:    func(_ testing.TB, s driver.Store) { network(s).Cut() },
-		Heal:   func(_ testing.TB, s driver.Store) { network(s).Heal() },
-	}
-	if testing.Short() {
-		all := func(do func(*servertest.Proxy)) {
-			networks.Range(func(_, p any) bool {
-				do(p.(*servertest.Proxy))
-				return true
-			})
-		}
-		h.Pause = func(testing.TB) { all((*servertest.Proxy).Blackhole) }
-		h.Resume = func(testing.TB) { all((*servertest.Proxy).Heal) }
-	}
-	return h
+	// Several servers run at the same time, so much may be late.
+	return storetest.Networked(drivertest.Harness{TTL: time.Second, Late: 3 * time.Second}, server.Addr(), func(t testing.TB, addr string) driver.Store {
+		return open(t, addr, root, zkstore.WithSession(stays))
+	})
+}
+
+// forget has the server lose its data.
+func forget(t testing.TB, server *zktest.Server) {
+	t.Helper()
+	server.Kill()
+	server.Forget(t)
+	server.Restart(t)
 }

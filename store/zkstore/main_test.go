@@ -1,12 +1,14 @@
 package zkstore_test
 
 import (
-	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"log/slog"
-	"sync"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -14,7 +16,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"go.uber.org/goleak"
 
-	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/storetest"
 	"github.com/keyturn/keyturn/internal/zktest"
 	"github.com/keyturn/keyturn/store/zkstore"
 )
@@ -25,6 +27,15 @@ func TestMain(m *testing.M) {
 	_ = flag.Set("test.parallel", "4") // each server takes a processor for a second when it starts
 	goleak.VerifyTestMain(zktest.Main(m))
 }
+
+var (
+	must       = storetest.Must
+	request    = storetest.Request
+	hold       = storetest.Hold
+	release    = storetest.Release
+	enqueue    = storetest.Enqueue
+	eventually = storetest.Eventually
+)
 
 // silent is for stores whose server has settings that are warned of.
 var silent = zkstore.WithLogger(slog.New(slog.NewTextHandler(io.Discard, nil)))
@@ -40,101 +51,72 @@ func newRoot() string { return fmt.Sprintf("/test%d/keyturn", roots.Add(1)) }
 // open makes a store that the test closes.
 func open(t testing.TB, addr, root string, opts ...zkstore.Option) *zkstore.Store {
 	t.Helper()
-	s, err := zkstore.New(t.Context(), []string{addr}, append([]zkstore.Option{silent, zkstore.WithRoot(root), zkstore.WithSession(session)}, opts...)...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	return openAll(t, []string{addr}, root, append([]zkstore.Option{zkstore.WithSession(session)}, opts...)...)
+}
+
+// openAll makes one on several servers. Its session is long enough for an election on a busy machine.
+func openAll(t testing.TB, servers []string, root string, opts ...zkstore.Option) *zkstore.Store {
+	t.Helper()
+	opts = append([]zkstore.Option{silent, zkstore.WithRoot(root), zkstore.WithSession(10 * time.Second)}, opts...)
+	s, err := zkstore.New(t.Context(), servers, opts...)
+	must(t, err)
 	t.Cleanup(func() { _ = s.Close() })
 	return s
 }
 
-var owners atomic.Int64
-
-// request asks for an exclusive lease on key.
-func request(key string, ttl time.Duration) driver.Request {
-	owner := driver.Owner{Host: "test", PID: 1, Instance: 1, Start: time.Unix(1, 0), ID: fmt.Sprintf("%032x", owners.Add(1))}
-	return driver.Request{Owner: owner.String(), Claims: []driver.Claim{driver.Exclusive(key)}, TTL: ttl}
+// scene is a root of its own on the shared server, with a client there that is not a store.
+type scene struct {
+	*zk.Conn
+	addr, root string
 }
 
-func mustAcquire(t testing.TB, s *zkstore.Store, req driver.Request) driver.Grant {
+func newScene(t testing.TB) scene {
+	addr := zktest.Shared(t).Addr()
+	return scene{admin(t, addr), addr, newRoot()}
+}
+
+// open makes a store there, which the test closes.
+func (s scene) open(t testing.TB, opts ...zkstore.Option) *zkstore.Store {
+	return s.openAt(t, s.addr, opts...)
+}
+
+// openAt makes one behind a network.
+func (s scene) openAt(t testing.TB, addr string, opts ...zkstore.Option) *zkstore.Store {
 	t.Helper()
-	g, err := s.Acquire(t.Context(), req)
-	if err != nil {
-		t.Fatalf("Acquire: %v", err)
-	}
-	return g
+	return open(t, addr, s.root, opts...)
 }
 
-// waiting is a request that waits for a key.
-type waiting struct {
-	req   driver.Request
-	held  chan struct{} // closed when it has its place in the queue
-	grant driver.Grant
-	err   error
-	ended chan struct{}
-}
+// lock returns the path of a key's node. The keys of these tests need no escaping.
+func (s scene) lock(key string) string { return s.root + "/b/" + digest(key)[:3] + "/" + key }
 
-// enqueue has a request wait, and returns when it has its place in the queue.
-func enqueue(t testing.TB, s *zkstore.Store, req driver.Request) *waiting {
+// nodes returns the names below a key's node that begin with prefix.
+func (s scene) nodes(t testing.TB, key, prefix string) (found []string) {
 	t.Helper()
-	w := start(t, s, req)
-	w.waits(t)
-	return w
+	names, _, err := s.Children(s.lock(key))
+	if err != nil && !errors.Is(err, zk.ErrNoNode) {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		if strings.HasPrefix(name, prefix) {
+			found = append(found, name)
+		}
+	}
+	return found
 }
 
-// start has a request wait.
-func start(t testing.TB, s *zkstore.Store, req driver.Request) *waiting {
-	t.Helper()
-	w := &waiting{req: req, held: make(chan struct{}), ended: make(chan struct{})}
-	var once sync.Once
-	w.req.Wait, w.req.OnHeld = true, func(driver.HeldError) { once.Do(func() { close(w.held) }) }
-	ctx, cancel := context.WithCancel(context.Background())
-	t.Cleanup(func() { cancel(); <-w.ended })
-	go func() {
-		defer close(w.ended)
-		w.grant, w.err = s.Acquire(ctx, w.req)
-	}()
-	return w
-}
+// nodeOf returns the part of a node's name that says whose it is.
+func nodeOf(owner string) string { return digest(owner)[:32] }
 
-// waits returns when the request has its place in the queue, if it waits.
-func (w *waiting) waits(t testing.TB) {
-	t.Helper()
-	select {
-	case <-w.ended:
-		t.Fatalf("the request does not wait: %v", w.err)
-	default:
-	}
-	select {
-	case <-w.held:
-	case <-w.ended:
-		t.Fatalf("the request did not wait: %v", w.err)
-	case <-time.After(10 * time.Second):
-		t.Fatal("the request has no place in the queue after 10 s")
-	}
-}
-
-// granted returns the grant, which has to come within a while.
-func (w *waiting) granted(t testing.TB, within time.Duration) driver.Grant {
-	t.Helper()
-	select {
-	case <-w.ended:
-	case <-time.After(within):
-		t.Fatalf("no grant after %v", within)
-	}
-	if w.err != nil {
-		t.Fatalf("the waiter got %v", w.err)
-	}
-	return w.grant
+func digest(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:])
 }
 
 // admin is a client of the server that is not a store.
 func admin(t testing.TB, addr string) *zk.Conn {
 	t.Helper()
 	conn, events, err := zk.Connect([]string{addr}, session, zk.WithLogInfo(false))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() {
 		conn.Close()
 		for range events {

@@ -15,31 +15,36 @@ const (
 	opMulti = 14
 )
 
-// relay passes on what a client and the server send, and can lose the answer to one kind of request:
-// from such a request on, all that the server sends on that connection.
+// relay passes on what a client and the server send, frame by frame. It can hold one request back, or lose all that
+// the server sends on a connection from one request on.
 type relay struct {
-	target   string
-	listener net.Listener
-	running  sync.WaitGroup
+	addr, target string
+	running      sync.WaitGroup
 
-	mu     sync.Mutex
-	lose   int32              // the next request of this kind; 0: none
-	lost   chan struct{}      // closed when it has come
-	hold   int32              // the next request of this kind; 0: none
-	held   chan struct{}      // closed when it has come
-	onward chan struct{}      // closed when it may go on
-	links  map[net.Conn]*bool // client's connections: are answers lost?
-	peers  map[net.Conn]net.Conn
+	mu    sync.Mutex
+	trap  *trap
+	links map[*link]bool
+}
+
+// trap is for the next request of a kind.
+type trap struct {
+	op     int32
+	came   chan struct{} // closed when it has come
+	onward chan struct{} // closed when it may go on; nil: its answer is lost
+}
+
+// link is a client's connection, with that to the server.
+type link struct {
+	client, server net.Conn
+	deaf           bool // answers are lost
 }
 
 func newRelay(t testing.TB, target string) *relay {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := &relay{target: target, listener: l, links: make(map[net.Conn]*bool), peers: make(map[net.Conn]net.Conn)}
-	r.running.Go(r.accept)
+	must(t, err)
+	r := &relay{addr: l.Addr().String(), target: target, links: make(map[*link]bool)}
+	r.running.Go(func() { r.accept(l) })
 	t.Cleanup(func() {
 		_ = l.Close()
 		r.cut(false)
@@ -50,38 +55,37 @@ func newRelay(t testing.TB, target string) *relay {
 
 // loseAnswerTo loses the answer to the next request of that kind. The channel is closed when the
 // request has come.
-func (r *relay) loseAnswerTo(op int32) <-chan struct{} {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.lose, r.lost = op, make(chan struct{})
-	return r.lost
-}
+func (r *relay) loseAnswerTo(op int32) <-chan struct{} { return r.set(&trap{op: op}) }
 
 // holdBack keeps the next request of that kind back, until the function is called. The channel is closed
 // when the request has come.
 func (r *relay) holdBack(op int32) (held <-chan struct{}, goOn func()) {
+	onward := make(chan struct{})
+	return r.set(&trap{op: op, onward: onward}), func() { close(onward) }
+}
+
+func (r *relay) set(t *trap) <-chan struct{} {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	onward := make(chan struct{})
-	r.hold, r.held, r.onward = op, make(chan struct{}), onward
-	return r.held, func() { close(onward) }
+	t.came, r.trap = make(chan struct{}), t
+	return t.came
 }
 
 // cut closes the connections; only those that have lost an answer, or all.
 func (r *relay) cut(onlyDeaf bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for client, deaf := range r.links {
-		if *deaf || !onlyDeaf {
-			_ = client.Close()
-			_ = r.peers[client].Close()
+	for l := range r.links {
+		if l.deaf || !onlyDeaf {
+			_ = l.client.Close()
+			_ = l.server.Close()
 		}
 	}
 }
 
-func (r *relay) accept() {
+func (r *relay) accept(listener net.Listener) {
 	for {
-		client, err := r.listener.Accept()
+		client, err := listener.Accept()
 		if err != nil {
 			return
 		}
@@ -90,77 +94,68 @@ func (r *relay) accept() {
 			_ = client.Close()
 			continue
 		}
-		deaf := new(bool)
+		l := &link{client: client, server: server}
 		r.mu.Lock()
-		r.links[client], r.peers[client] = deaf, server
+		r.links[l] = true
 		r.mu.Unlock()
-		r.running.Go(func() { r.requests(client, server, deaf) })
-		r.running.Go(func() { r.answers(client, server, deaf) })
+		r.running.Go(func() {
+			defer server.Close()
+			opened := false // the first frame opens the session
+			for r.pass(server, client, func(frame []byte) bool {
+				if opened {
+					r.notice(l, frame)
+				}
+				opened = true
+				return true
+			}) {
+			}
+		})
+		r.running.Go(func() {
+			defer client.Close()
+			for r.pass(client, server, func([]byte) bool { return !r.isDeaf(l) }) {
+			}
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			delete(r.links, l)
+		})
 	}
 }
 
-// requests passes on what a client sends, frame by frame.
-func (r *relay) requests(client, server net.Conn, deaf *bool) {
-	defer server.Close()
-	for first := true; ; first = false {
-		frame := make([]byte, 4)
-		if _, err := io.ReadFull(client, frame); err != nil {
-			return
-		}
-		frame = append(frame, make([]byte, binary.BigEndian.Uint32(frame))...)
-		if _, err := io.ReadFull(client, frame[4:]); err != nil {
-			return
-		}
-		if !first && len(frame) >= 12 { // the first one opens the session
-			r.notice(int32(binary.BigEndian.Uint32(frame[8:])), deaf)
-		}
-		if _, err := server.Write(frame); err != nil {
-			return
-		}
+// pass passes on one frame, if it is wanted, and reports whether the connections are there still.
+func (r *relay) pass(to, from net.Conn, wanted func(frame []byte) bool) bool {
+	frame := make([]byte, 4)
+	if _, err := io.ReadFull(from, frame); err != nil {
+		return false
+	}
+	frame = append(frame, make([]byte, binary.BigEndian.Uint32(frame))...)
+	if _, err := io.ReadFull(from, frame[4:]); err != nil {
+		return false
+	}
+	if !wanted(frame) {
+		return true
+	}
+	_, err := to.Write(frame)
+	return err == nil
+}
+
+// notice does what was asked for about such a request.
+func (r *relay) notice(l *link, frame []byte) {
+	r.mu.Lock()
+	t := r.trap
+	if t == nil || len(frame) < 12 || int32(binary.BigEndian.Uint32(frame[8:])) != t.op {
+		r.mu.Unlock()
+		return
+	}
+	r.trap, l.deaf = nil, t.onward == nil
+	r.mu.Unlock()
+	close(t.came)
+	if t.onward != nil {
+		<-t.onward
 	}
 }
 
-// notice does what was asked for about requests of that kind.
-func (r *relay) notice(op int32, deaf *bool) {
+func (r *relay) isDeaf(l *link) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if op == r.lose && op != 0 {
-		*deaf, r.lose = true, 0
-		close(r.lost)
-	}
-	if op == r.hold && op != 0 {
-		r.hold = 0
-		close(r.held)
-		onward := r.onward
-		r.mu.Unlock()
-		<-onward
-		r.mu.Lock()
-	}
-}
-
-// answers passes on what the server sends.
-func (r *relay) answers(client, server net.Conn, deaf *bool) {
-	defer func() {
-		_ = client.Close()
-		r.mu.Lock()
-		delete(r.links, client)
-		delete(r.peers, client)
-		r.mu.Unlock()
-	}()
-	buf := make([]byte, 64<<10)
-	for {
-		n, err := server.Read(buf)
-		if err != nil {
-			return
-		}
-		r.mu.Lock()
-		lost := *deaf
-		r.mu.Unlock()
-		if lost {
-			continue
-		}
-		if _, err := client.Write(buf[:n]); err != nil {
-			return
-		}
-	}
+	return l.deaf
 }

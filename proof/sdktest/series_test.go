@@ -11,6 +11,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	exporter "go.opentelemetry.io/otel/exporters/prometheus"
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/author"
@@ -18,13 +20,14 @@ import (
 	lockasynq "github.com/keyturn/keyturn/middleware/asynq"
 	"github.com/keyturn/keyturn/store/memstore"
 	"github.com/keyturn/keyturn/tracing"
+	"github.com/keyturn/keyturn/tracing/semconv"
 )
 
 // scrape is what Prometheus gets: the counters' series, with their values.
 func scrape(t *testing.T, registry *prometheus.Registry) map[string]float64 {
 	t.Helper()
 	families, err := registry.Gather()
-	want(t, err, nil)
+	must(t, err)
 	values := make(map[string]float64)
 	for _, f := range families {
 		for _, m := range f.GetMetric() {
@@ -45,9 +48,9 @@ func scraped(t *testing.T) (*observed, *prometheus.Registry) {
 	t.Helper()
 	registry := prometheus.NewRegistry()
 	reader, err := exporter.New(exporter.WithRegisterer(registry), exporter.WithoutScopeInfo(), exporter.WithoutTargetInfo())
-	want(t, err, nil)
+	must(t, err)
 	obs, err := tracing.New(tracing.WithMeterProvider(sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader))))
-	want(t, err, nil)
+	must(t, err)
 	return &observed{obs: obs}, registry
 }
 
@@ -74,7 +77,7 @@ func TestCountersBeginAtZero(t *testing.T) {
 		lockasynq.Once("message", "msg:{payload.id}"),
 		lockasynq.Serialize("read", "doc:{payload.id}", core.WithShared(), core.WithRunUnlocked()),
 	)
-	want(t, err, nil)
+	must(t, err)
 	first := scrape(t, registry)
 	for rule, mode := range map[string]string{"index": "exclusive", "cache:": "exclusive", "message": "exclusive", "read": "shared"} {
 		for _, reason := range losses {
@@ -94,9 +97,9 @@ func TestCountersBeginAtZero(t *testing.T) {
 	ctx := context.Background()
 	index := core.WithRule("index")
 	lease, err := eng.Acquire(ctx, "k", index)
-	want(t, err, nil)
+	must(t, err)
 	_, err = eng.ForceRelease(ctx, "k", "for a test")
-	want(t, err, nil)
+	must(t, err)
 	want(t, lease.Release(ctx), core.ErrLeaseLost)
 	second := scrape(t, registry)
 	for _, series := range []string{"keyturn_losses_total forced exclusive index memory", "keyturn_forced_total force memory"} {
@@ -121,16 +124,16 @@ func TestUndeclaredRulesBeginWithTheirFirstLease(t *testing.T) {
 	}
 	for _, rule := range []string{"by hand", ""} {
 		lease, err := eng.Acquire(context.Background(), "k", core.WithRule(rule))
-		want(t, err, nil)
+		must(t, err)
 		for _, reason := range losses {
 			begins(t, scrape(t, registry), strings.Join(strings.Fields(fmt.Sprintf("keyturn_losses_total %s exclusive %s memory", reason, rule)), " "))
 		}
-		want(t, lease.Release(context.Background()), nil)
+		must(t, lease.Release(context.Background()))
 	}
 	policy, err := core.NewPolicy(core.WithRule("declared"))
-	want(t, err, nil)
+	must(t, err)
 	_, err = author.Declare(eng, author.Rule{Policy: policy, About: coverage.Rule{Once: true}, Like: []string{"k"}})
-	want(t, err, nil)
+	must(t, err)
 	begins(t, scrape(t, registry), "keyturn_losses_total taken exclusive declared memory", "keyturn_duplicates_total declared memory")
 }
 
@@ -141,10 +144,10 @@ func TestRulesThatAreTooManyShareASeries(t *testing.T) {
 	rules := func(from, to int) {
 		for i := from; i < to; i++ {
 			policy, err := core.NewPolicy(core.WithRule(fmt.Sprint("user ", i)))
-			want(t, err, nil)
+			must(t, err)
 			_, err = author.Declare(eng, author.Rule{Policy: policy, About: coverage.Rule{}, Like: []string{"k"}})
-			want(t, err, nil)
-			want(t, eng.Do(context.Background(), "k", func(context.Context) error { return nil }, policy), nil)
+			must(t, err)
+			must(t, eng.Do(context.Background(), "k", func(context.Context) error { return nil }, policy))
 		}
 	}
 	rules(0, 1100)
@@ -152,5 +155,73 @@ func TestRulesThatAreTooManyShareASeries(t *testing.T) {
 	rules(1100, 1500)
 	if n := len(scrape(t, registry)); n != many {
 		t.Errorf("%d series of 1100 rules, %d of 1500", many, n)
+	}
+}
+
+// series counts the series of a metric.
+func series(m metricdata.Metrics) int {
+	switch data := m.Data.(type) {
+	case metricdata.Histogram[float64]:
+		return len(data.DataPoints)
+	case metricdata.Sum[int64]:
+		return len(data.DataPoints)
+	}
+	return -1
+}
+
+// TestSeriesDoNotGrowWithTheKeys: each key is held, asked for in vain, and executed twice.
+func TestSeriesDoNotGrowWithTheKeys(t *testing.T) {
+	o := watch(t)
+	store := memstore.New()
+	eng, other := o.engine(t, store), o.engine(t, store.Peer())
+	ctx := context.Background()
+	play := func(i int) {
+		key := fmt.Sprint("user:status:", i)
+		want(t, eng.Do(ctx, key, func(context.Context) error {
+			_, err := other.TryAcquire(ctx, key)
+			want(t, err, core.ErrHeld)
+			return nil
+		}, core.WithRule("set-status")), nil)
+		for range 2 {
+			_, err := eng.Once(ctx, "msg:"+key, func(context.Context) ([]byte, error) { return nil, nil }, core.WithRule("deliver"))
+			must(t, err)
+		}
+	}
+	count := func() string {
+		counts := make(map[string]int)
+		for name, m := range o.metrics(t) {
+			counts[name] = series(m)
+		}
+		return fmt.Sprint(counts)
+	}
+	play(0)
+	few := count()
+	const keys = 100
+	for i := range keys {
+		play(i + 1)
+	}
+	if many := count(); few != many {
+		t.Errorf("series after one key: %v\nafter %d: %v", few, keys+1, many)
+	}
+	if n := o.conflicts(t); n != keys+1 {
+		t.Errorf("%d conflicts, want %d", n, keys+1)
+	}
+}
+
+// TestWaitsLeadToTheirTraces: a histogram's exemplars are spans, so that from a
+// slow bucket one click leads to a wait that was in it.
+func TestWaitsLeadToTheirTraces(t *testing.T) {
+	o := watch(t)
+	eng := o.engine(t, memstore.New())
+	ctx, root := o.tracers.Tracer("test").Start(context.Background(), "request")
+	must(t, eng.Do(ctx, "user:status:42", func(context.Context) error { return nil }))
+	root.End()
+	for name, span := range map[string]string{semconv.MetricWait: semconv.SpanAcquire, semconv.MetricHold: semconv.SpanHold} {
+		for _, p := range o.metrics(t)[name].Data.(metricdata.Histogram[float64]).DataPoints {
+			want := o.named(span)[0].SpanContext()
+			if len(p.Exemplars) != 1 || trace.SpanID(p.Exemplars[0].SpanID) != want.SpanID() || trace.TraceID(p.Exemplars[0].TraceID) != want.TraceID() {
+				t.Errorf("%s: exemplars %v, want %s", name, p.Exemplars, want.SpanID())
+			}
+		}
 	}
 }

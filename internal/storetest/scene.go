@@ -1,0 +1,196 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/keyturn/keyturn/core/driver"
+)
+
+// Soon is when everything must have happened that needs no lease to run out, on a busy machine.
+const Soon = 30 * time.Second
+
+// Must fails the test at once.
+func Must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Eventually waits for a condition.
+func Eventually(t testing.TB, what string, is func() bool) {
+	t.Helper()
+	for end := time.Now().Add(Soon); !is(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("after %v it is not so that %s", Soon, what)
+		}
+	}
+}
+
+var owners atomic.Int64
+
+// Request asks for key as a new owner, or for a set with those further claims.
+func Request(key string, ttl time.Duration, more ...driver.Claim) driver.Request {
+	return RequestFor(ttl, append([]driver.Claim{driver.Exclusive(key)}, more...)...)
+}
+
+// RequestFor asks for claims as a new owner.
+func RequestFor(ttl time.Duration, claims ...driver.Claim) driver.Request {
+	owner := driver.Owner{Host: "test", PID: 1, Instance: 1, Start: time.Unix(1, 0), ID: fmt.Sprintf("%032x", owners.Add(1))}
+	return driver.Request{Owner: owner.String(), Claims: claims, TTL: ttl}
+}
+
+// Hold acquires what is free.
+func Hold(t testing.TB, s driver.Store, req driver.Request) driver.Grant {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), Soon)
+	defer cancel()
+	g, err := s.Acquire(ctx, req)
+	if err != nil {
+		t.Fatalf("Acquire: %v", err)
+	}
+	return g
+}
+
+// Release gives back what is held.
+func Release(t testing.TB, s driver.Store, g driver.Grant) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), Soon)
+	defer cancel()
+	if err := s.Release(ctx, g); err != nil {
+		t.Fatalf("Release: %v", err)
+	}
+}
+
+// Use takes keys, which are free, and gives them back.
+func Use(t testing.TB, s driver.Store, keys ...string) {
+	t.Helper()
+	for _, key := range keys {
+		Release(t, s, Hold(t, s, Request(key, time.Minute)))
+	}
+}
+
+// Waiting is a request that waits.
+type Waiting struct {
+	Owner  string
+	Cancel context.CancelFunc // ends the request's context, as the end of the test does
+	t      testing.TB
+	queued chan struct{} // closed when it is in the queue
+	ended  chan struct{} // closed when the rest is set
+	grant  driver.Grant
+	err    error
+}
+
+// Start has a request wait.
+func Start(t testing.TB, s driver.Store, req driver.Request) *Waiting {
+	t.Helper()
+	w := &Waiting{Owner: req.Owner, t: t, queued: make(chan struct{}), ended: make(chan struct{})}
+	var once sync.Once
+	req.Wait, req.OnHeld = true, func(driver.HeldError) { once.Do(func() { close(w.queued) }) }
+	var ctx context.Context
+	ctx, w.Cancel = context.WithCancel(context.Background())
+	t.Cleanup(func() { w.Cancel(); <-w.ended })
+	go func() {
+		defer close(w.ended)
+		w.grant, w.err = s.Acquire(ctx, req)
+	}()
+	return w
+}
+
+// Enqueue has a request wait, and returns when it is in the queue.
+func Enqueue(t testing.TB, s driver.Store, req driver.Request) *Waiting {
+	t.Helper()
+	w := Start(t, s, req)
+	w.Waits()
+	return w
+}
+
+// Waits returns when the request is in the queue. It must not have been answered.
+func (w *Waiting) Waits() {
+	w.t.Helper()
+	select {
+	case <-w.ended:
+		w.t.Fatalf("a request does not wait: %+v, %v", w.grant, w.err)
+	default:
+	}
+	select {
+	case <-w.queued:
+	case <-w.ended:
+		w.t.Fatalf("a request did not wait: %+v, %v", w.grant, w.err)
+	case <-time.After(Soon):
+		w.t.Fatal("a request has no place in the queue")
+	}
+}
+
+// Answered is closed when the request has been answered.
+func (w *Waiting) Answered() <-chan struct{} { return w.ended }
+
+// Answer returns the answer, which must come soon.
+func (w *Waiting) Answer() (driver.Grant, error) {
+	w.t.Helper()
+	select {
+	case <-w.ended:
+	case <-time.After(Soon):
+		w.t.Fatal("a waiter has no answer")
+	}
+	return w.grant, w.err
+}
+
+// Granted returns the grant, which must come soon.
+func (w *Waiting) Granted() driver.Grant {
+	w.t.Helper()
+	g, err := w.Answer()
+	if err != nil {
+		w.t.Fatalf("a waiter got an error: %v", err)
+	}
+	return g
+}
+
+// IsHeld checks that a request is told that its key is held.
+func IsHeld(t testing.TB, s driver.Store, req driver.Request) {
+	t.Helper()
+	if g, err := s.Acquire(t.Context(), req); !errors.Is(err, driver.ErrHeld) {
+		t.Errorf("a key that is held: %+v, %v", g, err)
+	}
+}
+
+// IsLost checks that an error tells of a loss.
+func IsLost(t testing.TB, err error) {
+	t.Helper()
+	if !errors.Is(err, driver.ErrLeaseLost) {
+		t.Errorf("want a loss, got %v", err)
+	}
+}
+
+// IsRefused checks that a server has refused a request, which is no outage that passes by itself, and that the
+// error names these.
+func IsRefused(t testing.TB, err error, names ...string) {
+	t.Helper()
+	var out *driver.UnavailableError
+	if !errors.As(err, &out) || !out.Refused {
+		t.Errorf("want a refusal, got %v", err)
+		return
+	}
+	for _, name := range names {
+		if !strings.Contains(err.Error(), name) {
+			t.Errorf("the error does not name %s: %v", name, err)
+		}
+	}
+}
+
+// ErrorOf is the error of a call that returns a value, too.
+func ErrorOf[T any](_ T, err error) error { return err }
+
+// Async calls do in a goroutine. What it returns comes by the channel.
+func Async[T any](do func() T) <-chan T {
+	result := make(chan T, 1)
+	go func() { result <- do() }()
+	return result
+}

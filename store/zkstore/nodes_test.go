@@ -1,0 +1,158 @@
+package zkstore_test
+
+import (
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/core/drivertest"
+	"github.com/keyturn/keyturn/internal/storetest"
+)
+
+// TestSweepDeletesWhatIsOver and nothing else. Locks stay for a minute at least, because processes
+// remember their versions.
+func TestSweepDeletesWhatIsOver(t *testing.T) {
+	t.Parallel()
+	z := newScene(t)
+	s := z.open(t)
+	const short = 100 * time.Millisecond
+	hold(t, s, request("over", short))
+	held := hold(t, s, request("held", time.Minute))
+	for key, retention := range map[string]time.Duration{"done": short, "kept": time.Minute} {
+		must(t, s.Complete(t.Context(), hold(t, s, request(key, time.Minute)), driver.Record{}, retention))
+		must(t, storetest.ErrorOf(s.AdvanceVersion(t.Context(), key, 1, retention)))
+	}
+	time.Sleep(2 * short)
+	must(t, s.Sweep(t.Context(), time.Hour))
+	check := func(when string, want map[string]int) {
+		t.Helper()
+		for key, n := range want {
+			if left := z.nodes(t, key, ""); len(left) != n {
+				t.Errorf("%s, %s has %v, want %d nodes", when, key, left, n)
+			}
+			if exists, _, err := z.Exists(z.lock(key)); err != nil || !exists {
+				t.Errorf("%s, the lock %s is there: %v, %v", when, key, exists, err)
+			}
+		}
+	}
+	check("before they have been over for an hour", map[string]int{"over": 1, "held": 1, "done": 2, "kept": 2})
+	must(t, s.Sweep(t.Context(), 0))
+	check("afterwards", map[string]int{"over": 0, "held": 1, "done": 0, "kept": 2})
+	release(t, s, held)
+}
+
+// Somebody has written most of a megabyte into a lock. It must not go as a whole into each conflict, list and log.
+func TestALongForeignValueIsShortened(t *testing.T) {
+	t.Parallel()
+	z := newScene(t)
+	s := z.open(t)
+	node := z.lock("k") + "/h-" + nodeOf(hold(t, s, request("k", time.Minute)).Owner)
+	data, _, err := z.Get(node)
+	must(t, err)
+	var value map[string]json.RawMessage
+	must(t, json.Unmarshal(data, &value))
+	long := strings.Repeat("é", 1<<17)
+	for _, field := range []string{"owner", "rule", "trace"} {
+		value[field] = json.RawMessage(`"` + long + `"`)
+	}
+	data, err = json.Marshal(value)
+	must(t, err)
+	must(t, storetest.ErrorOf(z.Set(node, data, -1)))
+	drivertest.Shortened(t, s, "k")
+
+	must(t, storetest.ErrorOf(z.Set(z.lock("k"), []byte(long), -1))) // not JSON
+	if _, err := s.Acquire(t.Context(), request("k", time.Minute)); err == nil || len(err.Error()) > 2000 {
+		t.Errorf("the error is not short: %.300v", err)
+	}
+}
+
+// TestRenewalsTogether counts the writes that renew many leases. One of them has changed, which
+// does not keep the others from being renewed. It is not parallel: others' writes would count, too.
+func TestRenewalsTogether(t *testing.T) {
+	z := newScene(t)
+	s := z.open(t)
+	var grants []driver.Grant
+	for i := range 250 {
+		grants = append(grants, hold(t, s, request("k"+hex.EncodeToString([]byte{byte(i)}), time.Minute)))
+	}
+	writes := func() int64 {
+		stat, err := z.Set(z.root+"/clock", nil, -1)
+		must(t, err)
+		return stat.Mzxid
+	}
+	before := writes()
+	for i, err := range s.Renew(t.Context(), grants) {
+		if err != nil {
+			t.Errorf("lease %d: %v", i, err)
+		}
+	}
+	if n := writes() - before - 1; n != 3 {
+		t.Errorf("%d writes renewed 250 leases, want 3", n)
+	}
+	release(t, s, grants[7])
+	for i, err := range s.Renew(t.Context(), grants) {
+		if want := i == 7; errors.Is(err, driver.ErrLeaseLost) != want || !want && err != nil {
+			t.Errorf("lease %d of 250, of which number 7 was released: %v", i, err)
+		}
+	}
+}
+
+// TestRenewalReadsNothing: a process that has granted itself a lease knows its node. The answer to the
+// request that makes a lock has no stamp, so the first renewal of such a lease reads.
+func TestRenewalReadsNothing(t *testing.T) {
+	t.Parallel()
+	z := newScene(t)
+	network := newRelay(t, z.addr)
+	s := z.openAt(t, network.addr)
+	storetest.Use(t, s, "again")
+	again, first := hold(t, s, request("again", time.Minute)), hold(t, s, request("first", time.Minute))
+	must(t, s.Renew(t.Context(), []driver.Grant{first})[0])
+	read, goOn := network.holdBack(opRead)
+	defer goOn()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	for i, err := range s.Renew(ctx, []driver.Grant{again, first}) {
+		if err != nil {
+			t.Errorf("lease %d: %v", i, err)
+		}
+	}
+	select {
+	case <-read:
+		t.Error("a renewal has read a node")
+	default:
+	}
+}
+
+// TestRenewalMeetsChange: the node of one lease changes between the look of a renewal and its write. All
+// leases are renewed, that one, too.
+func TestRenewalMeetsChange(t *testing.T) {
+	t.Parallel()
+	z := newScene(t)
+	network := newRelay(t, z.addr)
+	s := z.openAt(t, network.addr)
+	var grants []driver.Grant
+	for _, key := range []string{"a", "b", "c"} {
+		grants = append(grants, hold(t, s, request(key, time.Minute)))
+	}
+	node := func(i int) string { return z.lock(grants[i].Claims[0].Key) + "/h-" + nodeOf(grants[i].Owner) }
+	held, goOn := network.holdBack(opMulti)
+	renewed := storetest.Async(func() []error { return s.Renew(t.Context(), grants) })
+	<-held
+	data, _, err := z.Get(node(1))
+	if err == nil {
+		_, err = z.Set(node(1), data, -1)
+	}
+	goOn()
+	must(t, err)
+	for i, err := range <-renewed {
+		_, stat, look := z.Exists(node(i))
+		if want := map[int]int32{0: 1, 1: 2, 2: 1}[i]; err != nil || look != nil || stat.Version != want {
+			t.Errorf("lease %d: %v, and its node was changed %d times, %v; want %d", i, err, stat.Version, look, want)
+		}
+	}
+}

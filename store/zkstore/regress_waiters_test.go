@@ -1,0 +1,105 @@
+package zkstore_test
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/internal/servertest"
+)
+
+// A waiter knew nothing of a release that keeps the key for a while, and found the key free when it looked by
+// itself, after a third of the session.
+func TestAWaiterLearnsOfALeastHold(t *testing.T) {
+	t.Parallel()
+	const rounds, stay = 5, 50 * time.Millisecond
+	z := newScene(t)
+	a, b := z.open(t), z.open(t)
+	var waited time.Duration
+	for range rounds {
+		g := hold(t, a, request("k", time.Minute))
+		w := enqueue(t, b, request("k", time.Minute))
+		released := time.Now()
+		g.MinHold = stay
+		release(t, a, g)
+		next := w.Granted()
+		waited += time.Since(released)
+		release(t, b, next)
+	}
+	if looks := session / 3; waited/rounds > looks*2/3 {
+		t.Errorf("waiters had the key %v after its release, and look by themselves after %v", waited/rounds, looks)
+	}
+}
+
+// TestReconnectsWithWatches breaks the connection of a process that waits, again and again, while it sends
+// other requests. The client of ZooKeeper has a data race then, if an answer overtakes its request
+// for the watches (the test is for the race detector).
+func TestReconnectsWithWatches(t *testing.T) {
+	servertest.Long(t)
+	t.Parallel()
+	z := newScene(t)
+	proxy := servertest.NewProxy(t, z.addr)
+	s, other := z.openAt(t, proxy.Addr()), z.open(t)
+	held := hold(t, other, request("k", time.Minute))
+	w := enqueue(t, s, request("k", time.Minute))
+	var all sync.WaitGroup
+	ctx, stop := context.WithCancel(t.Context())
+	for range 4 {
+		all.Go(func() {
+			for ctx.Err() == nil {
+				_, _ = s.Inspect(t.Context(), "k")
+			}
+		})
+	}
+	for range 30 {
+		proxy.Cut()
+		proxy.Heal()
+		if _, err := s.Inspect(t.Context(), "k"); err != nil {
+			t.Errorf("after the connection broke: %v", err)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	stop()
+	all.Wait()
+	release(t, other, held)
+	w.Granted()
+}
+
+// TestHurriedCallersAreNoOutage: callers who leave the servers a few milliseconds fill the connection of their
+// process with questions that nobody waits for any more. Their errors looked like an outage: the circuit
+// opened, and a rule that may run without its lock in an outage ran beside the holder, although the servers
+// were well.
+func TestHurriedCallersAreNoOutage(t *testing.T) {
+	servertest.Long(t)
+	t.Parallel()
+	z := newScene(t)
+	hold(t, z.open(t), request("held", time.Minute))
+	eng, err := core.New(z.open(t), core.WithRunUnlocked())
+	must(t, err)
+	t.Cleanup(func() { _ = eng.Close(context.Background()) })
+
+	var ran atomic.Int32
+	var callers sync.WaitGroup
+	end := time.Now().Add(4 * time.Second)
+	for range 40 {
+		callers.Go(func() {
+			for time.Now().Before(end) {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond+rand.N(29*time.Millisecond))
+				_ = eng.Do(ctx, "held", func(context.Context) error { ran.Add(1); return nil })
+				cancel()
+			}
+		})
+	}
+	callers.Wait()
+	if n := ran.Load(); n > 0 {
+		t.Errorf("%d calls ran beside the holder", n)
+	}
+	err = eng.Do(t.Context(), "free", func(ctx context.Context) error { return core.AssertHeld(ctx, core.Exclusive("free")) })
+	if err != nil {
+		t.Errorf("a patient caller, afterwards: %v", err)
+	}
+}
