@@ -27,7 +27,8 @@ func NoWait() LockOption {
 }
 
 // Within waits for at most d, then refuses with [ErrLocked]. On MySQL and SQLite the wait is a
-// repeated try, so others may be served first. d must be 1 ms or more, otherwise the option is a
+// repeated try, so others may be served first. On SQLite, each try of Within and [NoWait] sets busy_timeout
+// to 0 and back: a connection whose transaction's own context ends in between may keep 0. d must be 1 ms or more, otherwise the option is a
 // *core.OptionError. Default: as long as the context, and as the database's own settings
 // (lock_timeout, innodb_lock_wait_timeout, busy_timeout) allow.
 func Within(d time.Duration) LockOption {
