@@ -42,8 +42,12 @@ func TestFleet(t *testing.T) {
 		store string
 		most  int
 	}{
-		{sim.Redisstore, 100_000}, {sim.Redlock, 20_000}, {sim.Natsstore, 20_000},
-		{sim.Sqlstore, 20_000}, {sim.Etcdstore, 20_000}, {sim.Zkstore, 20_000},
+		{sim.Redisstore, 100_000},
+		{sim.Redlock, 20_000},
+		{sim.Natsstore, 20_000},
+		{sim.Sqlstore, 20_000},
+		{sim.Etcdstore, 20_000},
+		{sim.Zkstore, 20_000},
 	} {
 		t.Run(c.store, func(t *testing.T) { simulate(t, sim.Run{Store: c.store}, c.most) })
 	}
