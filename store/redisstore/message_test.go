@@ -100,8 +100,8 @@ func TestMessageAfterALongWait(t *testing.T) {
 	_, s := storeOn(t, redistest.Start(t), noPolling)
 	release(t, s, lock(t, s, "first", "k", time.Minute)) // has the server learn the scripts
 	g := lock(t, s, "holder", "k", time.Minute)
-	began := time.Now()
 	w := enqueue(t, s, "w", "k", ttl)
+	began := time.Now() // not before its question, which takes a while on a busy machine
 	time.Sleep(time.Until(began.Add(ttl)))
 	release(t, s, g)
 	next := w.granted(soon)
