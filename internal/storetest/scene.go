@@ -16,14 +16,6 @@ import (
 // Soon is when everything must have happened that needs no lease to run out, on a busy machine.
 const Soon = 30 * time.Second
 
-// Must fails the test at once.
-func Must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 // Eventually waits for a condition.
 func Eventually(t testing.TB, what string, is func() bool) {
 	t.Helper()

@@ -121,7 +121,7 @@ func look(s *redisstore.Store) error {
 }
 
 // TestACLOfOperators: a user who may do what docs/operations.md says is refused nothing. Each of the commands is needed:
-// without it, something is refused. Who only looks has no permission to write. TestCheck has the commands of holders.
+// without it, something is refused. A user that only looks has no permission to write. TestCheck has the commands of holders.
 func TestACLOfOperators(t *testing.T) {
 	servertest.Long(t)
 	t.Parallel()

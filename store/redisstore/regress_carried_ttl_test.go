@@ -13,7 +13,7 @@ import (
 )
 
 // An Extend before the lease is carried changes what may be borrowed, also while the server is out of memory: the TTL on
-// record is written then. Whoever forges the text gets in only with what the holder has.
+// record is written then. A forged text gets in only with what the holder has.
 func TestExtendedThenCarried(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

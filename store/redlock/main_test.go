@@ -14,6 +14,7 @@ import (
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/redistest"
 	"github.com/keyturn/keyturn/internal/servertest"
+	"github.com/keyturn/keyturn/internal/storetest"
 	"github.com/keyturn/keyturn/store/redlock"
 )
 
@@ -145,46 +146,19 @@ func over(t testing.TB, clients []*redis.Client, opts ...redlock.Option) *redloc
 	return s
 }
 
-// must fails at once.
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-// check fails with a message unless ok.
-func check(t testing.TB, ok bool, format string, args ...any) {
-	t.Helper()
-	if !ok {
-		t.Errorf(format, args...)
-	}
-}
-
-func wantNil(t testing.TB, err error) {
-	t.Helper()
-	wantIs(t, "error", err, nil)
-}
-
-// wantIs is for an error that may be nil.
-func wantIs(t testing.TB, what string, err, want error) {
-	t.Helper()
-	check(t, errors.Is(err, want) && (err == nil) == (want == nil), "%s: %v, want %v", what, err, want)
-}
+var (
+	must    = storetest.Must
+	check   = storetest.Check
+	wantNil = storetest.WantNil
+	wantIs  = storetest.WantIs
+	within  = storetest.Within
+)
 
 func errOf[T any](_ T, err error) error { return err }
 
 func wantEqual[T comparable](t testing.TB, what string, got, want T) {
 	t.Helper()
 	check(t, got == want, "%s: %v, want %v", what, got, want)
-}
-
-// within gives a context for a call that must not take longer.
-func within(t testing.TB, d time.Duration) context.Context {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(bg, d)
-	t.Cleanup(cancel)
-	return ctx
 }
 
 // request asks for key; the owner is only what it has to be, unique.

@@ -20,7 +20,7 @@ func asked() *holdstats.Stats {
 	return &s
 }
 
-// Whoever never asks pays nothing.
+// A program that never asks pays nothing.
 func TestNothingIsKeptBeforeTheFirstQuestion(t *testing.T) {
 	var s holdstats.Stats
 	if n := testing.AllocsPerRun(100, func() { s.Add("r", nil, time.Hour, true) }); n > 0 {

@@ -1,0 +1,44 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+)
+
+// Must fails the test at once.
+func Must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Check fails the test with a message unless ok.
+func Check(t testing.TB, ok bool, format string, args ...any) {
+	t.Helper()
+	if !ok {
+		t.Errorf(format, args...)
+	}
+}
+
+// WantNil fails the test if err is an error.
+func WantNil(t testing.TB, err error) {
+	t.Helper()
+	WantIs(t, "error", err, nil)
+}
+
+// WantIs fails the test unless err matches want. Either may be nil.
+func WantIs(t testing.TB, what string, err, want error) {
+	t.Helper()
+	Check(t, errors.Is(err, want) && (err == nil) == (want == nil), "%s: %v, want %v", what, err, want)
+}
+
+// Within gives a context for a call that must not take longer.
+func Within(t testing.TB, d time.Duration) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), d)
+	t.Cleanup(cancel)
+	return ctx
+}
