@@ -60,11 +60,7 @@ func (s *etcdServer) left() []string {
 
 func (f *fleet) bootEtcd() error {
 	f.etcd = newEtcd(f.chance.of(10))
-	f.hosts = []*host{f.etcd.host}
-	f.shutDown = func() []string {
-		defer f.etcd.Stop()
-		return f.etcd.left()
-	}
+	f.has(f.etcd.host, f.etcd.Erase, f.etcd.left, f.etcd.Stop)
 	return nil
 }
 
@@ -84,6 +80,6 @@ func (f *fleet) openEtcd(p *process) (driver.Store, func(), error) {
 
 // kindsOfEtcd are those of a fleet with etcdstore.
 var kindsOfEtcd = slices.Concat(kindsOfProcesses, []kind{
-	{"empty", servers, 0, 1, true, func(f *fleet, x *Fault) { f.outage(x.Lasts, f.etcd.Erase, f.etcd.host) }},
+	empty,
 	{"compact", servers, 0, 0, false, func(f *fleet, _ *Fault) { f.etcd.DropEvents() }},
 }, kindsOfHost, without(kindsOfNetwork, "duplicate", "late"))

@@ -58,11 +58,11 @@ const failover = "failover"
 
 // kinds are those of a fleet with one Redis.
 var kinds = slices.Concat(kindsOfProcesses, []kind{
-	{"empty", servers, 0, 1, true, func(f *fleet, x *Fault) { f.outage(x.Lasts, f.erase, f.hosts[0]) }},
+	empty,
 	{"forget", servers, 0, 0, true, func(f *fleet, x *Fault) {
 		// The counter is lost, too, and the tokens of grants may be 1 ms ahead of the clock.
 		f.servers[0].set(func() { f.servers[0].frozen = time.Now().Add(3 * time.Millisecond) })
-		f.erase()
+		f.lose()
 	}},
 	{failover, servers, 0.3, 0.7, true, func(f *fleet, x *Fault) {
 		lags := f.servers[0].replicate()
@@ -87,6 +87,9 @@ var kinds = slices.Concat(kindsOfProcesses, []kind{
 	}},
 	clock,
 }, kindsOfHost, kindsOfNetwork)
+
+// empty is a fault of the only server, whatever it is: it is started anew without its data.
+var empty = kind{"empty", servers, 0, 1, true, func(f *fleet, x *Fault) { f.outage(x.Lasts, f.lose, f.hosts[0]) }}
 
 // clock is a fault of a server whose clock says when leases end.
 var clock = kind{"clock", servers, 0, 0, true, func(f *fleet, x *Fault) { f.jump(x) }}
@@ -194,17 +197,10 @@ func (f *fleet) outage(lasts time.Duration, meanwhile func(), hit ...*host) {
 	}
 }
 
-func (f *fleet) erase() {
-	f.servers[0].redis.FlushAll()
+// lose has the only server lose all data, and notes when.
+func (f *fleet) lose() {
+	f.erase()
 	f.emptied = time.Now()
-}
-
-// loses notes when the data was erased.
-func (f *fleet) loses(erase func()) func() {
-	return func() {
-		erase()
-		f.emptied = time.Now()
-	}
 }
 
 // jump sets the clock. Forward, leases end too early there. Backward, too late; and tokens may fall if

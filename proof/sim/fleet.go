@@ -34,6 +34,7 @@ type fleet struct {
 	sql       *sqlServer
 	etcd      *etcdServer
 	zk        *zkServer
+	erase     func()                    // has the only server lose all data
 	setClock  func(ahead time.Duration) // sets the server's clock forward, or back
 	shutDown  func() (left []string)    // ends the servers, and returns what is left in them
 	registers *work.Registers
@@ -43,6 +44,15 @@ type fleet struct {
 	all    []*process
 	alive  []*process // by place
 	events []history.Event
+}
+
+// has notes the fleet's only server, of which left returns what is in it at the end, before it stops.
+func (f *fleet) has(h *host, erase func(), left func() []string, stop func()) {
+	f.hosts, f.erase = []*host{h}, erase
+	f.shutDown = func() []string {
+		defer stop()
+		return left()
+	}
 }
 
 // now is the clock that the processes share.

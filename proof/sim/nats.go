@@ -154,11 +154,7 @@ func (f *fleet) bootNATS() (err error) {
 	if f.nats, err = newNATS(); err != nil {
 		return err
 	}
-	f.hosts = []*host{f.nats.host}
-	f.shutDown = func() []string {
-		defer f.nats.stop()
-		return f.nats.left()
-	}
+	f.has(f.nats.host, f.nats.erase, f.nats.left, f.nats.stop)
 	return nil
 }
 
@@ -177,5 +173,5 @@ func (f *fleet) openNATS(p *process) (driver.Store, func(), error) {
 
 // kindsOfNATS are those of a fleet with natsstore.
 var kindsOfNATS = slices.Concat(kindsOfProcesses, []kind{
-	{"empty", servers, 0, 1, true, func(f *fleet, x *Fault) { f.outage(x.Lasts, f.nats.erase, f.nats.host) }},
+	empty,
 }, kindsOfHost, kindsOfNetwork)

@@ -170,7 +170,7 @@ func (f *fleet) bootRedis() error {
 	for nr := range f.redisServers {
 		f.servers = append(f.servers, newServer(nr))
 	}
-	f.hosts, f.setClock = hosts(f.servers), f.servers[0].jump
+	f.hosts, f.erase, f.setClock = hosts(f.servers), f.servers[0].redis.FlushAll, f.servers[0].jump
 	f.shutDown = func() (left []string) {
 		for _, s := range f.servers {
 			left = append(left, s.left()...)

@@ -140,9 +140,6 @@ func (s *sqlServer) serve(c net.Conn) {
 				return
 			}
 			st := s.take(binary.BigEndian.Uint64(number))
-			if st == nil { // a repeated packet: no session has two answers to one statement
-				return
-			}
 			if s.run(se, st); s.refuses() {
 				return // it crashed meanwhile
 			}
@@ -162,7 +159,7 @@ func (s *sqlServer) put(st *statement) []byte {
 	return binary.BigEndian.AppendUint64(nil, s.last)
 }
 
-// take returns a statement that has arrived; nil: it arrived before.
+// take returns a statement that has arrived. None arrives twice: see kindsOfSQL.
 func (s *sqlServer) take(nr uint64) *statement {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -213,11 +210,8 @@ func (f *fleet) bootSQL() (err error) {
 	if f.sql, err = newSQLServer(); err != nil {
 		return err
 	}
-	f.hosts, f.setClock = []*host{f.sql.host}, f.sql.jump
-	f.shutDown = func() []string {
-		defer f.sql.stop()
-		return f.sql.left()
-	}
+	f.has(f.sql.host, f.sql.erase, f.sql.left, f.sql.stop)
+	f.setClock = f.sql.jump
 	return nil
 }
 
@@ -237,6 +231,6 @@ func (f *fleet) openSQL(p *process) (driver.Store, func(), error) {
 
 // kindsOfSQL are those of a fleet with sqlstore. No connection of a database takes a request twice.
 var kindsOfSQL = slices.Concat(kindsOfProcesses, []kind{
-	{"empty", servers, 0, 1, true, func(f *fleet, x *Fault) { f.outage(x.Lasts, f.loses(f.sql.erase), f.sql.host) }},
+	empty,
 	clock,
 }, kindsOfHost, without(kindsOfNetwork, "duplicate"))

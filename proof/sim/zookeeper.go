@@ -34,11 +34,7 @@ func (*zkServer) writes([]byte) bool { return false }
 func (f *fleet) bootZooKeeper() error {
 	f.zk = &zkServer{host: &host{}, Server: zookeeper.New()}
 	f.zk.program = f.zk
-	f.hosts = []*host{f.zk.host}
-	f.shutDown = func() []string {
-		defer f.zk.Stop()
-		return f.zkLeft()
-	}
+	f.has(f.zk.host, f.zk.Erase, f.zkLeft, f.zk.Stop)
 	return nil
 }
 
@@ -78,7 +74,7 @@ func (f *fleet) openZooKeeper(p *process) (driver.Store, func(), error) {
 
 // kindsOfZooKeeper are those of a fleet with zkstore.
 var kindsOfZooKeeper = slices.Concat(kindsOfProcesses, []kind{
-	{"empty", servers, 0, 1, true, func(f *fleet, x *Fault) { f.outage(x.Lasts, f.zk.Erase, f.zk.host) }},
+	empty,
 	// Only forward: a process goes by the clock that it has seen, and may give tokens of a time that the server
 	// has left. If that loses its data, too, tokens may fall.
 	{"clock", servers, 0, 0, true, func(f *fleet, x *Fault) { f.zk.SetClock(x.of(1).between(0, 2*f.TTL)) }},

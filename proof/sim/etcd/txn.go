@@ -20,13 +20,16 @@ func (s *Server) sorted(key, end string) (names []string) {
 		return names
 	}
 	for name := range s.keys {
-		if name >= key && (end == "\x00" || name < end) {
+		if inside(name, key, end) {
 			names = append(names, name)
 		}
 	}
 	slices.Sort(names)
 	return names
 }
+
+// inside reports whether a name is one of those from key up to end.
+func inside(name, key, end string) bool { return name >= key && (end == "\x00" || name < end) }
 
 // get reads the present revision. It needs mu.
 func (s *Server) get(r *pb.RangeRequest) *pb.RangeResponse {

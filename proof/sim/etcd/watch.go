@@ -150,9 +150,9 @@ func (w *watcher) sees(e *mvccpb.Event) bool {
 		kind = pb.WatchCreateRequest_NODELETE
 	}
 	name, end := string(e.Kv.Key), string(w.RangeEnd)
-	inside := name == string(w.Key)
+	sees := name == string(w.Key)
 	if end != "" {
-		inside = name >= string(w.Key) && (end == "\x00" || name < end)
+		sees = inside(name, string(w.Key), end)
 	}
-	return inside && !slices.Contains(w.Filters, kind)
+	return sees && !slices.Contains(w.Filters, kind)
 }
