@@ -1,6 +1,7 @@
 package etcdstore_test
 
 import (
+	"context"
 	"flag"
 	"fmt"
 	"io"
@@ -36,10 +37,13 @@ var (
 // silent is for stores whose server is broken on purpose.
 var silent = etcdstore.WithLogger(slog.New(slog.NewTextHandler(io.Discard, nil)))
 
-// shared is a client of the server that the tests share.
+// shared is a client of the server that the tests share. What the test leaves behind in its stores goes with it,
+// so it can run once more.
 func shared(t testing.TB) *clientv3.Client {
 	t.Helper()
-	return clienttest.New(t, etcdtest.Shared(t).Addr())
+	c := clienttest.New(t, etcdtest.Shared(t).Addr())
+	t.Cleanup(func() { _, _ = c.Delete(context.Background(), prefix(t), clientv3.WithPrefix()) })
+	return c
 }
 
 // prefix keeps the keys of a test apart from those of the others.
