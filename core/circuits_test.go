@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -15,45 +16,12 @@ import (
 	"github.com/keyturn/keyturn/core/driver"
 )
 
-// shards is a store of several servers: what stands in front of a key's colon names
-// the one that has it. Those in down refuse.
-type shards struct {
-	*spy
-	down map[string]bool
-}
-
-func newShards() *shards {
-	s := &shards{spy: newSpy(), down: make(map[string]bool)}
-	s.onAcquire = func(_ context.Context, req driver.Request) error {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		for _, c := range req.Claims {
-			if s.down[partition(c.Key)] {
-				return &core.UnavailableError{Op: "acquire", Key: c.Key, Err: errDown}
-			}
-		}
-		return nil
-	}
-	return s
-}
-
-func partition(key string) string {
-	at, _, _ := strings.Cut(key, ":")
-	return at
-}
-
-func (s *shards) Describe() driver.Description {
-	d := s.spy.Describe()
-	d.Partition = partition
-	return d
-}
-
 // A set needs all of its parts: any of them refuses it, without a request, and what it finds out concerns
 // only the one that failed.
 func TestCircuitOfASet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShards()
-		eng := newEngine(t, s)
+		s, down := newSpy(), true // the part that has the keys with b in front
+		eng := newEngine(t, described{s, func(d *driver.Description) { d.Partition = func(key string) string { return key[:1] } }})
 		ask := func(keys ...string) error { return tryAll(eng, exclusive(keys...)...) }
 		leases := []*core.Lease{mustAcquire(t, eng, "a:held"), mustAcquire(t, eng, "b:held")}
 		time.Sleep(defaultTTL / 2)
@@ -61,7 +29,12 @@ func TestCircuitOfASet(t *testing.T) {
 		for _, l := range leases {
 			mustRelease(t, l)
 		}
-		s.down["b"] = true
+		s.onAcquire = func(_ context.Context, req driver.Request) error {
+			if down && slices.ContainsFunc(req.Claims, func(c core.Claim) bool { return c.Key[0] == 'b' }) {
+				return &core.UnavailableError{Op: "acquire", Key: "b:k", Err: errDown}
+			}
+			return nil
+		}
 		for range 3 {
 			wantOnly(t, ask("a:k", "b:k", "c:k"), core.ErrUnavailable)
 			time.Sleep(defaultCircuit)
@@ -73,10 +46,8 @@ func TestCircuitOfASet(t *testing.T) {
 		before := s.requests()
 		wantOnly(t, ask("b:k"), core.ErrUnavailable, core.ErrCircuitOpen)
 		wantOnly(t, ask("a:x", "b:x"), core.ErrUnavailable, core.ErrCircuitOpen)
-		if n := s.requests(); n != before {
-			t.Errorf("the store was asked %d times", n-before)
-		}
-		s.change(func() { s.down["b"] = false })
+		wantEqual(t, "requests meanwhile", s.requests()-before, 0)
+		down = false
 		time.Sleep(defaultCircuit)
 		wantNil(t, ask("a:k", "b:k", "c:k"))
 		wantNil(t, ask("b:k"))
@@ -90,8 +61,9 @@ func TestWhatDoesNotOpenTheCircuit(t *testing.T) {
 		wantOnly(t, errOf(attempt(eng, "sick", core.WithMaxWait(2*time.Second))), core.ErrUnavailable)
 	}
 	for name, tc := range map[string]struct {
-		opts []core.EngineOption
-		do   func(*testing.T, *core.Engine, *outage)
+		opts  []core.EngineOption
+		grant time.Duration // how long each takes to arrive
+		do    func(*testing.T, *core.Engine, *outage)
 	}{
 		"a sick key, while leases are renewed": {do: func(t *testing.T, eng *core.Engine, o *outage) {
 			l := mustAcquire(t, eng, "held", core.WithTTL(3*time.Second))
@@ -115,7 +87,7 @@ func TestWhatDoesNotOpenTheCircuit(t *testing.T) {
 				sick(t, eng)
 			}
 		}},
-		"late grants": {do: func(t *testing.T, eng *core.Engine, _ *outage) {
+		"late grants": {grant: 3 * time.Second, do: func(t *testing.T, eng *core.Engine, _ *outage) {
 			for range 5 {
 				wantOnly(t, errOf(attempt(eng, "late", core.WithTTL(time.Second))), core.ErrUnavailable)
 			}
@@ -129,11 +101,7 @@ func TestWhatDoesNotOpenTheCircuit(t *testing.T) {
 	} {
 		inBubble(t, name, func(t *testing.T) {
 			o := &outage{newSpy()}
-			eng := newEngine(t, &late{o.spy, func() {
-				if name == "late grants" {
-					time.Sleep(3 * time.Second)
-				}
-			}}, tc.opts...)
+			eng := newEngine(t, &late{o.spy, func() { time.Sleep(tc.grant) }}, tc.opts...)
 			tc.do(t, eng, o)
 			o.mend()
 			wantNil(t, errOf(attempt(eng, "afterwards")))

@@ -2,7 +2,6 @@ package core_test
 
 import (
 	"context"
-	"errors"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -43,11 +42,9 @@ func TestCloseTakesNoMoreAndSendsWaitersHome(t *testing.T) {
 		check(t, home.Load() == 3, "who waits is sent home when the holder is done, not at once")
 		check(t, holder.Err() == nil, "a holder was cut off though there was time: %v", holder.Err())
 		wantOnly(t, errOf(eng.Acquire(bg, "free")), core.ErrClosed)
-		soon, cancel := context.WithTimeout(bg, time.Second)
-		defer cancel()
-		if err := eng.Close(soon); !errors.Is(err, context.DeadlineExceeded) || holder.Err() != nil {
-			t.Errorf("a second Close is bounded by its own context, and cuts the first one's wait not short: %v, %v", err, holder.Err())
-		}
+		soon := callerFor(t, time.Second, 0)
+		wantOnly(t, eng.Close(soon), context.DeadlineExceeded) // a second Close is bounded by its own context,
+		wantNil(t, holder.Err())                               // and does not cut the first one's wait short
 		shut(t, eng) // a second one waits for the first
 		wantTook(t, began, 5*time.Second)
 		all.Wait()
@@ -110,15 +107,13 @@ func TestCloseBeforeTheCallerIsInLine(t *testing.T) {
 func TestCloseRevokesWhatIsHeldInTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		spy := newSpy()
-		eng := open(t, spy)
+		eng := open(t, badEnd{spy})
 		var leases []*core.Lease
 		for _, k := range []string{"a", "b", "c"} {
 			leases = append(leases, mustAcquire(t, eng, k))
 		}
-		ctx, cancel := context.WithTimeout(bg, 2*time.Second)
-		defer cancel()
-		err := eng.Close(ctx)
-		wantOnly(t, err, context.DeadlineExceeded)
+		err := eng.Close(callerFor(t, 2*time.Second, 0))
+		wantOnly(t, err, context.DeadlineExceeded, core.ErrUnavailable) // which is the store's
 		for _, l := range leases {
 			wantOnly(t, context.Cause(l.Context()), core.ErrLeaseLost, core.ErrClosed)
 			wantOnly(t, l.Release(bg), core.ErrLeaseLost, core.ErrClosed)
@@ -150,13 +145,6 @@ func TestCloseWaitsForRenewals(t *testing.T) {
 	})
 }
 
-func TestCloseReportsTheStoresError(t *testing.T) {
-	eng := open(t, badEnd{newSpy()})
-	if err := eng.Close(bg); !errors.Is(err, errDown) {
-		t.Errorf("Close: %v", err)
-	}
-}
-
 // badEnd can't be closed well.
 type badEnd struct{ *spy }
 
@@ -165,21 +153,14 @@ func (badEnd) Close() error { return errDown }
 // A grant that arrives while the engine closes is given back, and Close waits
 // for that, also when its own time is over.
 func TestGrantDuringClose(t *testing.T) {
-	for name, inTime := range map[string]bool{"in time": true, "time over": false} {
+	for name, closing := range map[string]time.Duration{"in time": 0, "time over": -1} {
 		inBubble(t, name, func(t *testing.T) {
 			late := lateBy(time.Second)
 			eng := open(t, late)
 			var asking sync.WaitGroup
-			asking.Go(func() {
-				wantOnly(t, errOf(eng.Acquire(bg, "k")), core.ErrClosed)
-			})
+			asking.Go(func() { wantOnly(t, errOf(eng.Acquire(bg, "k")), core.ErrClosed) })
 			synctest.Wait()
-			ctx, cancel := context.WithCancel(bg)
-			defer cancel()
-			if !inTime {
-				cancel()
-			}
-			wantNil(t, eng.Close(ctx))
+			wantNil(t, eng.Close(callerFor(t, 0, closing)))
 			check(t, len(late.released) == 1 && eng.Left() == "", "%d given back; %s", len(late.released), eng.Left())
 			asking.Wait()
 		})

@@ -32,9 +32,7 @@ func TestDebtsAreBounded(t *testing.T) {
 			leases[i] = mustAcquire(t, f.Engine, fmt.Sprint("k", i))
 		}
 		f.store.Refuse()
-		for _, l := range leases {
-			wantOnly(t, l.Release(bg), core.ErrOutcomeUnknown, core.ErrUnavailable)
-		}
+		owe(t, leases...)
 		f.books.wantDebts(t, map[observe.DebtState]int{observe.DebtOwed: most, observe.DebtDropped: beyond})
 		f.store.Heal()
 		f.store.Delay(5 * time.Millisecond)
@@ -48,7 +46,7 @@ func TestDebtsAreBounded(t *testing.T) {
 		}
 		wantEqual(t, "locked keys", still, beyond)
 		time.Sleep(defaultTTL)
-		check(t, !f.held(t, fmt.Sprint("k", len(leases)-1)), "what was not kept did not run out")
+		isFree(t, f.Engine, fmt.Sprint("k", len(leases)-1))
 	})
 }
 
@@ -59,7 +57,7 @@ func TestDebtsRunOut(t *testing.T) {
 		for _, key := range []string{"a", "b"} {
 			l := mustAcquire(t, f.Engine, key)
 			f.store.Hang()
-			wantOnly(t, l.Release(bg), core.ErrOutcomeUnknown, core.ErrUnavailable)
+			owe(t, l)
 			f.store.Heal()
 			f.store.Refuse()
 			time.Sleep(time.Second)
@@ -70,9 +68,7 @@ func TestDebtsRunOut(t *testing.T) {
 		}
 		time.Sleep(12 * time.Second)
 		f.books.wantDebts(t, map[observe.DebtState]int{observe.DebtOwed: 2, observe.DebtPaid: 1, observe.DebtExpired: 1})
-		if got := f.log.written(); len(got) != 4 {
-			t.Errorf("logged %q", got)
-		}
+		wantEqual(t, "lines of the log", len(f.log.written()), 4)
 		f.store.Heal()
 	})
 }
@@ -84,7 +80,7 @@ func TestDebtLeavesTheSuccessorAlone(t *testing.T) {
 		other := newEngine(t, locktest.NewStore(f.mem.Peer()))
 		l := mustAcquire(t, f.Engine, "k")
 		f.store.LoseAnswers()
-		wantOnly(t, l.Release(bg), core.ErrOutcomeUnknown, core.ErrUnavailable)
+		owe(t, l)
 		next := mustAcquire(t, other, "k")
 		f.store.Heal()
 		time.Sleep(longestRest)
@@ -105,33 +101,22 @@ func TestCloseSettles(t *testing.T) {
 		"it does not":          {0, observe.DebtClosed},
 	} {
 		inBubble(t, name, func(t *testing.T) {
-			mem, books, lines := memstore.New(), &recorder{}, newLines()
-			store := locktest.NewStore(mem)
-			eng := open(t, store, core.WithHooks(books.hooks(t, "")), core.WithLogger(slog.New(lines)))
+			store, books, log := locktest.NewStore(memstore.New()), &recorder{}, newLines()
+			eng := open(t, store, core.WithHooks(books.hooks(t, "")), core.WithLogger(slog.New(log)))
 			l, held := mustAcquire(t, eng, "k"), mustAcquire(t, eng, "held")
 			store.Refuse()
-			wantOnly(t, l.Release(bg), core.ErrOutcomeUnknown, core.ErrUnavailable)
+			owe(t, l)
 			if tc.back > 0 {
 				time.AfterFunc(tc.back, store.Heal)
 			}
-			ctx, cancel := context.WithTimeout(bg, time.Second)
-			defer cancel()
 			began := time.Now()
-			err := eng.Close(ctx)
-			if took := time.Since(began); took > time.Second+defaultReleaseTimeout {
-				t.Errorf("took %v", took)
-			}
-			if !errors.Is(err, context.DeadlineExceeded) { // for the one that is held
-				t.Errorf("Close: %v", err)
-			}
-			if unknown := errors.Is(err, core.ErrOutcomeUnknown); unknown != (tc.want == observe.DebtClosed) {
-				t.Errorf("Close: %v", err)
-			}
+			err := eng.Close(callerFor(t, time.Second, 0))
+			took := time.Since(began)
+			check(t, took <= time.Second+defaultReleaseTimeout, "took %v", took)
+			check(t, errors.Is(err, context.DeadlineExceeded), "Close: %v", err) // for the one that is held
+			wantEqual(t, "something is unknown", errors.Is(err, core.ErrOutcomeUnknown), tc.want == observe.DebtClosed)
 			books.wantDebts(t, map[observe.DebtState]int{observe.DebtOwed: 2, tc.want: 2})
-			said := strings.Join(lines.written(), "\n")
-			if left := strings.Contains(said, "answered=0 expired=0 dropped=0 closed=2"); left != (tc.want == observe.DebtClosed) {
-				t.Errorf("the log says:\n%s", said)
-			}
+			wantEqual(t, "logged as closed", strings.Contains(fmt.Sprint(log.written()), "closed=2"), tc.want == observe.DebtClosed)
 			// A holder that is late has nothing more to say to the store.
 			wantOnly(t, held.Release(bg), core.ErrLeaseLost, core.ErrClosed)
 			_ = l.Release(bg)
@@ -139,17 +124,23 @@ func TestCloseSettles(t *testing.T) {
 	}
 }
 
-// Close sent the release of each lease that was still held, also when its time was over: 20 000 of
-// them took 7 s more than it promises, because a store needs a moment to give each up.
-func TestCloseEndsInTimeHoweverManyAreHeld(t *testing.T) {
+// Close must not hang with its store. It sent the release of each lease that was still held, also when its time was
+// over: 20 000 of them took 7 s more than it promises, because a store needs a moment to give each up. And it hung for
+// ever with a call that did not return, such as one in a hook of the store's client.
+func TestCloseEndsInTime(t *testing.T) {
 	const many, timeout = 2_000, 5 * time.Second
-	for name, releasing := range map[string]bool{"held": false, "under way": true} {
+	for name, tc := range map[string]struct {
+		leases    int
+		releasing bool
+	}{
+		"many leases held": {many, false}, "many releases under way": {many, true}, "a request that does not return": {},
+	} {
 		inBubble(t, name, func(t *testing.T) {
-			s := newSpy()
+			s, goOn := newSpy(), make(chan struct{})
 			eng := open(t, s, core.WithReleaseTimeout(timeout))
-			leases := make([]*core.Lease, many)
-			for i := range leases {
-				leases[i] = mustAcquire(t, eng, fmt.Sprint(i))
+			var leases []*core.Lease
+			for i := range tc.leases {
+				leases = append(leases, mustAcquire(t, eng, fmt.Sprint(i)))
 			}
 			s.change(func() {
 				s.onRelease = func(ctx context.Context, _ driver.Grant) error {
@@ -157,59 +148,26 @@ func TestCloseEndsInTimeHoweverManyAreHeld(t *testing.T) {
 					time.Sleep(10 * time.Millisecond)
 					return errDown
 				}
+				s.onAcquire = func(context.Context, driver.Request) error { <-goOn; return errDown }
 			})
 			var all sync.WaitGroup
 			for _, l := range leases {
-				if releasing {
+				if tc.releasing {
 					all.Go(func() { wantOnly(t, l.Release(bg), core.ErrOutcomeUnknown, core.ErrUnavailable) })
 				}
 			}
+			if tc.leases == 0 {
+				all.Go(func() { check(t, errOf(eng.Acquire(bg, "k")) != nil, "a lease of a closed engine") })
+			}
 			synctest.Wait()
 			began := time.Now()
-			ctx, cancel := context.WithTimeout(bg, time.Second)
-			defer cancel()
-			if err := eng.Close(ctx); err == nil {
-				t.Error("Close knows of nothing")
-			}
-			if took := time.Since(began); took > time.Second+timeout+20*time.Millisecond {
-				t.Errorf("closed after %v", took)
-			}
+			check(t, eng.Close(callerFor(t, time.Second, 0)) != nil, "Close knows of nothing")
+			took := time.Since(began)
+			check(t, took <= time.Second+timeout+20*time.Millisecond, "closed after %v", took)
+			close(goOn)
 			all.Wait()
 		})
 	}
-}
-
-// Close hung for ever with a call to the store that did not return, such as one in a hook of the store's
-// client.
-func TestCloseDoesNotHangWithTheStore(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const timeout = 5 * time.Second
-		s := newSpy()
-		goOn := make(chan struct{})
-		s.change(func() {
-			s.onAcquire = func(context.Context, driver.Request) error {
-				<-goOn
-				return errDown
-			}
-		})
-		eng := open(t, s, core.WithReleaseTimeout(timeout))
-		var all sync.WaitGroup
-		all.Go(func() {
-			if _, err := eng.Acquire(bg, "k"); err == nil {
-				t.Error("a lease of a closed engine")
-			}
-		})
-		synctest.Wait()
-		began := time.Now()
-		ctx, cancel := context.WithTimeout(bg, time.Second)
-		defer cancel()
-		wantOnly(t, eng.Close(ctx), core.ErrUnavailable)
-		if took := time.Since(began); took > time.Second+timeout {
-			t.Errorf("closed after %v", took)
-		}
-		close(goOn)
-		all.Wait()
-	})
 }
 
 // A store that hung while it was asked to release carried the release out when the

@@ -25,9 +25,8 @@ func TestDoReleasesOnPanicAndGoexit(t *testing.T) {
 			defer func() { done <- recover() }()
 			_ = eng.Do(bg, "k", func(context.Context) error { end(); return nil })
 		}()
-		if p := <-done; p != "boom" && p != nil {
-			t.Errorf("recovered %v", p)
-		}
+		p := <-done
+		check(t, p == "boom" || p == nil, "recovered %v", p)
 		isFree(t, eng, "k")
 	}
 }
@@ -45,13 +44,10 @@ func TestALossIsReportedWhateverTheFunctionSays(t *testing.T) {
 		_, once := eng.Once(bg, "k", func(ctx context.Context) ([]byte, error) { return nil, lose(ctx) })
 		for _, err := range []error{done, once} {
 			wantOnly(t, err, core.ErrLeaseLost)
-			if own != nil && !errors.Is(err, own) {
-				t.Errorf("%v hides the function's error", err)
-			}
+			check(t, own == nil || errors.Is(err, own), "%v hides the function's error", err)
 		}
-		if out, err := eng.Once(bg, "k", nothing); err != nil || out.Duplicate {
-			t.Errorf("a run whose lease was lost is on record: %+v, %v", out, err)
-		}
+		out, err := eng.Once(bg, "k", nothing)
+		check(t, err == nil && !out.Duplicate, "a run whose lease was lost is on record: %+v, %v", out, err)
 	}
 }
 
@@ -97,9 +93,7 @@ func TestRunUnlocked(t *testing.T) {
 			spy.onAcquire = tc.store
 			ran := false
 			err := eng.Do(callerFor(t, tc.deadline, 0), "k", func(context.Context) error { ran = true; return nil }, tc.opts...)
-			if ran != tc.runs || (err == nil) != tc.runs {
-				t.Errorf("Do: ran %v, error %v", ran, err)
-			}
+			check(t, ran == tc.runs && (err == nil) == tc.runs, "Do: ran %v, error %v", ran, err)
 			wantEqual(t, "hooks are told of unlocked work", strings.Contains(strings.Join(seen.events, "\n"), "Unlocked"), tc.runs)
 		})
 	}
@@ -114,6 +108,10 @@ func TestOnceRunsUnlocked(t *testing.T) {
 		if ran != want || (err == nil) != want || out.Duplicate || (ran && string(out.Result) != "r") {
 			t.Errorf("%v: ran %v, outcome %+v, error %v", tc.down, ran, out, err)
 		}
+		if !want { // the store's own error comes through
+			wantIs(t, "error", err, tc.down)
+			wantOnly(t, err)
+		}
 	}
 }
 
@@ -124,13 +122,10 @@ func TestHurryInLineDoesNotRunUnlocked(t *testing.T) {
 		spy, eng := newSpied(t)
 		spy.onAcquire = func(ctx context.Context, _ driver.Request) error { <-ctx.Done(); return errDown }
 		var all sync.WaitGroup
-		for _, wait := range []time.Duration{80 * time.Millisecond, 50 * time.Millisecond, 90 * time.Millisecond, 140 * time.Millisecond} {
+		for _, wait := range []time.Duration{80, 50, 90, 140} {
 			all.Go(func() {
-				err := eng.Do(bg, "k", func(context.Context) error {
-					t.Errorf("ran unlocked after %v", wait)
-					return nil
-				}, core.WithMaxWait(wait), core.WithRunUnlocked())
-				wantOnly(t, err, core.ErrUnavailable)
+				opts := []core.CallOption{core.WithMaxWait(wait * time.Millisecond), core.WithRunUnlocked()}
+				wantOnly(t, eng.Do(bg, "k", func(context.Context) error { t.Error("ran unlocked"); return nil }, opts...), core.ErrUnavailable)
 			})
 			synctest.Wait()
 		}
@@ -145,14 +140,7 @@ func TestAnEndedWaitSaysWhy(t *testing.T) {
 	must(t, eng.Do(bg, "k", func(ctx context.Context) error { outlived = ctx; return nil }))
 	_, err := eng.Acquire(outlived, "other")
 	wantOnly(t, err, context.Canceled)
-	if !strings.Contains(err.Error(), core.ErrReleased.Error()) {
-		t.Errorf("the error does not say why the context has ended: %v", err)
-	}
-	ended, cancel := context.WithCancel(bg)
-	cancel()
-	if _, err := eng.Acquire(ended, "k"); err.Error() != `keyturn: waiting for "k": context canceled` {
-		t.Error(err)
-	}
+	check(t, strings.Contains(err.Error(), core.ErrReleased.Error()), "the error does not say why the context has ended: %v", err)
 }
 
 // Whoever looks at a lease's context while the lease is released and its parent's time runs out sees

@@ -67,22 +67,14 @@ func TestDoneOfNestedLeases(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		spy, eng := newSpied(t)
 		outer := mustAcquire(t, eng, "k", core.WithoutCancelOnLoss())
-		nest := func() *core.Lease {
-			l := acquireIn(t, outer.Context(), eng, "k")
-			return l
-		}
-		first, second, unasked := nest(), nest(), nest()
+		first, second, unasked := within(t, eng, outer), within(t, eng, outer), within(t, eng, outer)
 		check(t, !isDone(first) && !isDone(second), "closed from the start")
 		mustRelease(t, first)
-		if !isDone(first) || isDone(second) || isDone(outer) {
-			t.Errorf("after the release of the first: %v %v %v", isDone(first), isDone(second), isDone(outer))
-		}
+		check(t, isDone(first) && !isDone(second) && !isDone(outer), "the release of the first ended that one: %v", isDone(first))
 		breakLock(t, spy, outer)
 		time.Sleep(defaultTTL)
-		if !isDone(second) || !isDone(outer) || !isDone(unasked) || !isDone(first) {
-			t.Error("not closed by the loss of the outer one")
-		}
 		for _, l := range []*core.Lease{second, unasked, outer} {
+			check(t, isDone(l), "not closed by the loss of the outer one")
 			wantOnly(t, l.Release(bg), core.ErrLeaseLost)
 		}
 	})

@@ -50,87 +50,68 @@ func TestDowngradeLetsReadersInAndKeepsWritersOut(t *testing.T) {
 func TestDowngradeRefusesWhatCanNotBe(t *testing.T) {
 	eng := newEngine(t, newSpy())
 	outer := mustAcquire(t, eng, "k")
-	inner := acquireIn(t, outer.Context(), eng, "k")
-	for name, l := range map[string]*core.Lease{
-		"shared":   acquireAll(t, eng, core.Shared("a")),
-		"a permit": acquireAll(t, eng, core.Permit("b", 3)),
-		"nested":   inner,
+	for _, l := range []*core.Lease{
+		acquireAll(t, eng, core.Shared("a")), acquireAll(t, eng, core.Permit("b", 3)), within(t, eng, outer),
 	} {
-		t.Run(name, func(t *testing.T) {
-			wantOnly(t, l.Downgrade(bg), core.ErrInvalidClaim)
-			mustRelease(t, l)
-		})
+		wantOnly(t, l.Downgrade(bg), core.ErrInvalidClaim)
+		mustRelease(t, l)
 	}
 	mustRelease(t, outer)
-	t.Run("not supported", func(t *testing.T) {
-		l := mustAcquire(t, newEngine(t, plain{memstore.New()}), "k")
-		wantOnly(t, l.Downgrade(bg), errors.ErrUnsupported)
-		check(t, l.Claims()[0].Mode == driver.ModeExclusive, "shared all the same")
-		mustRelease(t, l)
-	})
+	l := mustAcquire(t, newEngine(t, plain{memstore.New()}), "k")
+	wantOnly(t, l.Downgrade(bg), errors.ErrUnsupported)
+	check(t, l.Claims()[0].Mode == driver.ModeExclusive, "shared all the same")
+	mustRelease(t, l)
 }
 
-// downgrades breaks downgrades.
+// downgrades breaks downgrades, on their way to the store and back. A break that returns nil lets them through.
 type downgrades struct {
 	*spy
-	asked  []time.Time
-	before func(ctx context.Context, g driver.Grant) error // nil: let it through
-	after  func(ctx context.Context) error                 // nil: let the answer through
+	there, back func(context.Context) error
 }
+
+func newDowngrades() *downgrades { return &downgrades{newSpy(), noWork, noWork} }
 
 func (d *downgrades) Downgrade(ctx context.Context, g driver.Grant) error {
 	d.mu.Lock()
-	d.asked = append(d.asked, time.Now())
-	before, after := d.before, d.after
+	there, back := d.there, d.back
 	d.mu.Unlock()
-	if before != nil {
-		if err := before(ctx, g); err != nil {
-			return err
-		}
+	if err := there(ctx); err != nil {
+		return err
 	}
-	err := d.spy.Downgrade(ctx, g)
-	if err == nil && after != nil {
-		err = after(ctx)
+	if err := d.spy.Downgrade(ctx, g); err != nil {
+		return err
 	}
-	return err
+	return back(ctx)
 }
-
-func (d *downgrades) mend() { d.change(func() { d.before, d.after = nil, nil }) }
 
 // A downgrade that went unanswered may be in force or not. Either way the lease is
 // kept, by repeating it, and nobody is told of a loss that is none.
 func TestUnansweredDowngrade(t *testing.T) {
-	for name, breaks := range map[string]func(*downgrades){
-		"lost on the way":      func(d *downgrades) { d.before = func(context.Context, driver.Grant) error { return errDown } },
-		"lost on the way back": func(d *downgrades) { d.after = func(context.Context) error { return errDown } },
-		"the store hangs": func(d *downgrades) {
-			d.before = func(ctx context.Context, _ driver.Grant) error { <-ctx.Done(); return errDown }
-		},
-		"its answer never comes": func(d *downgrades) { d.after = func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() } },
+	lost := func(context.Context) error { return errDown }
+	never := func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
+	for name, breaks := range map[string]struct{ there, back func(context.Context) error }{
+		"lost on the way": {lost, noWork}, "lost on the way back": {noWork, lost},
+		"the store hangs": {never, noWork}, "its answer never comes": {noWork, never},
 	} {
 		for _, repeated := range []bool{false, true} {
 			inBubble(t, name, func(t *testing.T) {
-				d := &downgrades{spy: newSpy()}
-				seen := &recorder{}
+				d, seen := newDowngrades(), &recorder{}
 				eng, other := newEngine(t, d, core.WithHooks(seen.hooks(t, ""))), newEngine(t, d.Peer())
 				l := mustAcquire(t, eng, "k")
-				d.change(func() { breaks(d) })
+				d.change(func() { d.there, d.back = breaks.there, breaks.back })
 				wantOnly(t, l.Downgrade(bg), core.ErrOutcomeUnknown, core.ErrUnavailable)
 				check(t, l.Claims()[0].Mode == driver.ModeShared, "the holder may believe that it has the key exclusively")
 				time.Sleep(5 * time.Second)
 				wantOnly(t, tryAll(other, core.Exclusive("k")), core.ErrHeld)
-				if l.Err() != nil || d.renewals() > 0 {
-					t.Errorf("%v, %d renewals in a mode that may not be right", l.Err(), d.renewals())
-				}
-				d.mend()
+				check(t, l.Err() == nil && d.renewals() == 0, "%v, %d renewals in a mode that may not be right", l.Err(), d.renewals())
+				d.change(func() { d.there, d.back = noWork, noWork })
 				if repeated {
 					wantNil(t, l.Downgrade(bg))
 				}
 				time.Sleep(time.Minute)
 				wantNil(t, tryAll(other, core.Shared("k")))
-				if l.Err() != nil || d.renewals() == 0 || seen.count("Renewed lost")+seen.count("HoldEnd lost") > 0 {
-					t.Errorf("%v, %d renewals, seen %q", l.Err(), d.renewals(), seen.events)
-				}
+				wantEqual(t, "losses told", seen.count("Renewed lost")+seen.count("HoldEnd lost"), 0)
+				check(t, d.renewals() > 0, "not renewed afterwards")
 				mustRelease(t, l)
 				wantNil(t, tryAll(other, core.Exclusive("k")))
 			})
@@ -161,9 +142,6 @@ func TestDowngradeDoesNotBringBack(t *testing.T) {
 // A release does not wait for a downgrade that hangs, and one that comes through during or after the
 // release leaves nothing behind: that the lease was lost would not be true.
 func TestDowngradeBesideARelease(t *testing.T) {
-	slowly := func(d time.Duration) func(context.Context, driver.Grant) error {
-		return func(context.Context, driver.Grant) error { time.Sleep(d); return nil }
-	}
 	for name, tc := range map[string]struct {
 		downgrade, release time.Duration
 		answer             error // to the downgrade
@@ -173,12 +151,13 @@ func TestDowngradeBesideARelease(t *testing.T) {
 		"overtakes the release": {downgrade: 100 * time.Millisecond, release: 200 * time.Millisecond},
 	} {
 		inBubble(t, name, func(t *testing.T) {
-			d := &downgrades{spy: newSpy()}
+			d := newDowngrades()
 			eng, other := newEngine(t, d), newEngine(t, d.Peer())
 			l := mustAcquire(t, eng, "k")
 			d.change(func() {
-				d.before, d.onRelease = slowly(tc.downgrade), slowly(tc.release)
-				d.after = func(context.Context) error { return tc.answer }
+				d.there = func(context.Context) error { time.Sleep(tc.downgrade); return nil }
+				d.back = func(context.Context) error { return tc.answer }
+				d.onRelease = func(context.Context, driver.Grant) error { time.Sleep(tc.release); return nil }
 			})
 			var all sync.WaitGroup
 			all.Go(func() { wantOnly(t, l.Downgrade(bg), core.ErrReleased) })

@@ -30,11 +30,9 @@ func items(keys ...string) []core.Item {
 func TestOnceEach(t *testing.T) {
 	eng, ctx := newEngine(t, memstore.New()), t.Context()
 	runs := 0
-	skip := func(context.Context) ([]byte, error) { runs++; return nil, core.ErrSkipResult }
 	must(t, errOf(eng.Once(ctx, "old", counted("before", &runs))))
 	must(t, errOf(eng.Once(ctx, "other", counted("", &runs), core.WithFingerprint([]byte("one")))))
-	_, err := eng.Once(ctx, "unkept", skip)
-	must(t, err)
+	must(t, errOf(eng.Once(ctx, "unkept", counted("r", &runs), core.WithResultLimit(0))))
 	held := mustAcquire(t, eng, "held")
 	defer mustRelease(t, held)
 	own := errors.New("own")
@@ -45,10 +43,7 @@ func TestOnceEach(t *testing.T) {
 		runs++
 		check(t, slices.Equal(fresh, []int{0, 4, 7, 8}), "fresh: %v", fresh)
 		for _, i := range fresh {
-			if all[i].Err != nil {
-				t.Error(all[i].Err)
-			}
-			wantNil(t, core.AssertHeld(ctx, core.Exclusive(all[i].Key)))
+			wantNil(t, errors.Join(all[i].Err, core.AssertHeld(ctx, core.Exclusive(all[i].Key))))
 			all[i].Result = []byte("result of " + all[i].Key)
 		}
 		wantOnly(t, errOf(eng.Once(ctx, "new", counted("", &runs))), core.ErrWouldDeadlock)
@@ -83,14 +78,14 @@ func TestOnceEach(t *testing.T) {
 	}
 	wantEqual(t, "runs", runs, 4)
 	again := items("new", "large", "fails")
-	err = eng.OnceEach(ctx, again, func(_ context.Context, fresh []int) error {
+	must(t, eng.OnceEach(ctx, again, func(_ context.Context, fresh []int) error {
 		check(t, slices.Equal(fresh, []int{2}), "fresh the second time: %v", fresh)
 		return own // of all that are fresh
-	})
-	if err != nil || !again[0].Duplicate || !errors.Is(again[1].Err, core.ErrResultNotKept) || !errors.Is(again[2].Err, own) {
-		t.Errorf("%v, %+v", err, again)
+	}))
+	if !again[0].Duplicate || !errors.Is(again[1].Err, core.ErrResultNotKept) || !errors.Is(again[2].Err, own) {
+		t.Errorf("%+v", again)
 	}
-	wantNil(t, eng.OnceEach(ctx, items("new", "old"), func(context.Context, []int) error { return errors.New("it ran") }))
+	wantNil(t, eng.OnceEach(ctx, items("new", "old"), func(context.Context, []int) error { t.Error("it ran"); return nil }))
 }
 
 // Batches that overlap, in other orders, never wait for each other. What is refused comes again, and
@@ -141,50 +136,40 @@ func TestOnceEachThatFails(t *testing.T) {
 	lost := items("a", "b")
 	err := eng.OnceEach(ctx, lost, func(ctx context.Context, fresh []int) error {
 		check(t, len(fresh) == 2, "after a panic: %v", fresh)
-		_, err := eng.ForceRelease(ctx, "a", "test")
-		wantNil(t, err)
+		wantNil(t, errOf(eng.ForceRelease(ctx, "a", "test")))
 		<-ctx.Done()
 		wantOnly(t, context.Cause(ctx), core.ErrLeaseLost)
 		return nil // as if it had not noticed
 	}, core.WithTTL(300*time.Millisecond))
 	check(t, err == nil && errors.Is(lost[0].Err, core.ErrLeaseLost) && lost[1].Err == nil, "%v, %+v", err, lost)
-	ended, cancel := context.WithCancel(ctx)
-	cancel()
 	gone := items("c")
-	if err := eng.OnceEach(ended, gone, func(context.Context, []int) error { return errors.New("it ran") }); err != nil || !errors.Is(gone[0].Err, context.Canceled) {
-		t.Errorf("%v, %v", err, gone[0].Err)
-	}
+	wantNil(t, eng.OnceEach(callerFor(t, 0, -1), gone, func(context.Context, []int) error { t.Error("it ran"); return nil }))
+	wantIs(t, "of a caller that has gone", gone[0].Err, context.Canceled)
 }
 
 func TestOnceEachRefusesBadInput(t *testing.T) {
 	eng, ctx := newEngine(t, memstore.New()), t.Context()
-	nothing := func(context.Context, []int) error { return errors.New("it ran") }
+	never := func(context.Context, []int) error { t.Error("it ran"); return nil }
 	for name, err := range map[string]error{
 		"no function":  eng.OnceEach(ctx, items("a"), nil),
-		"too many":     eng.OnceEach(ctx, make([]core.Item, 1001), nothing),
-		"wrong option": eng.OnceEach(ctx, items("a"), nothing, core.WithTTL(-1)),
-		"two executor": eng.OnceEach(ctx, items("a"), nothing, core.WithExecutor(noExecutor{})),
+		"too many":     eng.OnceEach(ctx, make([]core.Item, 1001), never),
+		"wrong option": eng.OnceEach(ctx, items("a"), never, core.WithTTL(-1)),
+		"an executor":  eng.OnceEach(ctx, items("a"), never, core.WithExecutor(newBook())),
 	} {
-		check(t, errors.Is(err, core.ErrInvalidOption), "%s: %v", name, err)
+		wantIs(t, name, err, core.ErrInvalidOption)
 	}
-	wantNil(t, eng.OnceEach(ctx, nil, nothing))
-	wantOnly(t, newEngine(t, plain{memstore.New()}).OnceEach(ctx, items("a"), nothing), errors.ErrUnsupported)
+	wantNil(t, eng.OnceEach(ctx, nil, never))
+	wantOnly(t, newEngine(t, plain{memstore.New()}).OnceEach(ctx, items("a"), never), errors.ErrUnsupported)
 	long := items(strings.Repeat("x", 10_000), "good")
 	err := eng.OnceEach(ctx, long, func(context.Context, []int) error { return nil })
 	check(t, err == nil && errors.Is(long[0].Err, core.ErrInvalidKey) && long[1].Err == nil, "%v, %+v", err, long)
 }
 
-type noExecutor struct{ core.Executor }
-
-func (noExecutor) Validate() error { return nil }
-
-const ledgerTrip = 10 * time.Millisecond
-
 // A thousand twins wait for the first one, in its process and in another, and
 // have its result at once, each one a copy of its own.
 func TestTwinsGetTheResultTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const runs = 5 * time.Second
+		const runs, ledgerTrip = 5 * time.Second, 10 * time.Millisecond
 		near := newSpy()
 		far := near.peer()
 		near.onAcquire, far.onAcquire = taking(ledgerTrip), taking(ledgerTrip)
@@ -212,29 +197,21 @@ func TestTwinsGetTheResultTogether(t *testing.T) {
 		time.Sleep(time.Second)
 		for i := range 2000 {
 			all.Go(func() {
-				content := right
+				eng := engines[i%2]
 				if i%10 == 0 {
-					content = wrong
+					wantOnly(t, errOf(eng.Once(bg, "k", neverRuns, wrong)), core.ErrFingerprintMismatch)
+					return
 				}
-				out, err := engines[i%2].Once(bg, "k", neverRuns, content)
-				if took := time.Since(began); took > runs+5*ledgerTrip {
-					t.Errorf("a twin was answered after %v", took)
-				}
-				if i%10 == 0 {
-					wantOnly(t, err, core.ErrFingerprintMismatch)
-				} else if err != nil || !out.Duplicate || string(out.Result) != "result" {
-					t.Errorf("%+v, %v", out, err)
-				}
+				out, err := eng.Once(bg, "k", neverRuns, right)
+				check(t, err == nil && out.Duplicate && string(out.Result) == "result", "%+v, %v", out, err)
+				check(t, time.Since(began) <= runs+5*ledgerTrip, "a twin was answered after %v", time.Since(began))
 				clear(out.Result) // the caller's, too
 			})
 		}
 		all.Wait()
-		if near.requests() > 4 || far.requests() > 4 {
-			t.Errorf("the store was asked %d and %d times", near.requests(), far.requests())
-		}
+		check(t, near.requests() <= 4 && far.requests() <= 4, "the store was asked %d and %d times", near.requests(), far.requests())
 		wantNothingLeft(t, engines...)
-		if duplicates.Load() != 800 || without.Load() != 1000 {
-			t.Errorf("observers saw %d duplicates, %d acquisitions without a lease or an error", duplicates.Load(), without.Load())
-		}
+		wantEqual(t, "duplicates that observers saw", duplicates.Load(), 800)
+		wantEqual(t, "acquisitions without a lease or an error", without.Load(), 1000)
 	})
 }

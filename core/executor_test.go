@@ -63,9 +63,7 @@ func TestExecutorHasTheLastWord(t *testing.T) {
 		eng := newEngine(t, memstore.New())
 		for j := range 2 {
 			out, err := b.once(eng, nil, fp)
-			if err != nil || string(out.Result) != "result" || out.Duplicate != (i+j > 0) {
-				t.Errorf("%d, %d: %+v, %v", i, j, out, err)
-			}
+			check(t, err == nil && string(out.Result) == "result" && out.Duplicate == (i+j > 0), "%d, %d: %+v, %v", i, j, out, err)
 		}
 		isFree(t, eng, "k")
 	}
@@ -82,34 +80,27 @@ func TestExecutorNeedsNoRecordAtTheStore(t *testing.T) {
 			spy.onRecord = func(context.Context, driver.Grant) error { return failure }
 			began := time.Now()
 			out, err := b.once(eng, nil)
-			if err != nil || out.Duplicate || string(out.Result) != "result" || time.Since(began) > 0 {
-				t.Errorf("%s: %+v, %v after %v", name, out, err, time.Since(began))
-			}
+			check(t, err == nil && !out.Duplicate && string(out.Result) == "result", "%s: %+v, %v", name, out, err)
+			wantTook(t, began, 0)
 			spy.mend()
 			synctest.Wait()
 			if failure == errDown {
 				isFree(t, eng, "k")
 			}
-			if out, err := b.once(newEngine(t, memstore.New()), nil); err != nil || !out.Duplicate || string(out.Result) != "result" || b.effects["k"] != 1 {
-				t.Errorf("%s: the repeat: %+v, %v", name, out, err)
-			}
+			out, err = b.once(newEngine(t, memstore.New()), nil)
+			check(t, err == nil && out.Duplicate && b.effects["k"] == 1, "%s: the repeat: %+v, %v", name, out, err)
 		}
 	})
 }
 
 func TestExecutorWhoseWorkFails(t *testing.T) {
-	own := errors.New("own")
-	b := newBook()
-	eng := newEngine(t, memstore.New())
-	if _, err := b.once(eng, own); err != own {
-		t.Errorf("%v, want the very error", err)
-	}
+	b, eng := newBook(), newEngine(t, memstore.New())
+	wantEqual(t, "the very error", errOf(b.once(eng, errHandler)), errHandler)
 	b.err = core.ErrRolledBack
 	wantOnly(t, errOf(b.once(eng, nil)), core.ErrRolledBack)
 	isFree(t, eng, "k")
-	if out, err := b.once(eng, nil); err != nil || out.Duplicate || b.effects["k"] != 1 {
-		t.Errorf("%+v, %v, %d effects", out, err, b.effects["k"])
-	}
+	out, err := b.once(eng, nil)
+	check(t, err == nil && !out.Duplicate && b.effects["k"] == 1, "%+v, %v, %d effects", out, err, b.effects["k"])
 }
 
 // The executor has the records, so the store need not be able to. Without a store, what runs unlocked still
@@ -123,9 +114,7 @@ func TestExecutorOnAStoreWithoutRecords(t *testing.T) {
 			eng := newEngine(t, store, core.WithRunUnlocked())
 			for i := range 2 {
 				out, err := b.once(eng, nil)
-				if err != nil || out.Duplicate != (i > 0) || string(out.Result) != "result" {
-					t.Errorf("%d: %+v, %v", i, out, err)
-				}
+				check(t, err == nil && out.Duplicate == (i > 0) && string(out.Result) == "result", "%d: %+v, %v", i, out, err)
 			}
 			wantEqual(t, "effects", b.effects["k"], 1)
 		})
@@ -134,13 +123,12 @@ func TestExecutorOnAStoreWithoutRecords(t *testing.T) {
 
 func TestExecutorIsForOnceOnly(t *testing.T) {
 	eng := newEngine(t, memstore.New())
-	nothing := func(context.Context) error { t.Error("it ran"); return nil }
 	option := core.WithExecutor(newBook())
-	wantOnly(t, eng.Do(bg, "k", nothing, option), core.ErrInvalidOption)
-	policy, err := core.NewPolicy(option)
-	must(t, err)
-	wantOnly(t, errOf(author.Declare(eng, author.Rule{Policy: policy, About: coverage.Rule{}, Like: []string{"k"}})), core.ErrInvalidOption)
-	wantNil(t, errOf(author.Declare(eng, author.Rule{Policy: policy, About: coverage.Rule{Once: true}, Like: []string{"k"}})))
+	wantOnly(t, eng.Do(bg, "k", func(context.Context) error { t.Error("it ran"); return nil }, option), core.ErrInvalidOption)
+	for once, want := range map[bool]error{false: core.ErrInvalidOption, true: nil} {
+		rule := author.Rule{Policy: policy(t, option), About: coverage.Rule{Once: once}, Like: []string{"k"}}
+		wantIs(t, "Declare", errOf(author.Declare(eng, rule)), want)
+	}
 	wantOnly(t, errOf(core.NewPolicy(core.WithExecutor(nil))), core.ErrInvalidOption)
 	wrong := newBook()
 	wrong.wrong = &core.OptionError{Option: "book", Want: "another"}
