@@ -29,9 +29,8 @@ func callerHolds(t *testing.T, claims []core.Claim, opts ...core.CallOption) *tw
 	two := &twoProcesses{spy: newSpy()}
 	two.caller, two.callee = newEngine(t, two.spy.Peer()), newEngine(t, two.spy)
 	var err error
-	if two.outer, err = two.caller.AcquireAll(bg, claims, opts...); err != nil {
-		t.Fatal(err)
-	}
+	two.outer, err = two.caller.AcquireAll(bg, claims, opts...)
+	must(t, err)
 	two.ctx = carry.Accept(bg, carry.Leases(two.outer.Context()))
 	return two
 }
@@ -47,18 +46,15 @@ func TestBorrowedLease(t *testing.T) {
 	if l.Token() != two.outer.Token() || l.Owner() != two.outer.Owner() || l.TTL() != two.outer.TTL() || core.Observed(l).Depth() != 2 || l.Key() != "user:1" {
 		t.Errorf("%+v", l)
 	}
-	inner, err := two.callee.Acquire(l.Context(), "user:1")
-	if err != nil || core.Observed(inner).Depth() != 3 || two.spy.renewals() != 1 {
-		t.Errorf("depth %d, verified %d times, %v", core.Observed(inner).Depth(), two.spy.renewals(), err)
-	}
+	inner := within(t, two.callee, l)
+	check(t, core.Observed(inner).Depth() == 3 && two.spy.renewals() == 1, "verified %d times", two.spy.renewals())
 	wantNil(t, core.AssertHeld(inner.Context(), core.Exclusive("user:1")))
-	mustRelease(t, inner)
-	mustRelease(t, l)
-	mustRelease(t, l)
-	if len(two.spy.released) != 0 || two.callee.Left() != "" || !errors.Is(l.Err(), core.ErrReleased) {
-		t.Errorf("released %v; left: %s; %v", two.spy.released, two.callee.Left(), l.Err())
+	for _, l := range []*core.Lease{inner, l, l} {
+		mustRelease(t, l)
 	}
-	check(t, two.outer.Err() == nil, "the caller's: %v", two.outer.Err())
+	wantOnly(t, l.Err(), core.ErrReleased)
+	wantEqual(t, "releases at the store", two.spy.releases(), 0)
+	wantNothingLeft(t, two.callee)
 	wantOnly(t, errOf(two.callee.TryAcquire(bg, "user:1")), core.ErrHeld) // a caller that carries nothing
 }
 
@@ -108,12 +104,9 @@ func TestForgedStaleAndReplayed(t *testing.T) {
 			ctx := carry.Accept(bg, tt.text(t, two, carry.Leases(two.outer.Context())))
 			wantOnly(t, errOf(two.callee.TryAcquire(ctx, "k")), core.ErrHeld)
 			wantOnly(t, errOf(two.callee.Once(ctx, "k", neverRuns, core.WithFailFast())), core.ErrHeld)
-			check(t, two.outer.Err() == nil, "the true holder: %v", two.outer.Err())
 			mustRelease(t, two.outer)
-			l, err := two.callee.Acquire(ctx, "k") // and in line as anybody
-			if err != nil || core.Observed(l).Depth() != 1 {
-				t.Fatalf("depth %d, %v", core.Observed(l).Depth(), err)
-			}
+			l := acquireIn(t, ctx, two.callee, "k") // and in line as anybody
+			wantEqual(t, "depth", core.Observed(l).Depth(), 1)
 			mustRelease(t, l)
 		})
 	}
@@ -146,11 +139,9 @@ func TestCarriedOnwards(t *testing.T) {
 	defer mustRelease(t, two.outer)
 	third := newEngine(t, two.spy.Peer())
 	// By one that has nothing to do with it,
-	if got, want := carry.Leases(two.ctx), carry.Leases(two.outer.Context()); got != want {
-		t.Errorf("%q, want %q", got, want)
-	}
+	wantEqual(t, "carried", carry.Leases(two.ctx), carry.Leases(two.outer.Context()))
 	// and by one that has borrowed a part, also from a goroutine of its own.
-	err := two.callee.Do(two.ctx, "a", func(ctx context.Context) error {
+	wantNil(t, two.callee.Do(two.ctx, "a", func(ctx context.Context) error {
 		lease, _ := core.LeaseFrom(ctx)
 		elsewhere, cancel := lease.Attach(bg)
 		defer cancel()
@@ -158,17 +149,11 @@ func TestCarriedOnwards(t *testing.T) {
 			carried := carry.Leases(ctx)
 			check(t, strings.Count(carried, ",") == 0, "the same lease twice: %s", carried)
 			for _, key := range []string{"a", "b"} {
-				l, err := third.TryAcquire(carry.Accept(bg, carried), key)
-				if err != nil {
-					t.Error(key, err)
-					continue
-				}
-				mustRelease(t, l)
+				mustRelease(t, acquireIn(t, carry.Accept(bg, carried), third, key, core.WithFailFast()))
 			}
 		}
 		return nil
-	})
-	wantNil(t, err)
+	}))
 }
 
 // Two processes that renew one lease with different TTLs would each count on a
@@ -177,16 +162,14 @@ func TestCarriedLeaseKeepsItsTTL(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		two := callerHolds(t, exclusive("k"), core.WithTTL(9*time.Second))
 		borrowed := acquireIn(t, two.ctx, two.callee, "k")
-		for name, l := range map[string]*core.Lease{"the caller's": two.outer, "the callee's": borrowed} {
+		for _, l := range []*core.Lease{borrowed, two.outer} {
 			for _, ttl := range []time.Duration{time.Second, time.Hour} {
 				wantOnly(t, l.Extend(bg, ttl), core.ErrInvalidOption)
 			}
-			if err := l.Extend(bg, 0); err != nil || l.TTL() != 9*time.Second {
-				t.Errorf("%s: %v, TTL %v", name, err, l.TTL())
-			}
+			must(t, l.Extend(bg, 0))
+			wantEqual(t, "TTL", l.TTL(), 9*time.Second)
+			mustRelease(t, l)
 		}
-		mustRelease(t, borrowed)
-		mustRelease(t, two.outer)
 	})
 }
 
@@ -208,16 +191,11 @@ func TestCarriedDuringAnExtend(t *testing.T) {
 					}
 					return errDown
 				}
-				if err := l.Extend(bg, ttl); (err == nil) != answered {
-					t.Fatal(err)
-				}
+				wantEqual(t, "extended", l.Extend(bg, ttl) == nil, answered)
 				spy.change(func() { spy.onRenew = nil })
-				borrowed, err := callee.TryAcquire(carry.Accept(bg, text), "k")
-				if err != nil || borrowed.TTL() != min(ttl, before) {
-					t.Fatalf("%v, %v", borrowed, err)
-				}
+				borrowed := acquireIn(t, carry.Accept(bg, text), callee, "k", core.WithFailFast())
+				wantEqual(t, "TTL", borrowed.TTL(), min(ttl, before))
 				time.Sleep(time.Minute)
-				wantNil(t, errors.Join(l.Err(), borrowed.Err()))
 				said := driver.Grant{Owner: l.Owner(), Token: l.Token(), Claims: l.Claims(), Borrowed: true}
 				for said.TTL = before; said.TTL <= before+time.Millisecond; said.TTL += time.Millisecond {
 					if err := spy.Store.Renew(bg, []driver.Grant{said})[0]; (err == nil) != (said.TTL == before) {

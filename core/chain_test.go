@@ -14,8 +14,7 @@ import (
 
 // A set of which the context holds a part.
 func TestSetThatIsHeldInPart(t *testing.T) {
-	store := newSpy()
-	eng := newEngine(t, store)
+	store, eng := newSpied(t)
 	outer := mustAcquire(t, eng, "b")
 	set, err := eng.AcquireAll(outer.Context(), exclusive("c", "b", "a"))
 	must(t, err)
@@ -26,18 +25,16 @@ func TestSetThatIsHeldInPart(t *testing.T) {
 		wantNil(t, core.AssertHeld(set.Context(), core.Exclusive(key)))
 	}
 	all, err := eng.AcquireAll(set.Context(), exclusive("a", "b", "c")) // by two leases
-	if err != nil || store.requests() != 2 || core.Observed(all).Depth() != 2 || all.Token() != set.Token() || len(all.Claims()) != 2 {
-		t.Errorf("asked %d times; depth %d, claims %v, %v", store.requests(), core.Observed(all).Depth(), all.Claims(), err)
+	must(t, err)
+	if store.requests() != 2 || core.Observed(all).Depth() != 2 || all.Token() != set.Token() || len(all.Claims()) != 2 {
+		t.Errorf("asked %d times; depth %d, claims %v", store.requests(), core.Observed(all).Depth(), all.Claims())
 	}
 	mustRelease(t, all)
 	mustRelease(t, set)
 	mustRelease(t, set)
 	check(t, outer.Err() == nil && store.releases() == 1, "outer: %v; %d releases", outer.Err(), store.releases())
 
-	err = eng.DoAll(outer.Context(), exclusive("a", "b"), func(ctx context.Context) error {
-		mustRelease(t, outer)
-		return nil
-	})
+	err = eng.DoAll(outer.Context(), exclusive("a", "b"), func(context.Context) error { mustRelease(t, outer); return nil })
 	if lost := (*core.LeaseLostError)(nil); !errors.As(err, &lost) || lost.Key != "b" || lost.Reason != driver.LossOuter {
 		t.Errorf("the part that it left to another was lost: %v", err)
 	}
@@ -79,16 +76,13 @@ func TestAttach(t *testing.T) {
 	two, cancelTwo := l.Attach(parent)
 	defer cancelTwo()
 	hangUp()
-	for range 2 {
-		cancelOne()
-	}
+	cancelOne()
 	if got, _ := core.LeaseFrom(two); got != l || two.Err() != nil || !errors.Is(context.Cause(one), context.Canceled) {
 		t.Errorf("lease %v, %v; the other one: %v", got, two.Err(), context.Cause(one))
 	}
 	both, err := eng.AcquireAll(two, exclusive("a", "b"))
-	if err != nil || core.Observed(both).Depth() != 2 || spy.requests() != 2 {
-		t.Errorf("depth %d, asked %d times, %v", core.Observed(both).Depth(), spy.requests(), err)
-	}
+	must(t, err)
+	check(t, core.Observed(both).Depth() == 2 && spy.requests() == 2, "asked %d times", spy.requests())
 	mustRelease(t, both)
 	mustRelease(t, l)
 	wantNil(t, core.AssertHeld(context.WithoutCancel(two), core.Exclusive("b")))
@@ -96,9 +90,7 @@ func TestAttach(t *testing.T) {
 	third, cancelThird := other.Attach(parent)
 	defer cancelThird()
 	end()
-	if !errors.Is(context.Cause(third), context.Canceled) || other.Err() != nil {
-		t.Errorf("%v, %v", context.Cause(third), other.Err())
-	}
+	wantIs(t, "the end of its parent", context.Cause(third), context.Canceled)
 	mustRelease(t, other)
 }
 
@@ -107,14 +99,17 @@ func TestAttachedContextEndsWithItsLease(t *testing.T) {
 	for name, tc := range map[string]struct {
 		opts   []core.CallOption
 		nested bool
-		end    func(*testing.T, *spy, *core.Lease)
+		lost   bool
 		cause  error
 		held   error // what AssertHeld says
 	}{
-		"released":               {end: func(t *testing.T, _ *spy, l *core.Lease) { mustRelease(t, l) }, cause: core.ErrReleased, held: core.ErrReleased},
-		"lost":                   {end: breakLock, cause: core.ErrLeaseLost, held: core.ErrLeaseLost},
-		"lost without a cancel":  {opts: []core.CallOption{core.WithoutCancelOnLoss()}, end: breakLock, held: core.ErrLeaseLost},
-		"the outer one released": {nested: true, end: func(t *testing.T, _ *spy, l *core.Lease) { mustRelease(t, l) }, cause: core.ErrReleased, held: core.ErrLeaseLost},
+		"released": {cause: core.ErrReleased, held: core.ErrReleased},
+		"lost":     {lost: true, cause: core.ErrLeaseLost, held: core.ErrLeaseLost},
+		"lost without a cancel": {
+			opts: []core.CallOption{core.WithoutCancelOnLoss()},
+			lost: true, cause: context.DeadlineExceeded, held: core.ErrLeaseLost,
+		},
+		"the outer one released": {nested: true, cause: core.ErrReleased, held: core.ErrLeaseLost},
 	} {
 		inBubble(t, name, func(t *testing.T) {
 			spy, eng := newSpied(t)
@@ -126,22 +121,21 @@ func TestAttachedContextEndsWithItsLease(t *testing.T) {
 			var all sync.WaitGroup
 			for range 50 {
 				all.Go(func() {
-					ctx, cancel := l.Attach(bg)
+					ctx, cancel := l.Attach(callerFor(t, time.Hour, 0))
 					defer cancel()
-					select {
-					case <-ctx.Done():
-					case <-time.After(time.Hour):
-					}
+					<-ctx.Done()
 					wantIs(t, "cause", context.Cause(ctx), tc.cause)
 					wantOnly(t, core.AssertHeld(ctx, core.Exclusive("k")), tc.held)
 				})
 			}
 			synctest.Wait()
-			tc.end(t, spy, outer)
-			all.Wait()
-			if err := outer.Release(bg); tc.held == core.ErrLeaseLost && !tc.nested {
-				wantOnly(t, err, core.ErrLeaseLost)
+			if tc.lost {
+				breakLock(t, spy, outer)
+			} else {
+				mustRelease(t, outer)
 			}
+			all.Wait()
+			_ = outer.Release(bg)
 			late, cancel := l.Attach(bg)
 			defer cancel()
 			check(t, late.Err() != nil, "attached to a lease that has ended")

@@ -45,7 +45,7 @@ func TestCloseTakesNoMoreAndSendsWaitersHome(t *testing.T) {
 		soon := callerFor(t, time.Second, 0)
 		wantOnly(t, eng.Close(soon), context.DeadlineExceeded) // a second Close is bounded by its own context,
 		wantNil(t, holder.Err())                               // and does not cut the first one's wait short
-		shut(t, eng) // a second one waits for the first
+		shut(t, eng)                                           // a second one waits for the first
 		wantTook(t, began, 5*time.Second)
 		all.Wait()
 		wantEqual(t, "ends of the store", spy.closed, 1)

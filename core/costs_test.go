@@ -105,9 +105,7 @@ func TestDoAllocatesLittle(t *testing.T) {
 		"lingers":   {[]core.CallOption{policy(t, core.WithLinger(time.Minute))}, 3},
 	} {
 		eng := newEngine(t, memstore.New())
-		n := testing.AllocsPerRun(1000, func() {
-			must(t, eng.Do(ctx, "k", noWork, tc.opts...))
-		})
+		n := testing.AllocsPerRun(1000, func() { must(t, eng.Do(ctx, "k", noWork, tc.opts...)) })
 		check(t, n <= tc.most, "%s: %v allocations", name, n)
 	}
 }
@@ -123,26 +121,16 @@ func TestManyKeys(t *testing.T) {
 		keys /= 5
 	}
 	eng := newEngine(t, memstore.New(), core.WithLinger(time.Millisecond))
-	work := noWork
-	heap := func() uint64 {
-		time.Sleep(50 * time.Millisecond) // leases that linger end
-		runtime.GC()
-		runtime.GC()
-		var m runtime.MemStats
-		runtime.ReadMemStats(&m)
-		return m.HeapAlloc
-	}
-	do := func(n int) {
+	do := func(n int) (heap int) {
 		for i := range n {
-			must(t, eng.Do(bg, "user:"+strconv.Itoa(i), work))
+			must(t, eng.Do(bg, "user:"+strconv.Itoa(i), noWork))
 		}
+		time.Sleep(50 * time.Millisecond) // leases that linger end
+		return int(memory().HeapAlloc)
 	}
-	do(1000)
-	before := heap()
-	do(keys)
-	if after := heap(); after > before+uint64(20*keys) { // an entry of a map takes more than 20 bytes
-		t.Errorf("%d keys left %d KiB behind", keys, (after-before)>>10)
-	}
+	before := do(1000)
+	left := do(keys) - before
+	check(t, left <= 20*keys, "%d keys left %d KiB behind", keys, left>>10) // an entry of a map takes more than 20 bytes
 }
 
 // A caller in line took 6.3 KiB besides what its goroutine takes anyway: what the
@@ -154,7 +142,6 @@ func TestWaiterTakesLessThanFourKiB(t *testing.T) {
 	}
 	const waiters, most = 5000, 4096
 	eng := newEngine(t, memstore.New(), core.WithMaxWait(core.Forever), core.WithMaxWaiters(2*waiters))
-	nothing := noWork
 	policy := policy(t, core.WithRule("rule"))
 
 	// The size that stacks begin with follows the average of those that there are. A
@@ -165,25 +152,19 @@ func TestWaiterTakesLessThanFourKiB(t *testing.T) {
 	end()
 
 	for name, wait := range map[string]func() error{
-		"Do, options":   func() error { return eng.Do(bg, "k", nothing, policy, core.WithTTL(time.Minute)) },
-		"DoAll, shared": func() error { return eng.DoAll(bg, []core.Claim{core.Shared("k")}, nothing) },
-		"Once": func() error {
-			return errOf(eng.Once(bg, "k", func(context.Context) ([]byte, error) { return nil, nil }))
-		},
+		"Do, options":   func() error { return eng.Do(bg, "k", noWork, policy, core.WithTTL(time.Minute)) },
+		"DoAll, shared": func() error { return eng.DoAll(bg, []core.Claim{core.Shared("k")}, noWork) },
+		"Once":          func() error { return errOf(eng.Once(bg, "k", nothing)) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			holder := mustAcquire(t, eng, "k")
-			each, gone := takes(t, waiters, func() {
-				wantNil(t, wait())
-			}, func() bool {
+			each, gone := takes(t, waiters, func() { wantNil(t, wait()) }, func() bool {
 				n := core.Waiting(eng)
 				return n == waiters || n == waiters-1 // one may ask the store by now
 			})
 			mustRelease(t, holder)
 			gone()
-			if each -= alone; each > most {
-				t.Errorf("%d bytes each, besides their goroutines' %d", each, alone)
-			}
+			check(t, each-alone <= most, "%d bytes each, besides their goroutines' %d", each-alone, alone)
 		})
 	}
 }
@@ -214,9 +195,13 @@ func takes(t *testing.T, n int, f func(), there func() bool) (each int, gone fun
 }
 
 func inUse() int {
+	m := memory()
+	return int(m.HeapInuse + m.StackInuse)
+}
+
+func memory() (m runtime.MemStats) {
 	runtime.GC()
 	runtime.GC() // what the first one left to sweep
-	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
-	return int(m.HeapInuse + m.StackInuse)
+	return m
 }
