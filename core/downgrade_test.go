@@ -119,26 +119,6 @@ func TestUnansweredDowngrade(t *testing.T) {
 	}
 }
 
-// A downgrade brings back nothing that is gone, and leaves nothing behind.
-func TestDowngradeDoesNotBringBack(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		spy, eng := newSpied(t)
-		for _, stolen := range []bool{false, true} {
-			l, other := mustAcquire(t, eng, "k"), newEngine(t, spy.Peer())
-			breakLock(t, spy, l)
-			if stolen {
-				defer mustRelease(t, mustAcquire(t, other, "k"))
-			}
-			wantOnly(t, l.Downgrade(bg), core.ErrLeaseLost)
-			wantEqual(t, "lost", reason(l), driver.LossTaken)
-			if !stolen {
-				isFree(t, other, "k")
-			}
-			wantOnly(t, l.Release(bg), core.ErrLeaseLost)
-		}
-	})
-}
-
 // A release does not wait for a downgrade that hangs, and one that comes through during or after the
 // release leaves nothing behind: that the lease was lost would not be true.
 func TestDowngradeBesideARelease(t *testing.T) {

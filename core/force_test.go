@@ -45,6 +45,7 @@ func TestForceIsToldAndLogged(t *testing.T) {
 		forget  bool // not ForceRelease
 		record  bool
 		err     error
+		unknown bool
 		told    string
 		logged  []string
 	}{
@@ -53,9 +54,12 @@ func TestForceIsToldAndLogged(t *testing.T) {
 		"free":              {},
 		"on record":         {forget: true, record: true, told: "Forced k, it hangs, 0", logged: []string{`level=WARN .* key=k reason="it hangs" .*`}},
 		"not on record":     {forget: true},
-		"unanswered":        {err: errDown, logged: []string{`level=WARN .*unanswered.* op=force key=k .*connection refused.*`}},
-		"forget unanswered": {forget: true, err: errDown, logged: []string{`level=WARN .*unanswered.* op=forget .*`}},
-		"refused":           {err: errors.New("no")},
+		"unanswered":        {err: errDown, unknown: true, logged: []string{`level=WARN .*unanswered.* op=force key=k .*connection refused.*`}},
+		"forget unanswered": {forget: true, err: errDown, unknown: true, logged: []string{`level=WARN .*unanswered.* op=forget .*`}},
+		"an error":          {err: errors.New("no")},
+		// A store that refuses has not done it.
+		"refused":         {err: &core.UnavailableError{Op: "force release", Err: errors.New("permission denied"), Refused: true}},
+		"refused in part": {err: &core.UnavailableError{Op: "force release", Err: core.ErrOutcomeUnknown, Refused: true}, unknown: true, logged: []string{".*"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			log, seen, p := newLines(), &recorder{}, answering(nil)
@@ -73,9 +77,8 @@ func TestForceIsToldAndLogged(t *testing.T) {
 			} else {
 				_, err = eng.ForceRelease(bg, "k", "it hangs")
 			}
-			if !errors.Is(err, tc.err) && !errors.Is(err, core.ErrUnavailable) {
-				t.Errorf("error %v", err)
-			}
+			wantIs(t, "error", err, tc.err)
+			wantEqual(t, "the outcome is unknown", errors.Is(err, core.ErrOutcomeUnknown), tc.unknown)
 			told := slices.DeleteFunc(seen.events, func(event string) bool { return !strings.HasPrefix(event, "Forced") })
 			wantEqual(t, "told", strings.Join(told, "; "), tc.told)
 			log.wantLines(t, tc.logged...)
@@ -109,19 +112,6 @@ func TestForcedLossTellsWhy(t *testing.T) {
 				check(t, errors.As(err, &lost) && *lost == want, "error %#v", err)
 			}
 		})
-	}
-}
-
-// A store that refuses has not done it: nothing is unknown.
-func TestForceIsRefused(t *testing.T) {
-	for unknown, said := range map[bool]*core.UnavailableError{
-		false: {Op: "force release", Err: errors.New("permission denied"), Refused: true},
-		true:  {Op: "force release", Err: core.ErrOutcomeUnknown, Refused: true},
-	} {
-		_, err := newEngine(t, answering(func(context.Context) error { return said })).ForceRelease(bg, "k", "why")
-		if errors.Is(err, core.ErrOutcomeUnknown) != unknown || !errors.Is(err, core.ErrUnavailable) {
-			t.Errorf("%v: %v", said, err)
-		}
 	}
 }
 
