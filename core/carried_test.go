@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -60,48 +61,41 @@ func TestBorrowedLease(t *testing.T) {
 
 // Strangers are all those whom the store does not know, whatever they say.
 func TestForgedStaleAndReplayed(t *testing.T) {
-	field := func(s string, i int, with string) string {
-		fields := strings.Split(s, ";")
-		fields[i] = with
-		return strings.Join(fields, ";")
-	}
+	// The fields are owner, token, hand-offs, TTL, claims.
+	with := func(i int, other string) func([]string) { return func(fields []string) { fields[i] = other } }
 	claimOn := func(mode, key string) string { return mode + carried.HashKey(key) }
-	type forger = func(t *testing.T, two *twoProcesses, carried string) string
-	with := func(i int, other string) forger {
-		return func(_ *testing.T, _ *twoProcesses, s string) string { return field(s, i, other) }
-	}
-	for name, tt := range map[string]struct {
-		held core.Claim // exclusive, if not said
-		text forger
+	for name, tc := range map[string]struct {
+		shared bool // not exclusive
+		over   bool // released, and had again
+		forge  func(fields []string)
 	}{
-		"random owner": {text: with(0, stranger)},
-		"wrong token": {text: func(_ *testing.T, two *twoProcesses, s string) string {
-			return field(s, 1, fmt.Sprint(two.outer.Token()+1))
+		"random owner": {forge: with(0, stranger)},
+		"wrong token": {forge: func(fields []string) {
+			token, _ := strconv.Atoi(fields[1])
+			fields[1] = strconv.Itoa(token + 1)
 		}},
-		"handed on more often than it can be": {text: with(2, "1001")},
-		"key that it does not have":           {text: with(4, claimOn("e", "other"))},
-		"upgraded":                            {held: core.Shared("k"), text: with(4, claimOn("e", "k"))},
-		"downgraded":                          {text: with(4, claimOn("s", "k"))},
-		"released": {text: func(t *testing.T, two *twoProcesses, s string) string {
-			mustRelease(t, two.outer)
-			two.outer = mustAcquire(t, two.caller, "k")
-			return s
-		}},
-		"other key": {text: func(t *testing.T, two *twoProcesses, s string) string {
-			other := mustAcquire(t, two.caller, "other")
-			t.Cleanup(func() { mustRelease(t, other) })
-			return field(carry.Leases(other.Context()), 4, claimOn("e", "k"))
-		}},
-		"shared, forged, exclusive wanted": {text: func(_ *testing.T, _ *twoProcesses, s string) string {
-			return field(field(s, 0, stranger), 4, claimOn("s", "k")) // no DeadlockError: it would wait for another
+		"handed on more often than it can be": {forge: with(2, "1001")},
+		"key that it does not have":           {forge: with(4, claimOn("e", "other"))},
+		"upgraded":                            {shared: true, forge: with(4, claimOn("e", "k"))},
+		"downgraded":                          {forge: with(4, claimOn("s", "k"))},
+		"released":                            {over: true, forge: func([]string) {}},
+		"shared, forged, exclusive wanted": {forge: func(fields []string) {
+			fields[0], fields[4] = stranger, claimOn("s", "k") // no DeadlockError: it would wait for another
 		}},
 	} {
 		inBubble(t, name, func(t *testing.T) {
-			if tt.held.Key == "" {
-				tt.held = core.Exclusive("k")
+			held := core.Exclusive("k")
+			if tc.shared {
+				held = core.Shared("k")
 			}
-			two := callerHolds(t, []core.Claim{tt.held})
-			ctx := carry.Accept(bg, tt.text(t, two, carry.Leases(two.outer.Context())))
+			two := callerHolds(t, []core.Claim{held})
+			fields := strings.Split(carry.Leases(two.outer.Context()), ";")
+			tc.forge(fields)
+			if tc.over {
+				mustRelease(t, two.outer)
+				two.outer = mustAcquire(t, two.caller, "k")
+			}
+			ctx := carry.Accept(bg, strings.Join(fields, ";"))
 			wantOnly(t, errOf(two.callee.TryAcquire(ctx, "k")), core.ErrHeld)
 			wantOnly(t, errOf(two.callee.Once(ctx, "k", neverRuns, core.WithFailFast())), core.ErrHeld)
 			mustRelease(t, two.outer)

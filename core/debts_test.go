@@ -67,11 +67,6 @@ const longestRest = 300 * time.Millisecond
 // no key stays locked that nobody holds.
 func TestUnansweredReleasesAreSentAgain(t *testing.T) {
 	for name, end := range map[string]func(*testing.T, *failing){
-		"Release": func(t *testing.T, f *failing) {
-			l := mustAcquire(t, f.Engine, "k")
-			f.store.Refuse()
-			owe(t, l)
-		},
 		"Release of a set": func(t *testing.T, f *failing) {
 			l := acquireAll(t, f.Engine, core.Permit("j", 2), core.Exclusive("k"))
 			f.store.Refuse()

@@ -149,14 +149,12 @@ func TestLeaseContextEndsOnceForAll(t *testing.T) {
 	eng := newEngine(t, memstore.New())
 	causes := map[error]error{context.Canceled: core.ErrReleased, context.DeadlineExceeded: context.DeadlineExceeded}
 	for i := range 500 {
-		parent, cancel := context.WithTimeout(bg, time.Duration(i%50)*4*time.Microsecond)
-		l, err := eng.Acquire(parent, "k")
+		l, err := eng.Acquire(callerFor(t, time.Duration(1+i%50)*4*time.Microsecond, 0), "k")
 		if err != nil { // the parent's time was over already
-			cancel()
 			continue
 		}
-		var looking sync.WaitGroup
-		released := make(chan struct{})
+		var looking, release sync.WaitGroup
+		release.Add(1)
 		for range 2 {
 			looking.Go(func() {
 				ctx, first := l.Context(), error(nil)
@@ -164,17 +162,15 @@ func TestLeaseContextEndsOnceForAll(t *testing.T) {
 					runtime.Gosched()
 					first = ctx.Err()
 				}
-				<-released
-				if err, cause := ctx.Err(), context.Cause(ctx); err != first || !errors.Is(cause, causes[first]) {
-					t.Errorf("%v, then %v with cause %v", first, err, cause)
-				}
+				release.Wait()
+				err, cause := ctx.Err(), context.Cause(ctx)
+				check(t, err == first && errors.Is(cause, causes[first]), "%v, then %v with cause %v", first, err, cause)
 				<-ctx.Done()
 			})
 		}
 		time.Sleep(time.Duration(i%40) * time.Microsecond) // so that either may come first
 		_ = l.Release(bg)
-		close(released)
+		release.Done()
 		looking.Wait()
-		cancel()
 	}
 }
