@@ -56,41 +56,40 @@ func (b *book) once(eng *core.Engine, fails error, opts ...core.CallOption) (cor
 	}, append(opts, core.WithExecutor(b))...)
 }
 
+// The executor has the records, so the store need not be able to, or may lose them. If the store can't note the
+// execution, it counts all the same, and the caller does not wait. Without a store, what runs unlocked still has one effect.
 func TestExecutorHasTheLastWord(t *testing.T) {
-	b := newBook()
-	fp := core.WithFingerprint([]byte("content"))
-	for i := range 3 { // each time the store has lost its data
-		eng := newEngine(t, memstore.New())
-		for j := range 2 {
-			out, err := b.once(eng, nil, fp)
-			check(t, err == nil && string(out.Result) == "result" && out.Duplicate == (i+j > 0), "%d, %d: %+v, %v", i, j, out, err)
-		}
-		isFree(t, eng, "k")
+	fails := func(err error) func(*spy) {
+		return func(s *spy) { s.onRecord = func(context.Context, driver.Grant) error { return err } }
 	}
-	wantOnly(t, errOf(b.once(newEngine(t, memstore.New()), nil, core.WithFingerprint([]byte("other")))), core.ErrFingerprintMismatch)
-	wantEqual(t, "effects", b.effects["k"], 1)
-}
-
-// The execution counts, although the store cannot note it. The caller does not wait for the store.
-func TestExecutorNeedsNoRecordAtTheStore(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		for name, failure := range map[string]error{"out": errDown, "lost": core.ErrLeaseLost} {
-			b, spy := newBook(), newSpy()
-			eng := newEngine(t, spy)
-			spy.onRecord = func(context.Context, driver.Grant) error { return failure }
-			began := time.Now()
-			out, err := b.once(eng, nil)
-			check(t, err == nil && !out.Duplicate && string(out.Result) == "result", "%s: %+v, %v", name, out, err)
-			wantTook(t, began, 0)
-			spy.mend()
+	for name, prepare := range map[string]func(*spy){
+		"records": func(*spy) {}, "no records": nil, "record unanswered": fails(errDown), "record refused": fails(core.ErrLeaseLost),
+		"silent": func(s *spy) {
+			s.onAcquire = func(ctx context.Context, _ driver.Request) error { <-ctx.Done(); return errDown }
+		},
+	} {
+		inBubble(t, name, func(t *testing.T) {
+			b, content := newBook(), core.WithFingerprint([]byte("content"))
+			spy := newSpy()
+			var store driver.Store = plain{spy}
+			if prepare != nil {
+				prepare(spy)
+				store = spy
+			}
+			eng, began := newEngine(t, store, core.WithRunUnlocked()), time.Now()
+			for i, eng := range []*core.Engine{eng, eng, newEngine(t, memstore.New())} { // the last one's store has lost its data
+				out, err := b.once(eng, nil, content)
+				check(t, err == nil && string(out.Result) == "result" && out.Duplicate == (i > 0), "%d: %+v, %v", i, out, err)
+				check(t, i > 0 || name == "silent" || time.Since(began) == 0, "waited for the store")
+			}
+			wantOnly(t, errOf(b.once(newEngine(t, memstore.New()), nil, core.WithFingerprint([]byte("other")))), core.ErrFingerprintMismatch)
+			wantEqual(t, "effects", b.effects["k"], 1)
 			synctest.Wait()
-			if failure == errDown {
+			if name == "record unanswered" {
 				isFree(t, eng, "k")
 			}
-			out, err = b.once(newEngine(t, memstore.New()), nil)
-			check(t, err == nil && out.Duplicate && b.effects["k"] == 1, "%s: the repeat: %+v, %v", name, out, err)
-		}
-	})
+		})
+	}
 }
 
 func TestExecutorWhoseWorkFails(t *testing.T) {
@@ -101,24 +100,6 @@ func TestExecutorWhoseWorkFails(t *testing.T) {
 	isFree(t, eng, "k")
 	out, err := b.once(eng, nil)
 	check(t, err == nil && !out.Duplicate && b.effects["k"] == 1, "%+v, %v, %d effects", out, err, b.effects["k"])
-}
-
-// The executor has the records, so the store need not be able to. Without a store, what runs unlocked still
-// has one effect.
-func TestExecutorOnAStoreWithoutRecords(t *testing.T) {
-	silent := newSpy()
-	silent.onAcquire = func(ctx context.Context, _ driver.Request) error { <-ctx.Done(); return errDown }
-	for name, store := range map[string]driver.Store{"no records": plain{memstore.New()}, "out": silent} {
-		inBubble(t, name, func(t *testing.T) {
-			b := newBook()
-			eng := newEngine(t, store, core.WithRunUnlocked())
-			for i := range 2 {
-				out, err := b.once(eng, nil)
-				check(t, err == nil && out.Duplicate == (i > 0) && string(out.Result) == "result", "%d: %+v, %v", i, out, err)
-			}
-			wantEqual(t, "effects", b.effects["k"], 1)
-		})
-	}
 }
 
 func TestExecutorIsForOnceOnly(t *testing.T) {
