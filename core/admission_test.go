@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -48,73 +47,45 @@ func TestReadersAreAdmittedTogether(t *testing.T) {
 	})
 }
 
-// Nobody overtakes a writer of the same process, and writers keep their order.
+// Nobody overtakes a writer of the same process, and writers keep their order. A caller that waits for one member of a
+// group keeps nobody from another member, whether it waits at the store or in this process; nobody overtakes a caller
+// that wants the group.
 func TestOrderOfOneProcess(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		eng := newEngine(t, memstore.New())
-		holder := mustAcquire(t, eng, "k")
-		var mu sync.Mutex
-		var got []string
-		var all sync.WaitGroup
-		for i, mode := range "wwrrwrrrpppw" {
-			opts := map[rune][]core.CallOption{'w': nil, 'r': {core.WithShared()}, 'p': {core.WithPermits(2)}}[mode]
-			all.Go(func() {
-				l := mustAcquire(t, eng, "k", opts...)
-				mu.Lock()
-				got = append(got, fmt.Sprintf("%c%v", mode, time.Now().Second()))
-				mu.Unlock()
-				time.Sleep(time.Second)
-				mustRelease(t, l)
-			})
-			if i == 5 { // one that gives up is not in anybody's way
-				ctx, giveUp := context.WithCancel(bg)
-				go func() { _, _ = eng.Acquire(ctx, "k") }()
+	modes := map[string][]core.Claim{"w": exclusive("k"), "r": {core.Shared("k")}, "p": {core.Permit("k", 2)}}
+	for callers, want := range map[string]string{ // the second in which each one's turn comes, of a second
+		"w w w r r w r r r p p p w":     "w0 w1 w2 r3 r3 w4 r5 r5 r5 p6 p6 p7 w8",
+		"g/a g/a g/a g/b g/c h/a g g/d": "g/a0 g/b0 g/c0 h/a0 g/a1 g/a2 g3 g/d4",
+	} {
+		inBubble(t, callers, func(t *testing.T) {
+			eng := newEngine(t, memstore.New())
+			var mu sync.Mutex
+			var turns []string
+			var all sync.WaitGroup
+			for i, caller := range strings.Fields(callers) {
+				claims := modes[caller]
+				if claims == nil {
+					claims = core.Under(caller)
+				}
+				all.Go(func() {
+					wantNil(t, eng.DoAll(bg, claims, func(context.Context) error {
+						mu.Lock()
+						turns = append(turns, fmt.Sprint(caller, time.Now().Second()))
+						mu.Unlock()
+						time.Sleep(time.Second)
+						return nil
+					}))
+				})
 				synctest.Wait()
-				defer giveUp()
-				time.AfterFunc(time.Millisecond, giveUp)
+				if i == 6 { // a writer that gives up is not in anybody's way
+					all.Go(func() { wantOnly(t, errOf(eng.Acquire(callerFor(t, 0, 1), claims[0].Key)), context.Canceled) })
+					synctest.Wait()
+				}
 			}
-			synctest.Wait()
-		}
-		time.Sleep(time.Second) // the readers' and permits' phases begin at whole seconds
-		mustRelease(t, holder)
-		all.Wait()
-		want := []string{"w1", "w2", "r3", "r3", "w4", "r5", "r5", "r5", "p6", "p6", "p7", "w8"}
-		check(t, slices.Equal(got, want), "turns at %v, want %v", got, want)
-	})
-}
-
-// A caller that waits for one member of a group keeps nobody from another member, whether it
-// waits at the store or in this process. Nobody overtakes a caller that wants the group.
-func TestSiblingsDoNotWaitForEachOther(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		eng := newEngine(t, memstore.New(), core.WithMaxWait(core.Forever))
-		var mu sync.Mutex
-		var got []string
-		var all sync.WaitGroup
-		for _, path := range []string{"g/a", "g/a at the store", "g/a in line", "g/b", "g/c", "h/a", "g", "g/d behind it"} {
-			all.Go(func() {
-				key, _, _ := strings.Cut(path, " ")
-				wantNil(t, eng.DoAll(bg, core.Under(key), func(context.Context) error {
-					mu.Lock()
-					got = append(got, path)
-					mu.Unlock()
-					time.Sleep(time.Second)
-					return nil
-				}))
-			})
-			synctest.Wait()
-		}
-		for i, want := range [][]string{{"g/a", "g/b", "g/c", "h/a"}, {"g/a at the store"}, {"g/a in line"}, {"g"}, {"g/d behind it"}} {
-			mu.Lock()
-			check(t, slices.Equal(got, want), "after %d s: %v, want %v", i, got, want)
-			got = nil
-			mu.Unlock()
-			time.Sleep(time.Second)
-			synctest.Wait()
-		}
-		all.Wait()
-		wantNothingLeft(t, eng)
-	})
+			all.Wait()
+			wantEqual(t, "turns", strings.Join(turns, " "), want)
+			wantNothingLeft(t, eng)
+		})
+	}
 }
 
 // Two goroutines of one process are strangers to each other. (etcd#11360)

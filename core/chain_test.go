@@ -103,13 +103,11 @@ func TestAttachedContextEndsWithItsLease(t *testing.T) {
 		cause  error
 		held   error // what AssertHeld says
 	}{
-		"released": {cause: core.ErrReleased, held: core.ErrReleased},
-		"lost":     {lost: true, cause: core.ErrLeaseLost, held: core.ErrLeaseLost},
-		"lost without a cancel": {
-			opts: []core.CallOption{core.WithoutCancelOnLoss()},
-			lost: true, cause: context.DeadlineExceeded, held: core.ErrLeaseLost,
-		},
+		"released":               {cause: core.ErrReleased, held: core.ErrReleased},
+		"lost":                   {lost: true, cause: core.ErrLeaseLost, held: core.ErrLeaseLost},
 		"the outer one released": {nested: true, cause: core.ErrReleased, held: core.ErrLeaseLost},
+		// Then it ends with its own parent.
+		"lost without a cancel": {[]core.CallOption{core.WithoutCancelOnLoss()}, false, true, context.DeadlineExceeded, core.ErrLeaseLost},
 	} {
 		inBubble(t, name, func(t *testing.T) {
 			spy, eng := newSpied(t)

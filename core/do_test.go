@@ -78,7 +78,6 @@ func TestRunUnlocked(t *testing.T) {
 		"caller gone":           {store: says(errDown), deadline: -1, opts: []core.CallOption{allowed}},
 		"caller's deadline":     {store: slow, deadline: time.Second, opts: []core.CallOption{allowed}}, // the work has nobody
 		"slow":                  {store: slow, opts: within(50 * time.Millisecond)},
-		"slow, fail-fast":       {store: slow, opts: []core.CallOption{policy(t, core.WithMaxWait(50*time.Millisecond)), core.WithFailFast(), allowed}},
 		"slow and terse":        {store: terse, opts: within(50 * time.Millisecond)},
 		"time enough":           {store: slow, opts: within(100 * time.Millisecond), runs: true},
 		"time enough, terse":    {store: terse, opts: within(100 * time.Millisecond), runs: true},

@@ -6,13 +6,11 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/keyturn/keyturn/core"
-	"github.com/keyturn/keyturn/core/observe"
 	"github.com/keyturn/keyturn/store/memstore"
 )
 
@@ -137,19 +135,8 @@ func TestTwinsGetTheResultTogether(t *testing.T) {
 		near := newSpy()
 		far := near.peer()
 		near.onAcquire, far.onAcquire = taking(ledgerTrip), taking(ledgerTrip)
-		var duplicates, without atomic.Int64 // of executions, and of acquisitions without a lease or an error
-		engines := []*core.Engine{newEngine(t, near, core.WithHooks(observe.Hooks{
-			AcquireEnd: func(_ context.Context, _ observe.Acquisition, l observe.Lease, err error) {
-				if l == nil && err == nil {
-					without.Add(1)
-				}
-			},
-			OnceEnd: func(_ context.Context, _ observe.Execution, out observe.Outcome, err error) {
-				if out.Duplicate && err == nil {
-					duplicates.Add(1)
-				}
-			},
-		})), newEngine(t, far)}
+		seen := &recorder{}
+		engines := []*core.Engine{newEngine(t, near, core.WithHooks(seen.hooks(t, ""))), newEngine(t, far)}
 		right, wrong := core.WithFingerprint([]byte("right")), core.WithFingerprint([]byte("wrong"))
 		began := time.Now()
 		var all sync.WaitGroup
@@ -175,7 +162,7 @@ func TestTwinsGetTheResultTogether(t *testing.T) {
 		all.Wait()
 		check(t, near.requests() <= 4 && far.requests() <= 4, "the store was asked %d and %d times", near.requests(), far.requests())
 		wantNothingLeft(t, engines...)
-		wantEqual(t, "duplicates that observers saw", duplicates.Load(), 800)
-		wantEqual(t, "acquisitions without a lease or an error", without.Load(), 1000)
+		wantEqual(t, "duplicates that observers saw", seen.count("OnceEnd k duplicate ok"), 800)
+		wantEqual(t, "acquisitions, one with a lease", seen.count("AcquireEnd k ok"), 1001)
 	})
 }
