@@ -37,6 +37,25 @@ func TestBorrowedEndsWithItsHolder(t *testing.T) {
 	})
 }
 
+// A caller that does not get to renew, as in a pause, loses its lease for
+// itself; the work that it asked for goes on under the lock.
+func TestBorrowedKeepsTheKeyForAPausedCaller(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		caller := newSpy()
+		caller.onRenew = func(context.Context, driver.Grant) error { return errDown }
+		callee, third := newEngine(t, caller.Peer()), newEngine(t, caller.Peer())
+		outer := mustAcquire(t, newEngine(t, caller), "k", core.WithTTL(time.Second))
+		wantNil(t, callee.Do(carry.Accept(bg, carry.Leases(outer.Context())), "k", func(ctx context.Context) error {
+			time.Sleep(time.Minute)
+			wantOnly(t, errOf(third.TryAcquire(bg, "k")), core.ErrHeld)
+			return ctx.Err()
+		}))
+		wantOnly(t, outer.Release(bg), core.ErrLeaseLost)
+		time.Sleep(time.Second) // nobody renews it now
+		isFree(t, third, "k")
+	})
+}
+
 // If anything except the holder ends the callee's part, the holder's part goes on.
 func TestBorrowedIsNotReleasedHere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
