@@ -50,6 +50,7 @@ func TestBorrowedLease(t *testing.T) {
 	inner := within(t, two.callee, l)
 	check(t, core.Observed(inner).Depth() == 3 && two.spy.renewals() == 1, "verified %d times", two.spy.renewals())
 	wantNil(t, core.AssertHeld(inner.Context(), core.Exclusive("user:1")))
+	wantOnly(t, errOf(two.callee.Once(two.ctx, "user:1", neverRuns)), core.ErrWouldDeadlock)
 	for _, l := range []*core.Lease{inner, l, l} {
 		mustRelease(t, l)
 	}
@@ -108,22 +109,12 @@ func TestForgedStaleAndReplayed(t *testing.T) {
 
 // What a borrowed lease covers goes by its mode, as of any (TestWhatALeaseCovers).
 func TestCarriedModes(t *testing.T) {
-	for held, wanted := range map[core.Claim]core.Claim{
-		core.Exclusive("k"): core.Shared("k"), core.Permit("k", 3): core.Permit("k", 2), core.Shared("k"): core.Exclusive("k"),
-	} {
-		two := callerHolds(t, []core.Claim{held})
-		l, err := two.callee.AcquireAll(two.ctx, []core.Claim{wanted})
-		if wanted.Mode == driver.ModeExclusive {
-			wantOnly(t, err, core.ErrWouldDeadlock)
-		} else if err != nil || core.Observed(l).Depth() != 2 || l.Claims()[0] != wanted {
-			t.Errorf("%v, %v", l, err)
-		} else {
-			mustRelease(t, l)
-		}
-		wantOnly(t, errOf(two.callee.Once(two.ctx, "k", neverRuns)), core.ErrWouldDeadlock)
-		wantNothingLeft(t, two.callee)
-		mustRelease(t, two.outer)
-	}
+	two := callerHolds(t, []core.Claim{core.Shared("k"), core.Permit("p", 3)})
+	defer mustRelease(t, two.outer)
+	wantOnly(t, errOf(two.callee.Acquire(two.ctx, "k")), core.ErrWouldDeadlock)
+	l := acquireIn(t, two.ctx, two.callee, "p", core.WithPermits(2))
+	check(t, core.Observed(l).Depth() == 2 && l.Claims()[0] == core.Permit("p", 2), "%v", l.Claims())
+	mustRelease(t, l)
 }
 
 // Onwards goes all that the caller holds, and not just what was borrowed of it on

@@ -161,7 +161,7 @@ func TestExecutorWhoseContextEnds(t *testing.T) {
 		{cancelled, false, true, false, []error{context.Canceled, core.ErrOutcomeUnknown}},
 		{cancelled, false, false, true, []error{context.Canceled}},
 	} {
-		synctest.Test(t, func(t *testing.T) {
+		inBubble(t, fmt.Sprint(c), func(t *testing.T) {
 			spy, eng := newSpied(t)
 			ctx, cancel := context.WithCancel(bg)
 			defer cancel()
@@ -186,11 +186,8 @@ func TestExecutorWhoseContextEnds(t *testing.T) {
 				return []byte("result"), nil
 			}, core.WithExecutor(endure{c.before, c.unknown, end}))
 			wantOnly(t, err, c.want...)
-			check(t, out.Result == nil && ran != c.before, "%+v: %+v, ran: %v", c, out, ran)
+			check(t, out.Result == nil && ran != c.before, "%+v, ran: %v", out, ran)
 			isFree(t, eng, "k")
-			if t.Failed() {
-				t.Logf("in %+v: %v", c, err)
-			}
 		})
 	}
 }
