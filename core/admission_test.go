@@ -52,7 +52,7 @@ func TestReadersAreAdmittedTogether(t *testing.T) {
 // that wants the group.
 func TestOrderOfOneProcess(t *testing.T) {
 	modes := map[string][]core.Claim{"w": exclusive("k"), "r": {core.Shared("k")}, "p": {core.Permit("k", 2)}}
-	for callers, want := range map[string]string{ // the second in which each one's turn comes, of a second
+	for callers, want := range map[string]string{ // who has a turn of one second, and when
 		"w w w r r w r r r p p p w":     "w0 w1 w2 r3 r3 w4 r5 r5 r5 p6 p6 p7 w8",
 		"g/a g/a g/a g/b g/c h/a g g/d": "g/a0 g/b0 g/c0 h/a0 g/a1 g/a2 g3 g/d4",
 	} {

@@ -9,8 +9,6 @@ import (
 	"github.com/keyturn/keyturn/core/driver"
 )
 
-// What stores are checked, configured and released with.
-
 func TestCheckLease(t *testing.T) {
 	a, b := driver.Exclusive("a"), driver.Shared("b")
 	one := []driver.Claim{a}
