@@ -66,10 +66,16 @@ func TestDoneOfNestedLeases(t *testing.T) {
 		outer := mustAcquire(t, eng, "k", core.WithoutCancelOnLoss())
 		first, second, unasked := within(t, eng, outer), within(t, eng, outer), within(t, eng, outer)
 		check(t, !isDone(first) && !isDone(second), "closed from the start")
+		told := second.Done()
 		mustRelease(t, first)
 		check(t, isDone(first) && !isDone(second) && !isDone(outer), "the release of the first ended that one: %v", isDone(first))
 		breakLock(t, spy, outer)
 		time.Sleep(defaultTTL)
+		select {
+		case <-told:
+		default:
+			t.Error("a caller that waited is not told of the loss of the outer one")
+		}
 		for _, l := range []*core.Lease{second, unasked, outer} {
 			check(t, isDone(l), "not closed by the loss of the outer one")
 			wantOnly(t, l.Release(bg), core.ErrLeaseLost)
