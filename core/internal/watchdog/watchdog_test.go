@@ -10,9 +10,13 @@ import (
 	"testing/synctest"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/core/internal/watchdog"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var errSilent = errors.New("no answer")
 
@@ -23,9 +27,6 @@ type store struct {
 	batches [][]driver.Grant
 	answer  func(context.Context, driver.Grant) error
 	server  string
-
-	downgrades []driver.Grant
-	said       error // to downgrades
 }
 
 func (s *store) Renew(ctx context.Context, grants []driver.Grant) []error {
@@ -62,7 +63,6 @@ type holder struct {
 	watch    watchdog.Watch
 	grant    driver.Grant
 	mu       sync.Mutex
-	lost     []error
 	renewals int
 }
 
@@ -70,29 +70,12 @@ func (h *holder) Loss(reason driver.LossReason, _ error) error {
 	return &driver.LeaseLostError{Key: h.grant.Claims[0].Key, Reason: reason}
 }
 
-func (h *holder) Lost(why error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.lost = append(h.lost, why)
-}
+func (h *holder) Lost(error) {}
 
 func (h *holder) Renewed(time.Duration, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.renewals++
-}
-
-func (s *store) Downgrade(_ context.Context, g driver.Grant) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.downgrades = append(s.downgrades, g)
-	return s.said
-}
-
-func (h *holder) losses() []error {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.lost
 }
 
 func newDog(t *testing.T, s *store, change func(*watchdog.Config)) *watchdog.Watchdog {
@@ -221,6 +204,28 @@ func TestLooksAreFew(t *testing.T) {
 		time.Sleep(10 * time.Minute)
 		if n := clock.Load() - before; n > 0 {
 			t.Errorf("%d looks in ten minutes, at nothing", n)
+		}
+	})
+}
+
+// A request that panics leaves the lease to the watchdog, as an unanswered one does.
+func TestStorePanics(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &store{answer: func(context.Context, driver.Grant) error { panic("store") }}
+		d := newDog(t, s, nil)
+		h := watch(t, d, "k", 30*time.Second)
+		func() {
+			defer func() { _ = recover() }()
+			_, _ = h.watch.Extend(t.Context(), time.Minute)
+		}()
+		s.mu.Lock()
+		s.answer = nil
+		s.mu.Unlock()
+		time.Sleep(time.Minute)
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		if err := h.watch.Err(); err != nil || h.renewals == 0 {
+			t.Errorf("%v after %d renewals", err, h.renewals)
 		}
 	})
 }
