@@ -3,6 +3,7 @@ package core_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"runtime"
 	"testing"
 	"testing/synctest"
@@ -153,25 +154,6 @@ func TestFirstTermEnds(t *testing.T) {
 	})
 }
 
-// A process that was paused, or asleep, while the grant was on its way to it must
-// not believe in it afterwards.
-func TestFirstTermThatIsOver(t *testing.T) {
-	for name, pause := range map[string]func(wall *core.Wall){
-		"paused": func(*core.Wall) { time.Sleep(firstTerm) },
-		"asleep": func(wall *core.Wall) { time.Sleep(time.Millisecond); wall.Jump(firstTerm) },
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			wall := &core.Wall{}
-			eng := newEngine(t, brief{spy: newSpy(), then: func() { pause(wall) }}, wall, core.WithTTL(30*time.Second))
-			late, err := eng.Acquire(bg, "k")
-			if err == nil {
-				t.Fatalf("%s: granted until %v", name, late.Deadline())
-			}
-			wantOnly(t, err, core.ErrUnavailable)
-		})
-	}
-}
-
 // If the holder asks for another TTL in the first term, it gets a full one. If there is no
 // answer, the first term stays.
 func TestExtendInTheFirstTerm(t *testing.T) {
@@ -190,22 +172,38 @@ func TestExtendInTheFirstTerm(t *testing.T) {
 	})
 }
 
-// An answer that comes after the lease's time is no lease: by then the key may be somebody else's. (The
-// process was stopped between request and reply; etcd#11456.) Nothing runs without a lock for that.
+// An answer that comes after the lease's time, or its first term, is no lease: by then the key may be somebody
+// else's. (The process was paused or asleep between request and reply; etcd#11456.) Nothing runs without a lock for that.
 func TestAnswerAfterTheLeaseIsOver(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		late := lateBy(2 * time.Second)
-		var seen observe.Lease
-		var ends []error
-		eng := newEngine(t, late, core.WithHooks(observe.Hooks{HoldEnd: func(_ context.Context, l observe.Lease, err error) { seen, ends = l, append(ends, err) }}))
-		err := eng.Do(bg, "k", func(context.Context) error { t.Error("it ran"); return nil }, core.WithTTL(time.Second), core.WithRunUnlocked())
-		wantOnly(t, err, core.ErrUnavailable)
-		synctest.Wait()
-		if len(ends) != 1 || !errors.Is(ends[0], core.ErrUnavailable) || seen.Context().Err() == nil {
-			t.Errorf("the observer was told of the ends %v, context %v", ends, seen.Context().Err())
+	const ttl = 30 * time.Second
+	for name, asleep := range map[string]bool{"paused": false, "asleep": true} {
+		for _, term := range []time.Duration{ttl, firstTerm} {
+			inBubble(t, fmt.Sprint(name, " for ", term), func(t *testing.T) {
+				wall, spy := &core.Wall{}, newSpy()
+				pause := func() {
+					if asleep {
+						time.Sleep(time.Millisecond)
+						wall.Jump(term)
+					} else {
+						time.Sleep(term)
+					}
+				}
+				var store driver.Store = &late{spy, pause}
+				if term == firstTerm {
+					store = brief{spy: spy, then: pause}
+				}
+				var seen observe.Lease
+				var ends []error
+				eng := newEngine(t, store, wall, core.WithTTL(ttl), core.WithHooks(observe.Hooks{HoldEnd: func(_ context.Context, l observe.Lease, err error) { seen, ends = l, append(ends, err) }}))
+				wantOnly(t, eng.Do(bg, "k", func(context.Context) error { t.Error("it ran"); return nil }, core.WithRunUnlocked()), core.ErrUnavailable)
+				synctest.Wait()
+				if len(ends) != 1 || !errors.Is(ends[0], core.ErrUnavailable) || seen.Context().Err() == nil {
+					t.Errorf("the observer was told of the ends %v, context %v", ends, seen.Context().Err())
+				}
+				wantEqual(t, "releases of what was granted too late", len(spy.released), 1)
+			})
 		}
-		wantEqual(t, "releases of what was granted too late", len(late.released), 1)
-	})
+	}
 }
 
 // The deadline counts from before the request was sent, never from the reply. The reply comes before a
