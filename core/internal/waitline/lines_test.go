@@ -2,6 +2,7 @@ package waitline_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -80,6 +81,22 @@ func empty(t *testing.T, ls *waitline.Lines) {
 	if ls.Len() != 0 || ls.Waiting() != 0 {
 		t.Errorf("%d lines with %d waiting are left", ls.Len(), ls.Waiting())
 	}
+}
+
+// A caller that gives up does not ask the store.
+func TestGivesUpWithItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ls := newLines(100, 100)
+		first := waiter("k")
+		mustEnter(t, enter(ls, first))
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		if err := ls.Enter(ctx, waiter("k"), nil); !errors.Is(err, driver.ErrUnavailable) {
+			t.Errorf("%v", err)
+		}
+		ls.Leave(first, refused())
+		empty(t, ls)
+	})
 }
 
 func TestRecordIsShared(t *testing.T) {
