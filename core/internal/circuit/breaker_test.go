@@ -21,8 +21,7 @@ var errDown = &driver.UnavailableError{Op: "acquire", Err: errors.New("connectio
 // trial is a breaker, and what it said.
 type trial struct {
 	*circuit.Breaker
-	lines   []string
-	answers int
+	lines []string
 }
 
 func newTrial(silence time.Duration, partition func(string) string) *trial {
@@ -33,7 +32,7 @@ func newTrial(silence time.Duration, partition func(string) string) *trial {
 		Log: func(_ context.Context, level slog.Level, msg string, args ...any) {
 			tr.lines = append(tr.lines, fmt.Sprint(level, " ", msg, " ", args))
 		},
-		Answered: func() { tr.answers++ },
+		Answered: func() {},
 	})
 	return tr
 }
@@ -260,23 +259,6 @@ func TestProbes(t *testing.T) {
 // longest is the longest pause after a probe.
 const longest = 500 * time.Millisecond
 
-// A renewal that is answered does not close the circuit; a caller may be told to ask
-// next.
-func TestAskNext(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		tr := newTrial(silence, nil)
-		tr.open(t, "k")
-		tr.Learn(claimsOf("k"), nil)
-		if tr.answers == 0 {
-			t.Error("nobody was told of the answer")
-		}
-		tr.wantRefused(t, "k")
-		tr.AskNext(claimsOf("k"))
-		tr.wantAsked(t, "k")
-		tr.wantAsked(t, "k")
-	})
-}
-
 // A store that panics leaves room for the next probe.
 func TestPanic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -297,32 +279,18 @@ func partition(key string) string {
 	return name
 }
 
-// A part that is out refuses its own keys and the sets that need one of them. A set's
-// failure concerns the part that it names.
+// A set's failure that names no part concerns none.
 func TestParts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tr := newTrial(silence, partition)
-		down := &driver.UnavailableError{Op: "acquire", Key: "b:1", Err: errors.New("connection refused")}
-		for range 3 {
-			_, _ = tr.ask(t.Context(), down, "a:1", "b:1")
-			_, _ = tr.ask(t.Context(), &driver.HeldError{Key: "a:1"}, "a:1", "b:1") // b was not asked
+		for range 9 {
+			_, _ = tr.ask(t.Context(), errDown, "a:1", "b:1")
 			time.Sleep(silence / 2)
 		}
-		tr.wantAsked(t, "a:2")
-		tr.wantRefused(t, "b:2")
-		tr.wantRefused(t, "a:3", "b:3")
+		tr.wantAsked(t, "a:1")
+		tr.wantAsked(t, "b:1")
 		if got := tr.Parts(claimsOf("b:1", "a:1", "b:2")); got != "a b" {
 			t.Errorf("parts %q", got)
 		}
-		if len(tr.lines) != 1 || !strings.Contains(tr.lines[0], "part b") {
-			t.Errorf("lines %q", tr.lines)
-		}
-		vague := newTrial(silence, partition)
-		for range 9 {
-			_, _ = vague.ask(t.Context(), errDown, "a:1", "b:1")
-			time.Sleep(silence / 2)
-		}
-		vague.wantAsked(t, "a:1")
-		vague.wantAsked(t, "b:1")
 	})
 }
