@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -128,36 +127,6 @@ func ttlNow(t *testing.T, eng *core.Engine, opts ...core.CallOption) time.Durati
 	l := mustAcquire(t, eng, "ttl", opts...)
 	defer mustRelease(t, l)
 	return l.TTL()
-}
-
-// After many short holds the key of a crashed holder is free after about the
-// floor; before, after the ceiling.
-func TestAdaptiveTTLOfACrashedHolder(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		spy := newSpy()
-		var crashed atomic.Bool
-		spy.onRenew = func(context.Context, driver.Grant) error {
-			if crashed.Load() {
-				return errDown
-			}
-			return nil
-		}
-		eng := newEngine(t, spy, core.WithAdaptiveTTL(adaptiveFloor, adaptiveCeiling))
-		other := newEngine(t, spy.Peer(), core.WithMaxWait(core.Forever))
-		freedAfter := func() time.Duration {
-			l := mustAcquire(t, eng, "k")
-			began := time.Now()
-			crashed.Store(true)
-			mustRelease(t, mustAcquire(t, other, "k"))
-			crashed.Store(false)
-			freed := time.Since(began)
-			wantOnly(t, l.Release(bg), core.ErrLeaseLost)
-			return freed
-		}
-		wantEqual(t, "with nothing known it is free after", freedAfter(), adaptiveCeiling)
-		holdMany(t, eng, 100, 20*time.Millisecond)
-		wantEqual(t, "after holds of 20ms it is free after", freedAfter(), adaptiveFloor)
-	})
 }
 
 // Each rule goes by its own holds, and a call without one by all.
