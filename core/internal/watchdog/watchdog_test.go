@@ -26,7 +26,6 @@ type store struct {
 	mu      sync.Mutex
 	batches [][]driver.Grant
 	answer  func(context.Context, driver.Grant) error
-	server  string
 }
 
 func (s *store) Renew(ctx context.Context, grants []driver.Grant) []error {
@@ -41,12 +40,6 @@ func (s *store) Renew(ctx context.Context, grants []driver.Grant) []error {
 		}
 	}
 	return errs
-}
-
-func (s *store) identity(context.Context) (string, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.server, nil
 }
 
 func (s *store) renewed() (batches, grants int) {
@@ -81,7 +74,6 @@ func (h *holder) Renewed(time.Duration, error) {
 func newDog(t *testing.T, s *store, change func(*watchdog.Config)) *watchdog.Watchdog {
 	c := watchdog.Config{
 		Store:    s,
-		Identity: s.identity,
 		Answered: func([]driver.Claim, error) {},
 		Parts:    func([]driver.Claim) string { return "" },
 		Replaced: func(context.Context, int) {},
@@ -118,29 +110,6 @@ func TestOneBatchOverAllShards(t *testing.T) {
 		time.Sleep(9500 * time.Millisecond) // the first is due 10 s after its grant, the last one joins
 		if batches, grants := s.renewed(); batches != 1 || grants != 100 {
 			t.Errorf("%d leases renewed in %d batches", grants, batches)
-		}
-	})
-}
-
-// A part of the store that fails by itself has batches of its own, and so have leases
-// with terms of another size.
-func TestBatchesApart(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := &store{server: "one"}
-		d := newDog(t, s, func(c *watchdog.Config) {
-			c.Parts = func(claims []driver.Claim) string { return claims[0].Key[:1] }
-		})
-		for _, key := range []string{"a1", "a2", "b1"} {
-			watch(t, d, key, 30*time.Second)
-		}
-		watch(t, d, "a3", 100*time.Second)
-		time.Sleep(1500 * time.Millisecond) // it knows the server by now
-		s.mu.Lock()
-		s.server = "two" // all are due now
-		s.mu.Unlock()
-		time.Sleep(time.Second)
-		if batches, grants := s.renewed(); batches != 3 || grants != 4 {
-			t.Errorf("%d leases renewed in %d batches, want 4 in 3", grants, batches)
 		}
 	})
 }
