@@ -28,11 +28,9 @@ func TestUnder(t *testing.T) {
 	if got := core.Under("group:7"); !slices.Equal(got, []core.Claim{core.Exclusive("group:7")}) {
 		t.Errorf("one level: %+v", got)
 	}
-	if l := acquireAll(t, newEngine(t, newSpy()), core.Under("a", "b", "c", "d", "e", "f", "g", "h")...); len(l.Claims()) != 8 {
-		t.Errorf("%v", l.Claims())
-	} else {
-		mustRelease(t, l)
-	}
+	l := acquireAll(t, newEngine(t, newSpy()), core.Under("a", "b", "c", "d", "e", "f", "g", "h")...)
+	wantEqual(t, "claims of eight levels", len(l.Claims()), 8)
+	mustRelease(t, l)
 }
 
 func TestLevelsThatCannotBe(t *testing.T) {
