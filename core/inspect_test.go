@@ -86,6 +86,7 @@ var (
 func TestInspectorErrors(t *testing.T) {
 	silent := func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
 	out := func(ctx context.Context) error { <-ctx.Done(); return errDown }
+	bare := newEngine(t, plain{memstore.New()}) // a store without an Inspector
 	for name, tc := range map[string]struct {
 		deadline, hangsUp time.Duration
 		store             func(context.Context) error
@@ -114,6 +115,7 @@ func TestInspectorErrors(t *testing.T) {
 		"definite":    {store: func(context.Context) error { return &driver.UnsupportedError{Feature: "this"} }, want: errors.ErrUnsupported},
 	} {
 		for call, do := range calls {
+			wantOnly(t, do(bg, bare, "k"), errors.ErrUnsupported)
 			inBubble(t, name+"/"+call, func(t *testing.T) {
 				eng := newEngine(t, answering(func(ctx context.Context) error {
 					if tc.store == nil {
@@ -136,15 +138,6 @@ func TestInspectorErrors(t *testing.T) {
 				wantTook(t, began, tc.took)
 			})
 		}
-	}
-}
-
-func TestInspectionIsUnsupported(t *testing.T) {
-	eng := newEngine(t, plain{Store: memstore.New()})
-	for name, do := range calls {
-		t.Run(name, func(t *testing.T) {
-			wantOnly(t, do(bg, eng, "k"), errors.ErrUnsupported)
-		})
 	}
 }
 

@@ -37,6 +37,11 @@ func newTrial(silence time.Duration, partition func(string) string) *trial {
 	return tr
 }
 
+// inBubble runs a subtest with a clock of its own.
+func inBubble(t *testing.T, name string, test func(*testing.T)) {
+	t.Run(name, func(t *testing.T) { synctest.Test(t, test) })
+}
+
 func claimsOf(keys ...string) []driver.Claim {
 	claims := make([]driver.Claim, len(keys))
 	for i, key := range keys {
@@ -99,57 +104,38 @@ func (tr *trial) wantAsked(t *testing.T, keys ...string) {
 // Failures open a circuit if there is no answer between them for as long as it is set to, and
 // no pause between them that is as long.
 func TestOpens(t *testing.T) {
-	ended, cancel := context.WithCancel(context.Background())
+	bg := context.Background()
+	ended, cancel := context.WithCancel(bg)
 	cancel()
-	fail := func(tr *trial) { _, _ = tr.ask(context.Background(), errDown, "k") }
-	tests := []struct {
-		name string
+	asks := func(ctx context.Context, err error, key string) func(*trial) {
+		return func(tr *trial) { _, _ = tr.ask(ctx, err, key) }
+	}
+	fails := asks(bg, errDown, "k")
+	failsAnd := func(then func(*trial)) func(*trial) { return func(tr *trial) { fails(tr); then(tr) } }
+	learns := func(err error) func(*trial) { return func(tr *trial) { tr.Learn(claimsOf("other"), err) } }
+	for name, tc := range map[string]struct {
 		step func(*trial) // again and again
 		want bool
 	}{
-		{"failures", fail, true},
-		{"a grant among them", func(tr *trial) {
-			fail(tr)
-			_, _ = tr.ask(context.Background(), nil, "other")
-		}, false},
-		{"a holder among them", func(tr *trial) {
-			fail(tr)
-			_, _ = tr.ask(context.Background(), &driver.HeldError{Key: "other"}, "other")
-		}, false},
-		{"a request that was told to wait", func(tr *trial) {
-			fail(tr)
-			tr.Held(context.Background(), claimsOf("other"), driver.HeldError{})
-		}, false},
-		{"a renewal among them", func(tr *trial) {
-			fail(tr)
-			tr.Learn(claimsOf("other"), nil)
-		}, false},
-		{"a renewal that found its lease lost", func(tr *trial) {
-			fail(tr)
-			tr.Learn(claimsOf("other"), &driver.LeaseLostError{})
-		}, false},
-		{"a renewal that failed", func(tr *trial) {
-			fail(tr)
-			tr.Learn(claimsOf("other"), errDown)
-		}, true},
-		{"callers that hung up", func(tr *trial) { _, _ = tr.ask(ended, errDown, "k") }, false},
-		{"failures that are no outage", func(tr *trial) { _, _ = tr.ask(context.Background(), errors.New("bug"), "k") }, false},
-		{"now and then", func(tr *trial) {
-			fail(tr)
-			time.Sleep(2 * silence)
-		}, false},
-	}
-	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				tr := newTrial(silence, nil)
-				for began := time.Now(); time.Since(began) < 3*silence; time.Sleep(silence / 10) {
-					test.step(tr)
-				}
-				if opened := tr.IsOut("k"); opened != test.want {
-					t.Errorf("opened: %v, want %v", opened, test.want)
-				}
-			})
+		"failures":                            {fails, true},
+		"a grant among them":                  {failsAnd(asks(bg, nil, "other")), false},
+		"a holder among them":                 {failsAnd(asks(bg, &driver.HeldError{Key: "other"}, "other")), false},
+		"a request that was told to wait":     {failsAnd(func(tr *trial) { tr.Held(bg, claimsOf("other"), driver.HeldError{}) }), false},
+		"a renewal among them":                {failsAnd(learns(nil)), false},
+		"a renewal that found its lease lost": {failsAnd(learns(&driver.LeaseLostError{})), false},
+		"a renewal that failed":               {failsAnd(learns(errDown)), true},
+		"callers that hung up":                {asks(ended, errDown, "k"), false},
+		"failures that are no outage":         {asks(bg, errors.New("bug"), "k"), false},
+		"now and then":                        {failsAnd(func(*trial) { time.Sleep(2 * silence) }), false},
+	} {
+		inBubble(t, name, func(t *testing.T) {
+			tr := newTrial(silence, nil)
+			for began := time.Now(); time.Since(began) < 3*silence; time.Sleep(silence / 10) {
+				tc.step(tr)
+			}
+			if opened := tr.IsOut("k"); opened != tc.want {
+				t.Errorf("opened: %v, want %v", opened, tc.want)
+			}
 		})
 	}
 }
@@ -161,22 +147,20 @@ func TestAnswersInQuickSuccession(t *testing.T) {
 		"grants":   func(tr *trial) { _, _ = tr.ask(context.Background(), nil, "k") },
 		"releases": func(tr *trial) { tr.Learn(claimsOf("k"), nil) },
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				tr := newTrial(silence, nil)
-				answer(tr)
-				time.Sleep(100 * time.Microsecond)
-				began := time.Now()
-				_ = tr.askWith(t.Context(), began, fails, "k")
-				time.Sleep(100 * time.Microsecond)
-				answer(tr)
-				time.Sleep(2 * silence)
-				_ = tr.askWith(t.Context(), began, fails, "k")
-				tr.wantAsked(t, "k")
-				if len(tr.lines) > 0 {
-					t.Errorf("opened: %q", tr.lines)
-				}
-			})
+		inBubble(t, name, func(t *testing.T) {
+			tr := newTrial(silence, nil)
+			answer(tr)
+			time.Sleep(100 * time.Microsecond)
+			began := time.Now()
+			_ = tr.askWith(t.Context(), began, fails, "k")
+			time.Sleep(100 * time.Microsecond)
+			answer(tr)
+			time.Sleep(2 * silence)
+			_ = tr.askWith(t.Context(), began, fails, "k")
+			tr.wantAsked(t, "k")
+			if len(tr.lines) > 0 {
+				t.Errorf("opened: %q", tr.lines)
+			}
 		})
 	}
 }

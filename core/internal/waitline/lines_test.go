@@ -24,6 +24,16 @@ func newLines(most, total int) *waitline.Lines {
 	return waitline.New(waitline.Config{MaxWaiters: most, MaxWaitersTotal: total, FairTime: fair})
 }
 
+// inLine runs a test of lines, of which it has to leave nothing.
+func inLine(t *testing.T, test func(*testing.T, *waitline.Lines)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		ls := newLines(100, 100)
+		test(t, ls)
+		empty(t, ls)
+	})
+}
+
 func waiter(keys ...string) *waitline.Waiter {
 	var claims []driver.Claim
 	for _, k := range keys {
@@ -85,8 +95,7 @@ func empty(t *testing.T, ls *waitline.Lines) {
 
 // A caller that gives up does not ask the store.
 func TestGivesUpWithItsContext(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ls := newLines(100, 100)
+	inLine(t, func(t *testing.T, ls *waitline.Lines) {
 		first := waiter("k")
 		mustEnter(t, enter(ls, first))
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
@@ -95,13 +104,11 @@ func TestGivesUpWithItsContext(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 		ls.Leave(first, refused())
-		empty(t, ls)
 	})
 }
 
 func TestRecordIsShared(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ls := newLines(100, 100)
+	inLine(t, func(t *testing.T, ls *waitline.Lines) {
 		first, twin, other, late := waiter("k"), waiter("k"), waiter("k"), waiter("k")
 		twin.Once, late.Once = true, true
 		mustEnter(t, enter(ls, first))
@@ -122,7 +129,6 @@ func TestRecordIsShared(t *testing.T) {
 		for _, w := range []*waitline.Waiter{first, other, late} {
 			ls.Leave(w, refused())
 		}
-		empty(t, ls)
 	})
 }
 
@@ -138,8 +144,7 @@ func grant(key string) handoff.Grant {
 // A lease goes from one caller to the next, who does not ask the store, until the
 // streak is over. Each is told of the holder that it found, and of no later one.
 func TestLeaseIsHandedOn(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ls := newLines(100, 100)
+	inLine(t, func(t *testing.T, ls *waitline.Lines) {
 		first, second, third := waiter("k"), waiter("k"), waiter("k")
 		second.HeirTTL, third.HeirTTL = ttl, ttl
 		first.Trace, second.Trace = "1", "2"
@@ -171,7 +176,6 @@ func TestLeaseIsHandedOn(t *testing.T) {
 		mustEnter(t, waits)
 		ls.Leave(third, refused())
 		ls.Ended(second.Got.Grant)
-		empty(t, ls)
 	})
 }
 
