@@ -117,8 +117,7 @@ func TestOptionsOutOfRange(t *testing.T) {
 			wantOnly(t, errOf(core.New(memstore.New(), o)), core.ErrInvalidOption)
 			wantOnly(t, errOf(core.NewPolicy(o)), core.ErrInvalidOption)
 			spy := newSpy() // an option that is wrong is an error also if a later one overrides it
-			_, err := newEngine(t, spy).Acquire(bg, "k", o, core.WithTTL(time.Second), core.WithMaxWait(time.Second))
-			wantOnly(t, err, core.ErrInvalidOption)
+			wantOnly(t, errOf(newEngine(t, spy).Acquire(bg, "k", o, core.WithTTL(time.Second), core.WithMaxWait(time.Second))), core.ErrInvalidOption)
 			check(t, spy.mostAtOne == 0, "the store was asked all the same")
 		})
 	}

@@ -65,19 +65,15 @@ func listed(seq func(func(driver.LockInfo, error) bool)) (keys []string, err err
 
 // calls are all that an Inspector is asked for; those in writing change something.
 var (
-	calls = map[string]func(ctx context.Context, eng *core.Engine, key string) error{
-		"Inspect": func(ctx context.Context, eng *core.Engine, key string) error { return errOf(eng.Inspect(ctx, key)) },
-		"List": func(ctx context.Context, eng *core.Engine, key string) error {
-			return errOf(listed(eng.List(ctx, key)))
+	calls = map[string]func(context.Context, *core.Engine, string) error{
+		"Inspect": func(ctx context.Context, e *core.Engine, key string) error { return errOf(e.Inspect(ctx, key)) },
+		"List":    func(ctx context.Context, e *core.Engine, key string) error { return errOf(listed(e.List(ctx, key))) },
+		"ListAll": func(ctx context.Context, e *core.Engine, key string) error { return errOf(listed(e.ListAll(ctx, key))) },
+		"ForceRelease": func(ctx context.Context, e *core.Engine, key string) error {
+			return errOf(e.ForceRelease(ctx, key, "a test"))
 		},
-		"ListAll": func(ctx context.Context, eng *core.Engine, key string) error {
-			return errOf(listed(eng.ListAll(ctx, key)))
-		},
-		"ForceRelease": func(ctx context.Context, eng *core.Engine, key string) error {
-			return errOf(eng.ForceRelease(ctx, key, "a test"))
-		},
-		"Forget": func(ctx context.Context, eng *core.Engine, key string) error {
-			return errOf(eng.Forget(ctx, key, "a test"))
+		"Forget": func(ctx context.Context, e *core.Engine, key string) error {
+			return errOf(e.Forget(ctx, key, "a test"))
 		},
 	}
 	writing = map[string]bool{"ForceRelease": true, "Forget": true}

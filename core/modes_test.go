@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/keyturn/keyturn/core"
-	"github.com/keyturn/keyturn/core/author"
 	"github.com/keyturn/keyturn/core/coverage"
 	"github.com/keyturn/keyturn/store/memstore"
 )
@@ -127,13 +126,11 @@ func TestModesOutOfPlace(t *testing.T) {
 	} {
 		wantOnly(t, errOf(eng.Acquire(bg, "k/l", o)), errors.ErrUnsupported)
 		once := newEngine(t, spy)
-		_, err := once.Once(bg, "k", func(context.Context) ([]byte, error) { t.Error("ran"); return nil, nil }, o)
+		err := errOf(once.Once(bg, "k", neverRuns, o))
 		wantOnly(t, err, core.ErrInvalidOption)
 		check(t, strings.Contains(err.Error(), name), "%v does not name %s", err, name)
-		_, err = author.Declare(once, author.Rule{Policy: policy(t, o), About: coverage.Rule{Once: true}, Like: []string{"k/l"}})
-		wantOnly(t, err, core.ErrInvalidOption)
-		_, err = author.Declare(eng, author.Rule{Policy: policy(t, o), About: coverage.Rule{}, Like: []string{"k/l"}})
-		wantOnly(t, err, errors.ErrUnsupported)
+		wantOnly(t, declared(once, policy(t, o), coverage.Rule{Once: true}, "k/l"), core.ErrInvalidOption)
+		wantOnly(t, declared(eng, policy(t, o), coverage.Rule{}, "k/l"), errors.ErrUnsupported)
 	}
 	check(t, spy.mostAtOne == 0, "the store was asked all the same")
 }

@@ -87,14 +87,13 @@ func TestHooksAreToldOfRules(t *testing.T) {
 	must(t, err)
 	declare := func(eng *core.Engine, p core.Policy, r coverage.Rule, like string) {
 		t.Helper()
-		wantNil(t, errOf(author.Declare(eng, author.Rule{Policy: p, About: r, Like: []string{like}})))
+		wantNil(t, declared(eng, p, r, like))
 		author.Skipped(bg, eng, p, coverage.SkipHeld)
 	}
 	declare(eng, grouped, coverage.Rule{Key: "g/{id}"}, "g/a")
 	declare(newEngine(t, memstore.New()), grouped, coverage.Rule{Key: "k"}, "k") // it has no hooks
-	_, err = author.Declare(eng, author.Rule{Policy: grouped, About: coverage.Rule{Once: true}, Like: []string{"g/a"}})
-	wantOnly(t, err, core.ErrInvalidOption)
-	wantOnly(t, errOf(author.Declare(eng, author.Rule{Policy: grouped, About: coverage.Rule{}, Like: []string{"g//a"}})), core.ErrInvalidClaim)
+	wantOnly(t, declared(eng, grouped, coverage.Rule{Once: true}, "g/a"), core.ErrInvalidOption)
+	wantOnly(t, declared(eng, grouped, coverage.Rule{}, "g//a"), core.ErrInvalidClaim)
 	want := []string{
 		"1Declared group, serialize hierarchy g/{id} on memory: [{g shared 0 } {g/a exclusive 0 }]",
 		"2Declared group, serialize hierarchy g/{id} on memory: [{g shared 0 } {g/a exclusive 0 }]",
@@ -127,9 +126,9 @@ func TestDeclaredRulesHaveTheEnginesDefaults(t *testing.T) {
 func TestDeclareNeedsAStoreThatCan(t *testing.T) {
 	eng := newEngine(t, plain{memstore.New()})
 	for _, r := range []coverage.Rule{{Once: true}, {Skips: coverage.SkipSuperseded}} {
-		wantOnly(t, errOf(author.Declare(eng, author.Rule{Policy: core.Policy{}, About: r, Like: []string{"k"}})), errors.ErrUnsupported)
+		wantOnly(t, declared(eng, core.Policy{}, r, "k"), errors.ErrUnsupported)
 	}
-	wantOnly(t, errOf(author.Declare(eng, author.Rule{Policy: core.Policy{}, About: coverage.Rule{}, Like: []string{"k"}})))
+	wantNil(t, declared(eng, core.Policy{}, coverage.Rule{}, "k"))
 }
 
 // TestKeyFilter: no log line, hook or error has a key of the program, whatever happens; and they

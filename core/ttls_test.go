@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core"
-	"github.com/keyturn/keyturn/core/author"
 	"github.com/keyturn/keyturn/core/coverage"
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/store/memstore"
@@ -38,16 +37,12 @@ func TestTTLThatTheStoreCannotKeepIsRefusedAtTheStart(t *testing.T) {
 			}
 		}
 		spy := newSpy()
-		_, err := core.New(keeping(spy), opt)
-		refused("New", err)
+		refused("New", errOf(core.New(keeping(spy), opt)))
 		eng := newEngine(t, keeping(spy))
-		_, err = eng.Acquire(bg, "k", opt)
-		refused("Acquire", err)
-		_, err = eng.Acquire(bg, "k", policy(t, opt))
-		refused("a policy", err)
+		refused("Acquire", errOf(eng.Acquire(bg, "k", opt)))
+		refused("a policy", errOf(eng.Acquire(bg, "k", policy(t, opt))))
 		for _, once := range []bool{false, true} {
-			_, err = author.Declare(eng, author.Rule{Policy: policy(t, opt), About: coverage.Rule{Once: once}, Like: []string{"k"}})
-			refused("a rule", err)
+			refused("a rule", declared(eng, policy(t, opt), coverage.Rule{Once: once}, "k"))
 		}
 		check(t, spy.mostAtOne == 0, "%s: the store was asked", name)
 	}

@@ -80,8 +80,7 @@ func TestMaxHold(t *testing.T) {
 			t.Errorf("ended after %v", got)
 		}
 		check(t, reason(l) == driver.LossMaxHold, "cause %v", context.Cause(l.Context()))
-		_, err := eng.TryAcquire(bg, "k")
-		wantOnly(t, err, core.ErrHeld) // the rest of the TTL is for stopping
+		wantOnly(t, errOf(eng.TryAcquire(bg, "k")), core.ErrHeld) // the rest of the TTL is for stopping
 		wantOnly(t, l.Release(bg), core.ErrLeaseLost)
 		isFree(t, eng, "k") // and a handler that stops frees it at once
 
