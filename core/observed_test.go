@@ -123,8 +123,10 @@ func TestDeclaredRulesHaveTheEnginesDefaults(t *testing.T) {
 	}
 }
 
-func TestDeclareNeedsAStoreThatCan(t *testing.T) {
+// Once needs a store that keeps records, and so do rules with it, or with versions.
+func TestOnceNeedsALedger(t *testing.T) {
 	eng := newEngine(t, plain{memstore.New()})
+	wantOnly(t, errOf(eng.Once(bg, "k", nothing)), errors.ErrUnsupported)
 	for _, r := range []coverage.Rule{{Once: true}, {Skips: coverage.SkipSuperseded}} {
 		wantOnly(t, declared(eng, core.Policy{}, r, "k"), errors.ErrUnsupported)
 	}

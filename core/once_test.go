@@ -121,13 +121,6 @@ func TestOnceInAnOutage(t *testing.T) {
 	}
 }
 
-func TestOnceNeedsALedger(t *testing.T) {
-	spy := newSpy()
-	eng := newEngine(t, plain{spy})
-	wantOnly(t, errOf(eng.Once(bg, "k", nil)), errors.ErrUnsupported)
-	wantOnly(t, errOf(eng.Once(bg, "k", nil, core.WithTTL(0))), core.ErrInvalidOption)
-}
-
 // plain is a store without a ledger.
 type plain struct{ driver.Store }
 
