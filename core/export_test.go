@@ -3,6 +3,7 @@ package core
 import (
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 	"unsafe"
 
@@ -14,6 +15,8 @@ type Wall struct {
 	mu sync.Mutex
 	at time.Time
 	by time.Duration
+
+	Looks atomic.Int64 // how often it was looked at
 }
 
 // Jump has the clock be ahead by so much from now on.
@@ -25,6 +28,7 @@ func (w *Wall) Jump(by time.Duration) {
 
 func (w *Wall) applyEngine(c *engineConfig) error {
 	c.wall = func(t time.Time) time.Time {
+		w.Looks.Add(1)
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		if t.Before(w.at) {

@@ -126,8 +126,7 @@ func TestMinHoldIsRefused(t *testing.T) {
 			mustRelease(t, l)
 		}
 	}
-	_, err := newEngine(t, spy).Once(bg, "k", func(context.Context) ([]byte, error) { return nil, nil }, core.WithMinHold(time.Second))
-	wantOnly(t, err, core.ErrInvalidOption)
+	wantOnly(t, errOf(newEngine(t, spy).Once(bg, "k", nothing, core.WithMinHold(time.Second))), core.ErrInvalidOption)
 }
 
 // A lease with a min hold keeps its key after its release, for others of this process and of another. If the

@@ -12,6 +12,7 @@ import (
 	"github.com/keyturn/keyturn/store/memstore"
 )
 
+// Neither a bad key nor a call without a function reaches the store.
 func TestKeysThatCannotNameALock(t *testing.T) {
 	bad := map[string]string{
 		"empty":              "",
@@ -37,6 +38,8 @@ func TestKeysThatCannotNameALock(t *testing.T) {
 			}
 		}
 	}
+	wantOnly(t, eng.Do(bg, "k", nil), core.ErrInvalidOption) // nothing to run
+	wantOnly(t, errOf(eng.Once(bg, "k", nil)), core.ErrInvalidOption)
 	check(t, spy.mostAtOne == 0, "a bad key reached the store")
 	for _, key := range []string{"a", strings.Repeat("k", 512), "user:status:42", "群:7", "a b", "%7B", "x/y/z"} {
 		if err := driver.ValidateKey(key); err != nil {
@@ -114,8 +117,7 @@ func TestOptionsOutOfRange(t *testing.T) {
 			wantOnly(t, errOf(core.New(memstore.New(), o)), core.ErrInvalidOption)
 			wantOnly(t, errOf(core.NewPolicy(o)), core.ErrInvalidOption)
 			spy := newSpy() // an option that is wrong is an error also if a later one overrides it
-			_, err := newEngine(t, spy).Acquire(bg, "k", o, core.WithTTL(time.Second), core.WithMaxWait(time.Second))
-			wantOnly(t, err, core.ErrInvalidOption)
+			wantOnly(t, errOf(newEngine(t, spy).Acquire(bg, "k", o, core.WithTTL(time.Second), core.WithMaxWait(time.Second))), core.ErrInvalidOption)
 			check(t, spy.mostAtOne == 0, "the store was asked all the same")
 		})
 	}
@@ -134,13 +136,6 @@ func TestOptionsOutOfRange(t *testing.T) {
 	}
 	var none core.CallOption
 	wantOnly(t, errOf(newEngine(t, memstore.New()).Acquire(bg, "k", none)), core.ErrInvalidOption)
-}
-
-func TestNoFunctionToRun(t *testing.T) {
-	spy, eng := newSpied(t)
-	wantOnly(t, eng.Do(bg, "k", nil), core.ErrInvalidOption)
-	wantOnly(t, errOf(eng.Once(bg, "k", nil)), core.ErrInvalidOption)
-	check(t, spy.mostAtOne == 0, "the store was asked all the same")
 }
 
 func TestOwnersAreTraceableAndDistinct(t *testing.T) {

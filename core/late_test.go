@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core"
-	"github.com/keyturn/keyturn/core/author"
 	"github.com/keyturn/keyturn/core/coverage"
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/core/observe"
@@ -34,13 +33,11 @@ func TestLateRefusesUntilItHasAStore(t *testing.T) {
 		eng, p := newLate(t), policy(t, core.WithRule("r"))
 		nobody := func(context.Context) error { t.Error("ran"); return nil }
 		for range 10 { // the circuit would be open after two seconds
-			_, acquired := eng.Acquire(bg, "k")
-			_, tried := eng.TryAcquire(bg, "k", core.WithRunUnlocked())
-			_, once := eng.Once(bg, "k", func(context.Context) ([]byte, error) { return nil, nobody(bg) })
-			_, raised := eng.AdvanceVersion(bg, "k", 1)
-			_, inspected := eng.Inspect(bg, "k")
-			set := eng.DoAll(bg, []core.Claim{core.Shared("a"), core.Permit("b", 2)}, nobody, core.WithLinger(0))
-			for _, err := range []error{acquired, tried, once, raised, inspected, set, eng.Do(bg, "k", nobody, p), eng.Ping(bg)} {
+			for _, err := range []error{
+				errOf(eng.Acquire(bg, "k")), errOf(eng.TryAcquire(bg, "k", core.WithRunUnlocked())), errOf(eng.Once(bg, "k", neverRuns)),
+				errOf(eng.AdvanceVersion(bg, "k", 1)), errOf(eng.Inspect(bg, "k")), eng.Do(bg, "k", nobody, p), eng.Ping(bg),
+				eng.DoAll(bg, []core.Claim{core.Shared("a"), core.Permit("b", 2)}, nobody, core.WithLinger(0)),
+			} {
 				if !errors.Is(err, core.ErrNoStore) || !errors.Is(err, core.ErrUnavailable) || errors.Is(err, core.ErrCircuitOpen) {
 					t.Errorf("%v", err)
 				}
@@ -65,7 +62,7 @@ func TestBindChecksWhatWasDeclared(t *testing.T) {
 	eng := newLate(t, core.WithHooks(observe.Hooks{Declared: func(observe.Declaration) { t.Error("hooks are told of a rule before there is a store") }}))
 	for name, opts := range map[string][]core.CallOption{"short": {core.WithTTL(50 * time.Millisecond)}, "held": {core.WithMinHold(time.Second)}} {
 		p := policy(t, append(opts, core.WithRule(name))...)
-		wantNil(t, errOf(author.Declare(eng, author.Rule{Policy: p, About: coverage.Rule{Key: "k"}, Like: []string{"k"}})))
+		wantNil(t, declared(eng, p, coverage.Rule{Key: "k"}, "k"))
 		if err := eng.Do(bg, "k", noWork, p); !errors.Is(err, core.ErrNoStore) {
 			t.Errorf("%s: %v", name, err) // and the policy has seen the engine without a store
 		}
@@ -77,7 +74,7 @@ func TestBindChecksWhatWasDeclared(t *testing.T) {
 	}
 	wantOnly(t, eng.Bind(nil), core.ErrInvalidOption)
 	eng = newLate(t, core.WithHooks(log.hooks(t, "")), core.WithLogger(slog.New(slog.NewTextHandler(text, nil))))
-	wantNil(t, errOf(author.Declare(eng, author.Rule{Policy: policy(t, core.WithRule("held"), core.WithMinHold(time.Second)), Like: []string{"k"}})))
+	wantNil(t, declared(eng, policy(t, core.WithRule("held"), core.WithMinHold(time.Second)), coverage.Rule{}, "k"))
 	must(t, eng.Bind(keeping(newSpy())))
 	if !slices.ContainsFunc(log.events, func(e string) bool { return strings.HasPrefix(e, "Declared held") }) || !strings.Contains(text.String(), "least_hold=2s") {
 		t.Errorf("%q, %s", log.events, text)

@@ -65,8 +65,6 @@ func TestLeadReturns(t *testing.T) {
 	never := func(context.Context) error { t.Error("led"); return nil }
 	closed := newEngine(t, newSpy())
 	shut(t, closed)
-	canceled, cancel := context.WithCancel(bg)
-	cancel()
 	for name, tc := range map[string]struct {
 		ctx  context.Context
 		eng  *core.Engine
@@ -82,7 +80,7 @@ func TestLeadReturns(t *testing.T) {
 		"a wrong key":      {key: "{", fn: never, want: core.ErrInvalidKey},
 		"a wrong option":   {fn: never, opts: []core.CallOption{core.WithTTL(0)}, want: core.ErrInvalidOption},
 		"a closed engine":  {eng: closed, fn: never, want: core.ErrClosed},
-		"a canceled ctx":   {ctx: canceled, fn: never, want: context.Canceled},
+		"a canceled ctx":   {ctx: callerFor(t, 0, -1), fn: never, want: context.Canceled},
 		"a bounded wait":   {key: "held", fn: never, opts: []core.CallOption{core.WithMaxWait(time.Millisecond)}, want: core.ErrWaitTimeout},
 		"no wait":          {key: "held", fn: never, opts: []core.CallOption{core.WithFailFast()}, want: core.ErrHeld},
 		"an idle executor": {fn: never, opts: []core.CallOption{core.WithExecutor(nowhere{})}, want: core.ErrInvalidOption},
@@ -106,13 +104,12 @@ func TestLeadEndsInAnOutage(t *testing.T) {
 		inBubble(t, name, func(t *testing.T) {
 			spy, eng := newSpied(t, core.WithLogger(discard))
 			spy.onAcquire = func(context.Context, driver.Request) error { return errDown }
-			ctx, cancel := context.WithCancel(bg)
+			ctx := bg
 			if want != core.ErrClosed {
-				ctx, cancel = context.WithTimeout(bg, time.Minute)
+				ctx = callerFor(t, time.Minute, 0)
 			} else {
 				time.AfterFunc(time.Minute, func() { _ = eng.Close(bg) })
 			}
-			defer cancel()
 			began := time.Now()
 			wantOnly(t, eng.Lead(ctx, "k", noWork), want)
 			wantTook(t, began, time.Minute)

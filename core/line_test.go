@@ -92,6 +92,15 @@ func TestWhatTheLineKnows(t *testing.T) {
 	}
 }
 
+// wantFull fails unless err says that so many wait for key already; "": for all keys together.
+func wantFull(t *testing.T, err error, key string, limit int) {
+	t.Helper()
+	wantOnly(t, err, core.ErrTooManyWaiters)
+	if full := (*core.TooManyWaitersError)(nil); !errors.As(err, &full) || full.Key != key || full.Limit != limit {
+		t.Errorf("%+v", full)
+	}
+}
+
 func TestTooManyWaiters(t *testing.T) {
 	for most, opts := range map[int][]core.EngineOption{2: {core.WithMaxWaiters(2)}, 1000: nil} {
 		synctest.Test(t, func(t *testing.T) {
@@ -105,10 +114,9 @@ func TestTooManyWaiters(t *testing.T) {
 					})
 				}
 				synctest.Wait()
-				wantOnly(t, errOf(eng.Acquire(bg, "k")), core.ErrTooManyWaiters)
-				mustRelease(t, mustAcquire(t, eng, "other")) // per key
-				_, err := eng.TryAcquire(bg, "k")
-				wantOnly(t, err, core.ErrHeld) // does not stand in line
+				wantFull(t, errOf(eng.Acquire(bg, "k")), "k", most)
+				mustRelease(t, mustAcquire(t, eng, "other"))              // per key
+				wantOnly(t, errOf(eng.TryAcquire(bg, "k")), core.ErrHeld) // does not stand in line
 				waiting.Wait()
 			}
 			mustRelease(t, holder)

@@ -17,16 +17,22 @@ import (
 // A lease that lingers is renewed, and ends like any other if it is lost.
 func TestLingerAndLoss(t *testing.T) {
 	for name, tc := range map[string]struct {
-		lose func(t *testing.T, s *telling, l *core.Lease)
+		lose func(t *testing.T, s *telling, eng *core.Engine, l *core.Lease)
 		wait time.Duration // until the engine must know
 		end  observe.LingerState
 	}{
-		"nothing happens": {func(*testing.T, *telling, *core.Lease) {}, time.Minute, ""},
-		"forced by another process": {func(t *testing.T, s *telling, _ *core.Lease) {
+		"nothing happens": {func(*testing.T, *telling, *core.Engine, *core.Lease) {}, time.Minute, ""},
+		"forced by its own engine": {func(t *testing.T, s *telling, eng *core.Engine, _ *core.Lease) {
+			s.deaf = true
+			info, err := eng.Inspect(bg, "k")
+			check(t, err == nil && len(info.Holders) == 1 && info.Holders[0].Lingers, "shown as %+v, %v", info, err)
+			wantNil(t, errOf(eng.ForceRelease(bg, "k", "a test", info.Holders...)))
+		}, 0, observe.LingerWanted},
+		"forced by another process": {func(t *testing.T, s *telling, _ *core.Engine, _ *core.Lease) {
 			wantNil(t, errOf(newEngine(t, s.Peer()).ForceRelease(bg, "k", "a test")))
 		}, 0, observe.LingerWanted},
-		"gone at the store": {func(t *testing.T, s *telling, l *core.Lease) { breakLock(t, s.spy, l) }, 11 * time.Second, observe.LingerLost},
-		"the store is silent": {func(_ *testing.T, s *telling, _ *core.Lease) {
+		"gone at the store": {func(t *testing.T, s *telling, _ *core.Engine, l *core.Lease) { breakLock(t, s.spy, l) }, 11 * time.Second, observe.LingerLost},
+		"the store is silent": {func(_ *testing.T, s *telling, _ *core.Engine, _ *core.Lease) {
 			s.change(func() { s.onRenew = func(context.Context, driver.Grant) error { return errDown } })
 		}, 31 * time.Second, observe.LingerLost},
 	} {
@@ -34,7 +40,7 @@ func TestLingerAndLoss(t *testing.T) {
 			s, seen := newTelling(), &recorder{}
 			eng := newEngine(t, s, core.WithLinger(time.Hour), core.WithHooks(seen.hooks(t, "")))
 			last := sticky(t, eng, "k")
-			tc.lose(t, s, last)
+			tc.lose(t, s, eng, last)
 			synctest.Wait()
 			time.Sleep(tc.wait)
 			synctest.Wait()
@@ -48,24 +54,6 @@ func TestLingerAndLoss(t *testing.T) {
 			}
 		})
 	}
-}
-
-// The engine's own ForceRelease ends what lingers here.
-func TestLingerForcedHere(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newTelling()
-		s.deaf = true
-		eng := newEngine(t, s, core.WithLinger(time.Hour))
-		last := sticky(t, eng, "k")
-		info, err := eng.Inspect(bg, "k")
-		check(t, err == nil && len(info.Holders) == 1 && info.Holders[0].Lingers, "shown as %+v, %v", info, err)
-		if _, err := eng.ForceRelease(bg, "k", "a test", info.Holders...); err != nil {
-			t.Fatal(err)
-		}
-		if l := sticky(t, eng, "k"); l.Owner() == last.Owner() || l.Token() <= last.Token() {
-			t.Errorf("token %d of %s after %d of %s", l.Token(), l.Owner(), last.Token(), last.Owner())
-		}
-	})
 }
 
 // Close gives back what lingers, also if nobody answers.

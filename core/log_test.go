@@ -69,7 +69,7 @@ func TestLossesAreLogged(t *testing.T) {
 	ctx := context.WithValue(bg, asker{}, "the holder")
 	for name, tc := range map[string]struct {
 		opts []core.CallOption
-		lose func(*core.Engine, *spy, *core.Lease)
+		lose func(*spy, *core.Lease)
 		want string // of the line
 	}{
 		"max hold": {
@@ -77,31 +77,24 @@ func TestLossesAreLogged(t *testing.T) {
 			want: `reason="max hold" owner=\S+ token=\d+ held=1s rule=deliver`,
 		},
 		"expired": {
-			lose: func(_ *core.Engine, s *spy, _ *core.Lease) {
+			lose: func(s *spy, _ *core.Lease) {
 				s.change(func() { s.onRenew = func(context.Context, driver.Grant) error { return errDown } })
 			},
 			want: `reason=expired owner=\S+ token=\d+ held=14\.848s`,
 		},
-		"forced": {
-			lose: func(e *core.Engine, _ *spy, _ *core.Lease) { _, _ = e.ForceRelease(ctx, "k", "it hangs") },
-			want: `reason=forced owner=\S+ token=\d+ held=5s detail="it hangs"`,
-		},
-		"released": {lose: func(_ *core.Engine, _ *spy, l *core.Lease) { _ = l.Release(ctx) }},
+		"released": {lose: func(_ *spy, l *core.Lease) { _ = l.Release(ctx) }},
 	} {
 		inBubble(t, name, func(t *testing.T) {
 			log, spy := newLines(), newSpy()
 			eng := newEngine(t, spy, core.WithLogger(slog.New(log)))
 			l := acquireIn(t, ctx, eng, "k", tc.opts...)
 			if tc.lose != nil {
-				tc.lose(eng, spy, l)
+				tc.lose(spy, l)
 			}
 			<-l.Context().Done()
 			_ = l.Release(ctx)
 			synctest.Wait() // the watchdog has told of the loss
 			var want []string
-			if name == "forced" {
-				want = append(want, `level=WARN msg="keyturn: lease taken away by force" key=k .*`)
-			}
 			if tc.want != "" {
 				want = append(want, `level=WARN msg="keyturn: lease lost" `+tc.want+` asker="the holder"`)
 			}

@@ -11,6 +11,8 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/author"
+	"github.com/keyturn/keyturn/core/coverage"
 	"github.com/keyturn/keyturn/core/driver"
 )
 
@@ -176,6 +178,11 @@ func policy(t testing.TB, opts ...core.CallOption) core.Policy {
 	p, err := core.NewPolicy(opts...)
 	must(t, err)
 	return p
+}
+
+// declared is the error for a rule with that policy, whose keys are like that.
+func declared(eng *core.Engine, p core.Policy, about coverage.Rule, like string) error {
+	return errOf(author.Declare(eng, author.Rule{Policy: p, About: about, Like: []string{like}}))
 }
 
 func acquireAll(t *testing.T, eng *core.Engine, claims ...core.Claim) *core.Lease {

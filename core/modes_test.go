@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/keyturn/keyturn/core"
-	"github.com/keyturn/keyturn/core/author"
 	"github.com/keyturn/keyturn/core/coverage"
 	"github.com/keyturn/keyturn/store/memstore"
 )
@@ -28,11 +27,9 @@ func TestUnder(t *testing.T) {
 	if got := core.Under("group:7"); !slices.Equal(got, []core.Claim{core.Exclusive("group:7")}) {
 		t.Errorf("one level: %+v", got)
 	}
-	if l := acquireAll(t, newEngine(t, newSpy()), core.Under("a", "b", "c", "d", "e", "f", "g", "h")...); len(l.Claims()) != 8 {
-		t.Errorf("%v", l.Claims())
-	} else {
-		mustRelease(t, l)
-	}
+	l := acquireAll(t, newEngine(t, newSpy()), core.Under("a", "b", "c", "d", "e", "f", "g", "h")...)
+	wantEqual(t, "claims of eight levels", len(l.Claims()), 8)
+	mustRelease(t, l)
 }
 
 func TestLevelsThatCannotBe(t *testing.T) {
@@ -129,13 +126,11 @@ func TestModesOutOfPlace(t *testing.T) {
 	} {
 		wantOnly(t, errOf(eng.Acquire(bg, "k/l", o)), errors.ErrUnsupported)
 		once := newEngine(t, spy)
-		_, err := once.Once(bg, "k", func(context.Context) ([]byte, error) { t.Error("ran"); return nil, nil }, o)
+		err := errOf(once.Once(bg, "k", neverRuns, o))
 		wantOnly(t, err, core.ErrInvalidOption)
 		check(t, strings.Contains(err.Error(), name), "%v does not name %s", err, name)
-		_, err = author.Declare(once, author.Rule{Policy: policy(t, o), About: coverage.Rule{Once: true}, Like: []string{"k/l"}})
-		wantOnly(t, err, core.ErrInvalidOption)
-		_, err = author.Declare(eng, author.Rule{Policy: policy(t, o), About: coverage.Rule{}, Like: []string{"k/l"}})
-		wantOnly(t, err, errors.ErrUnsupported)
+		wantOnly(t, declared(once, policy(t, o), coverage.Rule{Once: true}, "k/l"), core.ErrInvalidOption)
+		wantOnly(t, declared(eng, policy(t, o), coverage.Rule{}, "k/l"), errors.ErrUnsupported)
 	}
 	check(t, spy.mostAtOne == 0, "the store was asked all the same")
 }
@@ -169,24 +164,18 @@ func TestAssertHeld(t *testing.T) {
 	again := acquireIn(t, context.WithoutCancel(l.Context()), eng, "a")
 	wantNil(t, core.AssertHeld(again.Context(), core.Exclusive("a")))
 	mustRelease(t, again)
-}
 
-// A lease counts as what it is now.
-func TestAssertHeldFollowsTheLease(t *testing.T) {
-	eng := newEngine(t, newSpy())
-	exclusive := core.Exclusive("k")
-	l := mustAcquire(t, eng, "k")
-	inner := acquireIn(t, l.Context(), eng, "k", core.WithShared())
-	wantNil(t, core.AssertHeld(inner.Context(), exclusive))
+	// A lease counts as what it is now.
+	l = mustAcquire(t, eng, "a")
+	inner := acquireIn(t, l.Context(), eng, "a", core.WithShared())
+	wantNil(t, core.AssertHeld(inner.Context(), core.Exclusive("a")))
 	must(t, l.Downgrade(bg))
-	for _, ctx := range []context.Context{l.Context(), inner.Context()} {
-		wantOnly(t, core.AssertHeld(ctx, exclusive), core.ErrNotHeld)
-		wantNil(t, core.AssertHeld(ctx, core.Shared("k")))
+	for _, l := range []*core.Lease{inner, l} {
+		wantOnly(t, core.AssertHeld(l.Context(), core.Exclusive("a")), core.ErrNotHeld)
+		wantNil(t, core.AssertHeld(l.Context(), core.Shared("a")))
+		mustRelease(t, l)
 	}
-	mustRelease(t, inner)
-	mustRelease(t, l)
-	wantOnly(t, core.AssertHeld(context.WithoutCancel(l.Context()), core.Shared("k")), core.ErrReleased)
-	wantOnly(t, core.AssertHeld(context.WithoutCancel(l.Context()), exclusive), core.ErrNotHeld)
+	wantOnly(t, core.AssertHeld(context.WithoutCancel(l.Context()), core.Exclusive("a")), core.ErrNotHeld)
 }
 
 func ExampleAssertHeld() {

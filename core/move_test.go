@@ -207,18 +207,14 @@ func TestMoveHandsNothingOn(t *testing.T) {
 func TestMoveIsRefused(t *testing.T) {
 	old, eng := newEngine(t, newSpy()), newEngine(t, newSpy())
 	bare := newEngine(t, described{newSpy(), func(d *driver.Description) { *d = driver.Description{} }})
-	_, acquire := eng.Acquire(bg, "k", core.WithMoveFrom(old))
-	_, set := eng.AcquireAll(bg, []core.Claim{core.Exclusive("k")}, core.WithMoveFrom(old))
-	nothing := noWork
-	_, once := eng.Once(bg, "k", func(context.Context) ([]byte, error) { return nil, nil }, core.WithMoveFrom(bare))
 	for i, tc := range []struct{ err, want error }{
-		{acquire, core.ErrInvalidOption},
-		{set, core.ErrInvalidOption},
-		{eng.Do(bg, "k", nothing, core.WithMoveFrom(nil)), core.ErrInvalidOption},
-		{eng.Do(bg, "k", nothing, core.WithMoveFrom(eng)), core.ErrInvalidOption},
-		{eng.Do(bg, "k", nothing, core.WithMoveFrom(bare), core.WithShared()), errors.ErrUnsupported},
-		{once, errors.ErrUnsupported},
-		{eng.Do(bg, "k", nothing, core.WithMoveFrom(bare)), nil},
+		{errOf(eng.Acquire(bg, "k", core.WithMoveFrom(old))), core.ErrInvalidOption},
+		{errOf(eng.AcquireAll(bg, exclusive("k"), core.WithMoveFrom(old))), core.ErrInvalidOption},
+		{eng.Do(bg, "k", noWork, core.WithMoveFrom(nil)), core.ErrInvalidOption},
+		{eng.Do(bg, "k", noWork, core.WithMoveFrom(eng)), core.ErrInvalidOption},
+		{eng.Do(bg, "k", noWork, core.WithMoveFrom(bare), core.WithShared()), errors.ErrUnsupported},
+		{errOf(eng.Once(bg, "k", nothing, core.WithMoveFrom(bare))), errors.ErrUnsupported},
+		{eng.Do(bg, "k", noWork, core.WithMoveFrom(bare)), nil},
 	} {
 		wantIs(t, fmt.Sprint(i), tc.err, tc.want)
 	}

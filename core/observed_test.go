@@ -87,14 +87,13 @@ func TestHooksAreToldOfRules(t *testing.T) {
 	must(t, err)
 	declare := func(eng *core.Engine, p core.Policy, r coverage.Rule, like string) {
 		t.Helper()
-		wantNil(t, errOf(author.Declare(eng, author.Rule{Policy: p, About: r, Like: []string{like}})))
+		wantNil(t, declared(eng, p, r, like))
 		author.Skipped(bg, eng, p, coverage.SkipHeld)
 	}
 	declare(eng, grouped, coverage.Rule{Key: "g/{id}"}, "g/a")
 	declare(newEngine(t, memstore.New()), grouped, coverage.Rule{Key: "k"}, "k") // it has no hooks
-	_, err = author.Declare(eng, author.Rule{Policy: grouped, About: coverage.Rule{Once: true}, Like: []string{"g/a"}})
-	wantOnly(t, err, core.ErrInvalidOption)
-	wantOnly(t, errOf(author.Declare(eng, author.Rule{Policy: grouped, About: coverage.Rule{}, Like: []string{"g//a"}})), core.ErrInvalidClaim)
+	wantOnly(t, declared(eng, grouped, coverage.Rule{Once: true}, "g/a"), core.ErrInvalidOption)
+	wantOnly(t, declared(eng, grouped, coverage.Rule{}, "g//a"), core.ErrInvalidClaim)
 	want := []string{
 		"1Declared group, serialize hierarchy g/{id} on memory: [{g shared 0 } {g/a exclusive 0 }]",
 		"2Declared group, serialize hierarchy g/{id} on memory: [{g shared 0 } {g/a exclusive 0 }]",
@@ -124,12 +123,14 @@ func TestDeclaredRulesHaveTheEnginesDefaults(t *testing.T) {
 	}
 }
 
-func TestDeclareNeedsAStoreThatCan(t *testing.T) {
+// Once needs a store that keeps records, and so do rules with it, or with versions.
+func TestOnceNeedsALedger(t *testing.T) {
 	eng := newEngine(t, plain{memstore.New()})
+	wantOnly(t, errOf(eng.Once(bg, "k", nothing)), errors.ErrUnsupported)
 	for _, r := range []coverage.Rule{{Once: true}, {Skips: coverage.SkipSuperseded}} {
-		wantOnly(t, errOf(author.Declare(eng, author.Rule{Policy: core.Policy{}, About: r, Like: []string{"k"}})), errors.ErrUnsupported)
+		wantOnly(t, declared(eng, core.Policy{}, r, "k"), errors.ErrUnsupported)
 	}
-	wantOnly(t, errOf(author.Declare(eng, author.Rule{Policy: core.Policy{}, About: coverage.Rule{}, Like: []string{"k"}})))
+	wantNil(t, declared(eng, core.Policy{}, coverage.Rule{}, "k"))
 }
 
 // TestKeyFilter: no log line, hook or error has a key of the program, whatever happens; and they
@@ -191,8 +192,7 @@ func TestKeyFilter(t *testing.T) {
 		fails("circle of once", errOf(eng.Once(l.Context(), "user:ann", nothing)))
 		fails("bad key", eng.Do(bg, "user:ann\x00", noWork))
 		fails("bad set", eng.DoAll(bg, exclusive("ann", "ann", "ann{"), noWork))
-		gone, cancel := context.WithCancel(bg)
-		cancel()
+		gone := callerFor(t, 0, -1)
 		fails("gone", eng.Do(gone, "user:ann", noWork))
 		under, release := l.Attach(gone)
 		defer release()

@@ -22,19 +22,21 @@ func counted(result string, runs *int) func(context.Context) ([]byte, error) {
 	}
 }
 
-// Marked only after success: a failed message must be processed on redelivery.
-// (Watermill's deduplicator marks before.)
+// Marked only after success: a failed message must be processed on redelivery. (Watermill's deduplicator marks
+// before.) A wrapped ErrSkipResult is an error like any other: it may come from another execution inside of the function.
 func TestOnceForgetsAFailedRun(t *testing.T) {
 	eng := newEngine(t, memstore.New())
 	runs := 0
-	_, err := eng.Once(bg, "k", func(context.Context) ([]byte, error) { runs++; return []byte("x"), errHandler })
-	wantEqual(t, "error", err, errHandler)
+	for _, want := range []error{errHandler, fmt.Errorf("inner: %w", core.ErrSkipResult)} {
+		out, err := eng.Once(bg, "k", func(context.Context) ([]byte, error) { runs++; return []byte("x"), want })
+		check(t, err == want && !out.Duplicate, "%+v, %v, want %v", out, err, want)
+	}
 	func() {
 		defer func() { _ = recover() }()
 		_, _ = eng.Once(bg, "k", func(context.Context) ([]byte, error) { runs++; panic("boom") })
 	}()
 	out, err := eng.Once(bg, "k", counted("ok", &runs))
-	check(t, err == nil && !out.Duplicate && runs == 3, "%+v, %v after %d runs", out, err, runs)
+	check(t, err == nil && !out.Duplicate && runs == 4, "%+v, %v after %d runs", out, err, runs)
 }
 
 func TestOnceFingerprint(t *testing.T) {
@@ -83,50 +85,40 @@ func TestOnceCopiesTheFingerprint(t *testing.T) {
 	}
 }
 
-// A record that can't be written is tried again while the lease is good.
-func TestOnceCompletesAcrossABlip(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		spy, eng := newSpied(t)
-		start := time.Now()
-		spy.onRecord = func(context.Context, driver.Grant) error {
-			if time.Since(start) < time.Second {
-				return errDown
-			}
-			return nil
-		}
-		runs := 0
-		if _, err := eng.Once(bg, "k", counted("r", &runs)); err != nil {
-			t.Fatal(err)
-		}
-		if out, err := eng.Once(bg, "k", counted("r", &runs)); err != nil || !out.Duplicate {
-			t.Errorf("%+v, %v", out, err)
-		}
-	})
-}
-
-// A record that can't be written costs the caller the release timeout at most, and no more than the
-// lease's time. It does not keep its key locked.
-func TestOnceWithoutARecord(t *testing.T) {
-	for ttl, bound := range map[time.Duration]time.Duration{defaultTTL: defaultReleaseTimeout, time.Second: time.Second - watchdog.Margin(time.Second)} {
-		synctest.Test(t, func(t *testing.T) {
+// A record that can't be written is tried again while the lease is good. That costs the caller the release timeout at
+// most, and no more than the lease's time, and does not keep the key locked.
+func TestOnceInAnOutage(t *testing.T) {
+	for name, tc := range map[string]struct {
+		ttl, out time.Duration
+		took     time.Duration // if the record is never written
+	}{
+		"a blip":        {ttl: defaultTTL, out: time.Second},
+		"long":          {ttl: defaultTTL, out: time.Hour, took: defaultReleaseTimeout},
+		"a short lease": {ttl: time.Second, out: time.Hour, took: time.Second - watchdog.Margin(time.Second)},
+	} {
+		inBubble(t, name, func(t *testing.T) {
 			spy, eng := newSpied(t)
-			spy.onRecord = func(context.Context, driver.Grant) error { return errDown }
 			runs, began := 0, time.Now()
-			out, err := eng.Once(bg, "k", counted("r", &runs), core.WithTTL(ttl))
-			wantOnly(t, err, core.ErrOutcomeUnknown, core.ErrUnavailable)
+			spy.onRecord = func(context.Context, driver.Grant) error {
+				if time.Since(began) < tc.out {
+					return errDown
+				}
+				return nil
+			}
+			out, err := eng.Once(bg, "k", counted("r", &runs), core.WithTTL(tc.ttl))
 			check(t, string(out.Result) == "r" && !out.Duplicate, "the function succeeded, the outcome says %+v", out)
-			wantTook(t, began, bound)
-			synctest.Wait()
-			isFree(t, eng, "k")
+			if tc.took > 0 {
+				wantOnly(t, err, core.ErrOutcomeUnknown, core.ErrUnavailable)
+				wantTook(t, began, tc.took)
+				synctest.Wait()
+				isFree(t, eng, "k")
+				return
+			}
+			wantNil(t, err)
+			out, err = eng.Once(bg, "k", counted("r", &runs))
+			check(t, err == nil && out.Duplicate, "%+v, %v", out, err)
 		})
 	}
-}
-
-func TestOnceNeedsALedger(t *testing.T) {
-	spy := newSpy()
-	eng := newEngine(t, plain{spy})
-	wantOnly(t, errOf(eng.Once(bg, "k", nil)), errors.ErrUnsupported)
-	wantOnly(t, errOf(eng.Once(bg, "k", nil, core.WithTTL(0))), core.ErrInvalidOption)
 }
 
 // plain is a store without a ledger.
@@ -221,17 +213,6 @@ func TestOnceRecordsTheEffectOfAResultOverTheLimit(t *testing.T) {
 			wantEqual(t, "effects of three deliveries", runs, 1)
 			isFree(t, newEngine(t, shared), "k")
 		})
-	}
-}
-
-// A wrapped ErrSkipResult is an error like any other: it may come from another
-// execution inside of the function.
-func TestOnceTakesOnlySkipResultItselfForOne(t *testing.T) {
-	eng := newEngine(t, memstore.New())
-	wrapped := fmt.Errorf("inner: %w", core.ErrSkipResult)
-	for range 2 {
-		out, err := eng.Once(bg, "k", func(context.Context) ([]byte, error) { return nil, wrapped })
-		check(t, err == wrapped && !out.Duplicate, "%+v, %v", out, err)
 	}
 }
 

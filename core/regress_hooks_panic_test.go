@@ -34,14 +34,12 @@ func wholeLife(t *testing.T, opts ...core.EngineOption) (outcomes, called []stri
 	store.ailing.tell(errors.New("a limp"))
 	policy, err := core.NewPolicy(core.WithRule("rule"))
 	note("policy", err)
-	_, err = author.Declare(eng, author.Rule{Policy: policy, About: coverage.Rule{Key: "k"}, Like: []string{"k"}})
-	note("declare", err)
+	note("declare", declared(eng, policy, coverage.Rule{Key: "k"}, "k"))
 	author.Skipped(bg, eng, policy, coverage.SkipHeld)
 
 	first := mustAcquire(t, eng, "ann:k", core.WithTTL(3*time.Second))
 	note("extend", first.Extend(bg, 0))
-	_, err = eng.TryAcquire(bg, "ann:k")
-	note("refused", err)
+	note("refused", errOf(eng.TryAcquire(bg, "ann:k")))
 	var heir sync.WaitGroup
 	heir.Go(func() { mustRelease(t, mustAcquire(t, eng, "ann:k")) })
 	time.Sleep(1500 * time.Millisecond) // a renewal
@@ -66,12 +64,10 @@ func wholeLife(t *testing.T, opts ...core.EngineOption) (outcomes, called []stri
 	synctest.Wait() // the watchdog has called its hooks
 	note("lost", lost.Release(bg))
 	forced := mustAcquire(t, eng, "ann:k")
-	_, err = eng.ForceRelease(bg, "ann:k", "a test")
-	note("force", err)
+	note("force", errOf(eng.ForceRelease(bg, "ann:k", "a test")))
 	note("forced", forced.Release(bg))
 	for range 2 {
-		_, err = eng.Once(bg, "ann:once", func(context.Context) ([]byte, error) { return nil, nil })
-		note("once", err)
+		note("once", errOf(eng.Once(bg, "ann:once", nothing)))
 	}
 
 	owed := mustAcquire(t, eng, "ann:k")

@@ -69,23 +69,6 @@ func TestHangingRenewalHoldsUpNobody(t *testing.T) {
 	})
 }
 
-// A store that answers for fewer leases than it was asked about has not said
-// that the others are lost, nor that they are good.
-func TestMissingAnswersAreNoAnswers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		eng := newEngine(t, mute{newSpy()}, core.WithTTL(10*time.Second))
-		l := mustAcquire(t, eng, "k")
-		time.Sleep(5 * time.Second)
-		check(t, l.Err() == nil, "lost too early: %v", l.Err())
-		time.Sleep(5 * time.Second)
-		check(t, reason(l) == driver.LossExpired, "cause %v", context.Cause(l.Context()))
-		_ = l.Release(bg)
-	})
-}
-
-// mute never answers a renewal.
-type mute struct{ *spy }
-
 // A batch is bounded by the shortest TTL in it, whichever is due first.
 func TestBatchHasTheTimeOfItsShortest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -192,32 +175,43 @@ func TestFirstTermIsRenewedSoon(t *testing.T) {
 	})
 }
 
-// The first renewal does not wait where hardly anything is left of the term, and one that hangs is
-// tried again before the term is over.
+// The first renewal does not wait where hardly anything is left of the term, and one that fails is tried again while the
+// term lasts. When that is over the lease is, whatever its TTL.
 func TestFirstRenewalIsInTime(t *testing.T) {
+	short := firstTerm - watchdog.Margin(firstTerm)
+	out := func(context.Context, int) error { return errDown }
 	for name, tc := range map[string]struct {
 		age, held time.Duration
-		hangs     bool
+		renew     func(ctx context.Context, tries int) error
 		tries     int
+		want      driver.LossReason
 	}{
-		"the term is almost over": {age: firstTerm - watchdog.Margin(firstTerm) - 12*time.Millisecond, held: 5 * time.Millisecond, tries: 1},
-		"the store hangs":         {age: 2 * time.Second, held: 5 * time.Second, hangs: true, tries: 2},
+		"the term is almost over": {age: short - 12*time.Millisecond, held: 5 * time.Millisecond, tries: 1},
+		"the store hangs": {age: 2 * time.Second, held: 5 * time.Second, tries: 2, renew: func(ctx context.Context, tries int) error {
+			if tries > 1 {
+				return nil
+			}
+			<-ctx.Done()
+			return ctx.Err()
+		}},
+		// At 10 ms, and every tenth of the term.
+		"the store is out":         {age: time.Second, held: short - time.Second, renew: out, tries: 7, want: driver.LossExpired},
+		"it is, and there is time": {age: time.Second, held: short - time.Second - 1, renew: out, tries: 7},
 	} {
 		inBubble(t, name, func(t *testing.T) {
 			store := brief{spy: newSpy(), age: tc.age}
 			store.onRenew = func(ctx context.Context, _ driver.Grant) error {
-				if !tc.hangs || store.renewals() > 1 {
+				if tc.renew == nil {
 					return nil
 				}
-				<-ctx.Done()
-				return ctx.Err()
+				return tc.renew(ctx, store.renewals())
 			}
 			l := mustAcquire(t, newEngine(t, store, core.WithTTL(30*time.Second)), "k")
 			time.Sleep(tc.held)
-			if n := store.renewals(); n != tc.tries || l.Err() != nil {
-				t.Errorf("%d renewals; the lease: %v", n, l.Err())
-			}
-			mustRelease(t, l)
+			synctest.Wait()
+			wantEqual(t, "tries", store.renewals(), tc.tries)
+			wantEqual(t, "lost", reason(l), tc.want)
+			wantIs(t, "Release", l.Release(bg), map[bool]error{true: core.ErrLeaseLost}[tc.want != ""])
 		})
 	}
 }

@@ -202,12 +202,11 @@ func TestShadowEndsWithTheEngine(t *testing.T) {
 
 func TestShadowIsRefusedWhereALeaseIsReturned(t *testing.T) {
 	eng := newEngine(t, newSpy())
-	_, acquire := eng.Acquire(bg, "k", core.WithShadow())
-	_, try := eng.TryAcquire(bg, "k", core.WithShadow())
-	_, set := eng.AcquireAll(bg, []core.Claim{core.Exclusive("k")}, core.WithShadow())
-	_, once := eng.Once(bg, "k", func(context.Context) ([]byte, error) { return nil, nil }, core.WithShadow(), core.WithExecutor(nowhere{}))
-	lead := eng.Lead(bg, "k", noWork, core.WithShadow())
-	for i, err := range []error{acquire, try, set, once, lead} {
+	for i, err := range []error{
+		errOf(eng.Acquire(bg, "k", core.WithShadow())), errOf(eng.TryAcquire(bg, "k", core.WithShadow())),
+		errOf(eng.AcquireAll(bg, exclusive("k"), core.WithShadow())), eng.Lead(bg, "k", noWork, core.WithShadow()),
+		errOf(eng.Once(bg, "k", nothing, core.WithShadow(), core.WithExecutor(nowhere{}))),
+	} {
 		check(t, errors.Is(err, core.ErrInvalidOption), "%d: %v", i, err)
 	}
 }

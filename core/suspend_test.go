@@ -19,7 +19,8 @@ func wantSuspended(t *testing.T, l *core.Lease) {
 }
 
 // A suspended machine: the wall clock ran ahead of the monotonic one, on which
-// the timers and the deadline stood still.
+// the timers and the deadline stood still. Each lease has its own time: a longer one on the same key, which is looked at
+// first, is still good.
 func TestSuspendCountsAsTime(t *testing.T) {
 	const back = -time.Hour
 	for name, tc := range map[string]struct {
@@ -27,17 +28,22 @@ func TestSuspendCountsAsTime(t *testing.T) {
 		lost  bool
 	}{
 		"slept past the lease":           {[]time.Duration{time.Minute}, true},
+		"a short sleep":                  {[]time.Duration{15 * time.Second}, false},
 		"wall clock set back":            {[]time.Duration{back}, false},
 		"set back, which hides no sleep": {[]time.Duration{back, back, back + time.Minute}, true},
 	} {
 		inBubble(t, name, func(t *testing.T) {
 			wall := &core.Wall{}
-			l := mustAcquire(t, newEngine(t, newSpy(), wall, core.WithTTL(30*time.Second)), "k")
+			eng := newEngine(t, newSpy(), wall, core.WithTTL(30*time.Second))
+			l := mustAcquire(t, eng, "k", core.WithShared())
+			long := mustAcquire(t, eng, "k", core.WithShared(), core.WithTTL(10*time.Hour), core.WithMaxHold(8*time.Second))
+			defer func() { _ = long.Release(bg) }()
 			for _, jump := range tc.jumps {
 				time.Sleep(5 * time.Second)
 				wall.Jump(jump)
 			}
 			time.Sleep(1100 * time.Millisecond)
+			check(t, long.Err() == nil || len(tc.jumps) > 1, "the longer one: %v", long.Err())
 			if tc.lost {
 				wantSuspended(t, l)
 				return
@@ -62,21 +68,18 @@ func TestErrDoesNotWaitForTheWatchdog(t *testing.T) {
 	})
 }
 
-// A machine that slept between request and answer: the backend's time went on,
-// and the lease is over although the answer says otherwise.
-func TestSuspendedBetweenRequestAndAnswer(t *testing.T) {
+// A machine that slept between a renewal and its answer: the backend's time went on, and the lease is over although
+// the answer says otherwise. (For a grant: TestAnswerAfterTheLeaseIsOver.)
+func TestSuspendedDuringARenewal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		wall := &core.Wall{}
-		store := &late{newSpy(), func() { time.Sleep(time.Millisecond); wall.Jump(time.Minute) }}
-		eng := newEngine(t, store, wall, core.WithTTL(30*time.Second))
-		wantOnly(t, errOf(eng.Acquire(bg, "k")), core.ErrUnavailable)
-		store.then = func() {}
-		store.onRenew = func(context.Context, driver.Grant) error {
+		spy, eng := newSpied(t, wall, core.WithTTL(30*time.Second))
+		spy.onRenew = func(context.Context, driver.Grant) error {
 			time.Sleep(time.Millisecond)
 			wall.Jump(2 * time.Minute)
 			return nil
 		}
-		l := mustAcquire(t, eng, "other")
+		l := mustAcquire(t, eng, "k")
 		time.Sleep(11 * time.Second)
 		wantSuspended(t, l)
 	})

@@ -4,13 +4,11 @@ import (
 	"context"
 	"errors"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/keyturn/keyturn/core"
-	"github.com/keyturn/keyturn/core/author"
 	"github.com/keyturn/keyturn/core/coverage"
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/store/memstore"
@@ -39,16 +37,12 @@ func TestTTLThatTheStoreCannotKeepIsRefusedAtTheStart(t *testing.T) {
 			}
 		}
 		spy := newSpy()
-		_, err := core.New(keeping(spy), opt)
-		refused("New", err)
+		refused("New", errOf(core.New(keeping(spy), opt)))
 		eng := newEngine(t, keeping(spy))
-		_, err = eng.Acquire(bg, "k", opt)
-		refused("Acquire", err)
-		_, err = eng.Acquire(bg, "k", policy(t, opt))
-		refused("a policy", err)
+		refused("Acquire", errOf(eng.Acquire(bg, "k", opt)))
+		refused("a policy", errOf(eng.Acquire(bg, "k", policy(t, opt))))
 		for _, once := range []bool{false, true} {
-			_, err = author.Declare(eng, author.Rule{Policy: policy(t, opt), About: coverage.Rule{Once: once}, Like: []string{"k"}})
-			refused("a rule", err)
+			refused("a rule", declared(eng, policy(t, opt), coverage.Rule{Once: once}, "k"))
 		}
 		check(t, spy.mostAtOne == 0, "%s: the store was asked", name)
 	}
@@ -128,36 +122,6 @@ func ttlNow(t *testing.T, eng *core.Engine, opts ...core.CallOption) time.Durati
 	l := mustAcquire(t, eng, "ttl", opts...)
 	defer mustRelease(t, l)
 	return l.TTL()
-}
-
-// After many short holds the key of a crashed holder is free after about the
-// floor; before, after the ceiling.
-func TestAdaptiveTTLOfACrashedHolder(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		spy := newSpy()
-		var crashed atomic.Bool
-		spy.onRenew = func(context.Context, driver.Grant) error {
-			if crashed.Load() {
-				return errDown
-			}
-			return nil
-		}
-		eng := newEngine(t, spy, core.WithAdaptiveTTL(adaptiveFloor, adaptiveCeiling))
-		other := newEngine(t, spy.Peer(), core.WithMaxWait(core.Forever))
-		freedAfter := func() time.Duration {
-			l := mustAcquire(t, eng, "k")
-			began := time.Now()
-			crashed.Store(true)
-			mustRelease(t, mustAcquire(t, other, "k"))
-			crashed.Store(false)
-			freed := time.Since(began)
-			wantOnly(t, l.Release(bg), core.ErrLeaseLost)
-			return freed
-		}
-		wantEqual(t, "with nothing known it is free after", freedAfter(), adaptiveCeiling)
-		holdMany(t, eng, 100, 20*time.Millisecond)
-		wantEqual(t, "after holds of 20ms it is free after", freedAfter(), adaptiveFloor)
-	})
 }
 
 // Each rule goes by its own holds, and a call without one by all.

@@ -3,6 +3,7 @@ package core_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"runtime"
 	"testing"
 	"testing/synctest"
@@ -24,38 +25,50 @@ func reason(l *core.Lease) driver.LossReason {
 	return lost.Reason
 }
 
-// With a store that does not answer, the holder's time is over before the
-// store's is, and the holder learns it. The last good renewal counts from before
-// it was sent. (redisson#4698, etcd#6127)
+// With a store that does not answer, the holder's time is over before the store's is, and the holder learns it. The last
+// good renewal counts from before it was sent. (redisson#4698, etcd#6127) A store that answers for fewer leases than it was
+// asked about has not said anything of the others. An answer that comes later does not bring the lease back.
 func TestLostBeforeTheServerLetsTheNextOneIn(t *testing.T) {
-	for name, hang := range map[string]bool{"renewals fail": false, "renewals hang": true} {
+	for name, renew := range map[string]func(ctx context.Context, s *spy, grants []driver.Grant) []error{
+		"renewals fail": func(context.Context, *spy, []driver.Grant) []error { return []error{errDown} },
+		"renewals hang": func(ctx context.Context, _ *spy, _ []driver.Grant) []error { <-ctx.Done(); return []error{errDown} },
+		"no answers":    func(context.Context, *spy, []driver.Grant) []error { return nil },
+		"late answers": func(ctx context.Context, s *spy, grants []driver.Grant) []error {
+			errs := s.Renew(ctx, grants)
+			time.Sleep(10 * time.Second)
+			return errs
+		},
+	} {
 		inBubble(t, name, func(t *testing.T) {
 			const ttl, margin = 10 * time.Second, 102 * time.Millisecond // for clocks of different speeds
-			spy, eng := newSpied(t, core.WithTTL(ttl))
-			spy.onRenew = func(ctx context.Context, _ driver.Grant) error {
-				if hang {
-					<-ctx.Done()
-				}
-				return errDown
-			}
+			eng := newEngine(t, renewing{newSpy(), renew}, core.WithTTL(ttl))
 			start := time.Now()
 			l := mustAcquire(t, eng, "k")
+			deadline := l.Deadline()
 			<-l.Context().Done()
-			if got, want := time.Since(start), ttl-margin; got != want {
-				t.Errorf("context ended after %v, want %v", got, want)
-			}
+			wantTook(t, start, ttl-margin)
 			check(t, reason(l) == driver.LossExpired, "cause %v", context.Cause(l.Context()))
 			next := mustAcquire(t, eng, "k") // the store's own clock frees it
 			if got := time.Since(start); got < ttl {
 				t.Errorf("next one let in after %v", got)
 			}
 			mustRelease(t, next)
+			time.Sleep(time.Minute)
+			check(t, l.Deadline() == deadline, "the deadline moved by %v after the loss", l.Deadline().Sub(deadline))
 			wantOnly(t, l.Release(bg), core.ErrLeaseLost)
 		})
 	}
 }
 
-func (mute) Renew(context.Context, []driver.Grant) []error { return nil }
+// renewing is a spy whose renewals a function answers.
+type renewing struct {
+	*spy
+	renew func(context.Context, *spy, []driver.Grant) []error
+}
+
+func (r renewing) Renew(ctx context.Context, grants []driver.Grant) []error {
+	return r.renew(ctx, r.spy, grants)
+}
 
 func TestMaxHold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -67,8 +80,7 @@ func TestMaxHold(t *testing.T) {
 			t.Errorf("ended after %v", got)
 		}
 		check(t, reason(l) == driver.LossMaxHold, "cause %v", context.Cause(l.Context()))
-		_, err := eng.TryAcquire(bg, "k")
-		wantOnly(t, err, core.ErrHeld) // the rest of the TTL is for stopping
+		wantOnly(t, errOf(eng.TryAcquire(bg, "k")), core.ErrHeld) // the rest of the TTL is for stopping
 		wantOnly(t, l.Release(bg), core.ErrLeaseLost)
 		isFree(t, eng, "k") // and a handler that stops frees it at once
 
@@ -85,29 +97,6 @@ func TestMaxHold(t *testing.T) {
 		check(t, forever.Err() == nil, "no max hold: %v", forever.Err())
 		mustRelease(t, forever)
 	})
-}
-
-// A renewal that succeeds on the server but whose answer comes after the local
-// deadline does not bring the lease back.
-func TestLateSuccessDoesNotRevive(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		eng := newEngine(t, lateRenewal{newSpy()}, core.WithTTL(3*time.Second))
-		l := mustAcquire(t, eng, "k")
-		deadline := l.Deadline()
-		time.Sleep(20 * time.Second)
-		wantOnly(t, l.Err(), core.ErrLeaseLost)
-		check(t, l.Deadline() == deadline, "the deadline moved by %v after the loss", l.Deadline().Sub(deadline))
-		wantOnly(t, l.Release(bg), core.ErrLeaseLost)
-	})
-}
-
-// lateRenewal renews at once and says so late.
-type lateRenewal struct{ *spy }
-
-func (s lateRenewal) Renew(ctx context.Context, grants []driver.Grant) []error {
-	errs := s.spy.Renew(ctx, grants)
-	time.Sleep(10 * time.Second)
-	return errs
 }
 
 // Ended leases are garbage, with what their callers' contexts carry, even if other leases live on, and though
@@ -134,44 +123,6 @@ func TestEndedLeasesAreFreed(t *testing.T) {
 	mustRelease(t, stays)
 }
 
-// A first renewal that fails is tried again while the term lasts, and when that is
-// over the lease is, whatever its TTL.
-func TestFirstTermEnds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store := brief{spy: newSpy(), age: time.Second}
-		tries := 0
-		store.onRenew = func(context.Context, driver.Grant) error { tries++; return errDown }
-		eng := newEngine(t, store, core.WithTTL(30*time.Second))
-		began := time.Now()
-		l := mustAcquire(t, eng, "k")
-		<-l.Context().Done()
-		wantEqual(t, "lost after", time.Since(began), firstTerm-watchdog.Margin(firstTerm)-time.Second)
-		if reason(l) != driver.LossExpired || tries != 7 { // at 10 ms, and every tenth of the term
-			t.Errorf("cause %v after %d tries", context.Cause(l.Context()), tries)
-		}
-		wantOnly(t, l.Release(bg), core.ErrLeaseLost)
-	})
-}
-
-// A process that was paused, or asleep, while the grant was on its way to it must
-// not believe in it afterwards.
-func TestFirstTermThatIsOver(t *testing.T) {
-	for name, pause := range map[string]func(wall *core.Wall){
-		"paused": func(*core.Wall) { time.Sleep(firstTerm) },
-		"asleep": func(wall *core.Wall) { time.Sleep(time.Millisecond); wall.Jump(firstTerm) },
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			wall := &core.Wall{}
-			eng := newEngine(t, brief{spy: newSpy(), then: func() { pause(wall) }}, wall, core.WithTTL(30*time.Second))
-			late, err := eng.Acquire(bg, "k")
-			if err == nil {
-				t.Fatalf("%s: granted until %v", name, late.Deadline())
-			}
-			wantOnly(t, err, core.ErrUnavailable)
-		})
-	}
-}
-
 // If the holder asks for another TTL in the first term, it gets a full one. If there is no
 // answer, the first term stays.
 func TestExtendInTheFirstTerm(t *testing.T) {
@@ -190,22 +141,38 @@ func TestExtendInTheFirstTerm(t *testing.T) {
 	})
 }
 
-// An answer that comes after the lease's time is no lease: by then the key may be somebody else's. (The
-// process was stopped between request and reply; etcd#11456.) Nothing runs without a lock for that.
+// An answer that comes after the lease's time, or its first term, is no lease: by then the key may be somebody
+// else's. (The process was paused or asleep between request and reply; etcd#11456.) Nothing runs without a lock for that.
 func TestAnswerAfterTheLeaseIsOver(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		late := lateBy(2 * time.Second)
-		var seen observe.Lease
-		var ends []error
-		eng := newEngine(t, late, core.WithHooks(observe.Hooks{HoldEnd: func(_ context.Context, l observe.Lease, err error) { seen, ends = l, append(ends, err) }}))
-		err := eng.Do(bg, "k", func(context.Context) error { t.Error("it ran"); return nil }, core.WithTTL(time.Second), core.WithRunUnlocked())
-		wantOnly(t, err, core.ErrUnavailable)
-		synctest.Wait()
-		if len(ends) != 1 || !errors.Is(ends[0], core.ErrUnavailable) || seen.Context().Err() == nil {
-			t.Errorf("the observer was told of the ends %v, context %v", ends, seen.Context().Err())
+	const ttl = 30 * time.Second
+	for name, asleep := range map[string]bool{"paused": false, "asleep": true} {
+		for _, term := range []time.Duration{ttl, firstTerm} {
+			inBubble(t, fmt.Sprint(name, " for ", term), func(t *testing.T) {
+				wall, spy := &core.Wall{}, newSpy()
+				pause := func() {
+					if asleep {
+						time.Sleep(time.Millisecond)
+						wall.Jump(term)
+					} else {
+						time.Sleep(term)
+					}
+				}
+				var store driver.Store = &late{spy, pause}
+				if term == firstTerm {
+					store = brief{spy: spy, then: pause}
+				}
+				var seen observe.Lease
+				var ends []error
+				eng := newEngine(t, store, wall, core.WithTTL(ttl), core.WithHooks(observe.Hooks{HoldEnd: func(_ context.Context, l observe.Lease, err error) { seen, ends = l, append(ends, err) }}))
+				wantOnly(t, eng.Do(bg, "k", func(context.Context) error { t.Error("it ran"); return nil }, core.WithRunUnlocked()), core.ErrUnavailable)
+				synctest.Wait()
+				if len(ends) != 1 || !errors.Is(ends[0], core.ErrUnavailable) || seen.Context().Err() == nil {
+					t.Errorf("the observer was told of the ends %v, context %v", ends, seen.Context().Err())
+				}
+				wantEqual(t, "releases of what was granted too late", len(spy.released), 1)
+			})
 		}
-		wantEqual(t, "releases of what was granted too late", len(late.released), 1)
-	})
+	}
 }
 
 // The deadline counts from before the request was sent, never from the reply. The reply comes before a

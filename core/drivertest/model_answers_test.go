@@ -221,12 +221,7 @@ func (b *backend) owns(h *holding, g driver.Grant) bool {
 }
 
 func (b *backend) find(e *state, g driver.Grant) *holding {
-	for _, h := range e.holders {
-		if b.owns(h, g) {
-			return h
-		}
-	}
-	return nil
+	return first(e.holders, func(h *holding) bool { return b.owns(h, g) })
 }
 
 // mine is find for what ends a lease: token 0 is that of an owner that was not told.

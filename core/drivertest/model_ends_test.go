@@ -18,8 +18,7 @@ func (b *backend) renew(g driver.Grant) error {
 	var lost error
 	for _, c := range g.Claims {
 		e := b.at(c.Key)
-		switch {
-		case b.has("renewals bring leases back") && len(e.holders) == 0:
+		if b.has("renewals bring leases back") && len(e.holders) == 0 {
 			e.holders = append(e.holders, &holding{owner: g.Owner, token: g.Token, claim: c})
 			e.phase = c.Mode
 		}

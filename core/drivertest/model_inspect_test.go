@@ -20,11 +20,12 @@ func (b *backend) inspect(key string) driver.LockInfo {
 	for _, h := range e.holders {
 		info.Holders = append(info.Holders, b.show(h))
 	}
-	if !b.has("holders are shown as they come") {
-		slices.SortFunc(info.Holders, func(x, y driver.Holder) int { return cmp.Compare(x.Token, y.Token) })
-	} else {
-		slices.SortFunc(info.Holders, func(x, y driver.Holder) int { return cmp.Compare(x.Left, y.Left) })
-	}
+	slices.SortFunc(info.Holders, func(x, y driver.Holder) int {
+		if b.has("holders are shown as they come") {
+			return cmp.Compare(x.Left, y.Left)
+		}
+		return cmp.Compare(x.Token, y.Token)
+	})
 	for _, t := range e.queue {
 		info.Waiters = append(info.Waiters, driver.Waiter{
 			Owner: t.req.Owner, Mode: t.claim.Mode, Permits: t.claim.Permits,

@@ -14,12 +14,12 @@ import (
 // be done.
 type process struct {
 	*backend
-	cut       atomic.Bool
-	counter   atomic.Uint64
-	closed    chan struct{}
-	closeOnce sync.Once
-	held      sync.Map // key to grant
-	wanted    func(key, owner string)
+	cut     atomic.Bool
+	counter atomic.Uint64
+	closed  context.Context
+	stop    context.CancelFunc
+	held    sync.Map // key to grant
+	wanted  func(key, owner string)
 }
 
 // call has f run on the server, unless nobody answers until ctx ends.
@@ -73,13 +73,6 @@ func (p *process) Begin(ctx context.Context, req driver.Request) (driver.Grant, 
 }
 
 func (p *process) ask(ctx context.Context, req driver.Request, once bool) (driver.Grant, *driver.Record, error) {
-	heldError := func(r reply) error {
-		switch {
-		case p.has("refusals name the wrong holder"):
-			r.held.Holder = req.Owner
-		}
-		return &r.held
-	}
 	if p.has("waiters are told when they have gone") && req.OnHeld != nil {
 		defer func() {
 			time.AfterFunc(pollEvery, func() { req.OnHeld(driver.HeldError{Key: req.Claims[0].Key}) })
@@ -93,9 +86,12 @@ func (p *process) ask(ctx context.Context, req driver.Request, once bool) (drive
 		var r reply
 		sent := time.Now()
 		err := p.call(ctx, func() { r = p.try(p, req, once, first) })
+		if p.has("refusals name the wrong holder") {
+			r.held.Holder = req.Owner
+		}
 		switch {
 		case err != nil && p.has("an outage is contention"):
-			return driver.Grant{}, nil, heldError(r)
+			return driver.Grant{}, nil, &r.held
 		case err != nil && p.has("a request that got no answer takes the key for ever"):
 			p.mu.Lock()
 			forEver := req
@@ -115,7 +111,7 @@ func (p *process) ask(ctx context.Context, req driver.Request, once bool) (drive
 			return g, rec, nil
 		}
 		if !req.Wait && !p.has("nobody is refused at once") {
-			return driver.Grant{}, nil, heldError(r)
+			return driver.Grant{}, nil, &r.held
 		}
 		if req.OnHeld != nil && (first || p.has("a release wakes all") && r.releases != releases) {
 			req.OnHeld(r.held)
@@ -130,7 +126,7 @@ func (p *process) ask(ctx context.Context, req driver.Request, once bool) (drive
 			if err := p.leave(req); err != nil {
 				return driver.Grant{}, nil, err
 			}
-			return driver.Grant{}, nil, heldError(r)
+			return driver.Grant{}, nil, &r.held
 		case <-p.closing():
 			p.leave(req)
 			return driver.Grant{}, nil, driver.ErrClosed
@@ -143,7 +139,7 @@ func (p *process) closing() <-chan struct{} {
 	if p.has("Close changes nothing") {
 		return nil
 	}
-	return p.closed
+	return p.closed.Done()
 }
 
 func (p *process) grant(req driver.Request, r reply, sent time.Time) (driver.Grant, *driver.Record) {
@@ -189,9 +185,7 @@ func (p *process) Renew(ctx context.Context, grants []driver.Grant) []error {
 	})
 	switch {
 	case err != nil:
-		for i := range errs {
-			errs[i] = err
-		}
+		return slices.Repeat([]error{err}, len(grants))
 	case p.has("failures come back first"):
 		slices.SortStableFunc(errs, func(a, b error) int {
 			if (a == nil) == (b == nil) {
@@ -254,15 +248,8 @@ func (p *process) Close() error {
 			return true
 		})
 	}
-	p.closeOnce.Do(func() { close(p.closed) })
+	p.stop()
 	return nil
 }
 
-func (p *process) isClosed() bool {
-	select {
-	case <-p.closed:
-		return true
-	default:
-		return false
-	}
-}
+func (p *process) isClosed() bool { return p.closed.Err() != nil }

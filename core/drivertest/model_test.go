@@ -1,6 +1,7 @@
 package drivertest
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"sync"
@@ -89,7 +90,8 @@ func (b *backend) has(defect string) bool { return b.defect == defect }
 func (b *backend) harness() Harness {
 	return Harness{
 		New: func(testing.TB) driver.Store {
-			p := &process{backend: b, closed: make(chan struct{})}
+			p := &process{backend: b}
+			p.closed, p.stop = context.WithCancel(context.Background())
 			p.counter.Store(uint64(time.Now().UnixMicro()))
 			return p
 		},
@@ -134,19 +136,17 @@ func (b *backend) at(key string) *state {
 }
 
 func (e *state) holder(owner string) *holding {
-	for _, h := range e.holders {
-		if h.owner == owner {
-			return h
-		}
-	}
-	return nil
+	return first(e.holders, func(h *holding) bool { return h.owner == owner })
 }
 
 func (e *state) ticket(owner string) *ticket {
-	for _, t := range e.queue {
-		if t.req.Owner == owner {
-			return t
-		}
+	return first(e.queue, func(t *ticket) bool { return t.req.Owner == owner })
+}
+
+// first is the first one that is meant; nil: there is none.
+func first[T any](all []*T, meant func(*T) bool) *T {
+	if i := slices.IndexFunc(all, meant); i >= 0 {
+		return all[i]
 	}
 	return nil
 }

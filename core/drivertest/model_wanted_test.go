@@ -13,12 +13,8 @@ const noticedAfter = 3 * pollEvery
 
 // lingers returns the process that is told when somebody wants the lease of req.
 func (p *process) lingers(req driver.Request, waited bool) *process {
-	switch {
-	case p.has("leases of waiters do not linger") && waited:
-		return nil
-	case p.has("leases linger unasked"), p.has("all leases are told of"):
-		return p
-	case !req.Linger:
+	asked := req.Linger || p.has("leases linger unasked") || p.has("all leases are told of")
+	if !asked || p.has("leases of waiters do not linger") && waited {
 		return nil
 	}
 	return p

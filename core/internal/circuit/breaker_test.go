@@ -21,8 +21,7 @@ var errDown = &driver.UnavailableError{Op: "acquire", Err: errors.New("connectio
 // trial is a breaker, and what it said.
 type trial struct {
 	*circuit.Breaker
-	lines   []string
-	answers int
+	lines []string
 }
 
 func newTrial(silence time.Duration, partition func(string) string) *trial {
@@ -33,9 +32,14 @@ func newTrial(silence time.Duration, partition func(string) string) *trial {
 		Log: func(_ context.Context, level slog.Level, msg string, args ...any) {
 			tr.lines = append(tr.lines, fmt.Sprint(level, " ", msg, " ", args))
 		},
-		Answered: func() { tr.answers++ },
+		Answered: func() {},
 	})
 	return tr
+}
+
+// inBubble runs a subtest with a clock of its own.
+func inBubble(t *testing.T, name string, test func(*testing.T)) {
+	t.Run(name, func(t *testing.T) { synctest.Test(t, test) })
 }
 
 func claimsOf(keys ...string) []driver.Claim {
@@ -100,57 +104,38 @@ func (tr *trial) wantAsked(t *testing.T, keys ...string) {
 // Failures open a circuit if there is no answer between them for as long as it is set to, and
 // no pause between them that is as long.
 func TestOpens(t *testing.T) {
-	ended, cancel := context.WithCancel(context.Background())
+	bg := context.Background()
+	ended, cancel := context.WithCancel(bg)
 	cancel()
-	fail := func(tr *trial) { _, _ = tr.ask(context.Background(), errDown, "k") }
-	tests := []struct {
-		name string
+	asks := func(ctx context.Context, err error, key string) func(*trial) {
+		return func(tr *trial) { _, _ = tr.ask(ctx, err, key) }
+	}
+	fails := asks(bg, errDown, "k")
+	failsAnd := func(then func(*trial)) func(*trial) { return func(tr *trial) { fails(tr); then(tr) } }
+	learns := func(err error) func(*trial) { return func(tr *trial) { tr.Learn(claimsOf("other"), err) } }
+	for name, tc := range map[string]struct {
 		step func(*trial) // again and again
 		want bool
 	}{
-		{"failures", fail, true},
-		{"a grant among them", func(tr *trial) {
-			fail(tr)
-			_, _ = tr.ask(context.Background(), nil, "other")
-		}, false},
-		{"a holder among them", func(tr *trial) {
-			fail(tr)
-			_, _ = tr.ask(context.Background(), &driver.HeldError{Key: "other"}, "other")
-		}, false},
-		{"a request that was told to wait", func(tr *trial) {
-			fail(tr)
-			tr.Held(context.Background(), claimsOf("other"), driver.HeldError{})
-		}, false},
-		{"a renewal among them", func(tr *trial) {
-			fail(tr)
-			tr.Learn(claimsOf("other"), nil)
-		}, false},
-		{"a renewal that found its lease lost", func(tr *trial) {
-			fail(tr)
-			tr.Learn(claimsOf("other"), &driver.LeaseLostError{})
-		}, false},
-		{"a renewal that failed", func(tr *trial) {
-			fail(tr)
-			tr.Learn(claimsOf("other"), errDown)
-		}, true},
-		{"callers that hung up", func(tr *trial) { _, _ = tr.ask(ended, errDown, "k") }, false},
-		{"failures that are no outage", func(tr *trial) { _, _ = tr.ask(context.Background(), errors.New("bug"), "k") }, false},
-		{"now and then", func(tr *trial) {
-			fail(tr)
-			time.Sleep(2 * silence)
-		}, false},
-	}
-	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				tr := newTrial(silence, nil)
-				for began := time.Now(); time.Since(began) < 3*silence; time.Sleep(silence / 10) {
-					test.step(tr)
-				}
-				if opened := tr.IsOut("k"); opened != test.want {
-					t.Errorf("opened: %v, want %v", opened, test.want)
-				}
-			})
+		"failures":                            {fails, true},
+		"a grant among them":                  {failsAnd(asks(bg, nil, "other")), false},
+		"a holder among them":                 {failsAnd(asks(bg, &driver.HeldError{Key: "other"}, "other")), false},
+		"a request that was told to wait":     {failsAnd(func(tr *trial) { tr.Held(bg, claimsOf("other"), driver.HeldError{}) }), false},
+		"a renewal among them":                {failsAnd(learns(nil)), false},
+		"a renewal that found its lease lost": {failsAnd(learns(&driver.LeaseLostError{})), false},
+		"a renewal that failed":               {failsAnd(learns(errDown)), true},
+		"callers that hung up":                {asks(ended, errDown, "k"), false},
+		"failures that are no outage":         {asks(bg, errors.New("bug"), "k"), false},
+		"now and then":                        {failsAnd(func(*trial) { time.Sleep(2 * silence) }), false},
+	} {
+		inBubble(t, name, func(t *testing.T) {
+			tr := newTrial(silence, nil)
+			for began := time.Now(); time.Since(began) < 3*silence; time.Sleep(silence / 10) {
+				tc.step(tr)
+			}
+			if opened := tr.IsOut("k"); opened != tc.want {
+				t.Errorf("opened: %v, want %v", opened, tc.want)
+			}
 		})
 	}
 }
@@ -162,22 +147,20 @@ func TestAnswersInQuickSuccession(t *testing.T) {
 		"grants":   func(tr *trial) { _, _ = tr.ask(context.Background(), nil, "k") },
 		"releases": func(tr *trial) { tr.Learn(claimsOf("k"), nil) },
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				tr := newTrial(silence, nil)
-				answer(tr)
-				time.Sleep(100 * time.Microsecond)
-				began := time.Now()
-				_ = tr.askWith(t.Context(), began, fails, "k")
-				time.Sleep(100 * time.Microsecond)
-				answer(tr)
-				time.Sleep(2 * silence)
-				_ = tr.askWith(t.Context(), began, fails, "k")
-				tr.wantAsked(t, "k")
-				if len(tr.lines) > 0 {
-					t.Errorf("opened: %q", tr.lines)
-				}
-			})
+		inBubble(t, name, func(t *testing.T) {
+			tr := newTrial(silence, nil)
+			answer(tr)
+			time.Sleep(100 * time.Microsecond)
+			began := time.Now()
+			_ = tr.askWith(t.Context(), began, fails, "k")
+			time.Sleep(100 * time.Microsecond)
+			answer(tr)
+			time.Sleep(2 * silence)
+			_ = tr.askWith(t.Context(), began, fails, "k")
+			tr.wantAsked(t, "k")
+			if len(tr.lines) > 0 {
+				t.Errorf("opened: %q", tr.lines)
+			}
 		})
 	}
 }
@@ -260,23 +243,6 @@ func TestProbes(t *testing.T) {
 // longest is the longest pause after a probe.
 const longest = 500 * time.Millisecond
 
-// A renewal that is answered does not close the circuit; a caller may be told to ask
-// next.
-func TestAskNext(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		tr := newTrial(silence, nil)
-		tr.open(t, "k")
-		tr.Learn(claimsOf("k"), nil)
-		if tr.answers == 0 {
-			t.Error("nobody was told of the answer")
-		}
-		tr.wantRefused(t, "k")
-		tr.AskNext(claimsOf("k"))
-		tr.wantAsked(t, "k")
-		tr.wantAsked(t, "k")
-	})
-}
-
 // A store that panics leaves room for the next probe.
 func TestPanic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -297,32 +263,18 @@ func partition(key string) string {
 	return name
 }
 
-// A part that is out refuses its own keys and the sets that need one of them. A set's
-// failure concerns the part that it names.
+// A set's failure that names no part concerns none.
 func TestParts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tr := newTrial(silence, partition)
-		down := &driver.UnavailableError{Op: "acquire", Key: "b:1", Err: errors.New("connection refused")}
-		for range 3 {
-			_, _ = tr.ask(t.Context(), down, "a:1", "b:1")
-			_, _ = tr.ask(t.Context(), &driver.HeldError{Key: "a:1"}, "a:1", "b:1") // b was not asked
+		for range 9 {
+			_, _ = tr.ask(t.Context(), errDown, "a:1", "b:1")
 			time.Sleep(silence / 2)
 		}
-		tr.wantAsked(t, "a:2")
-		tr.wantRefused(t, "b:2")
-		tr.wantRefused(t, "a:3", "b:3")
+		tr.wantAsked(t, "a:1")
+		tr.wantAsked(t, "b:1")
 		if got := tr.Parts(claimsOf("b:1", "a:1", "b:2")); got != "a b" {
 			t.Errorf("parts %q", got)
 		}
-		if len(tr.lines) != 1 || !strings.Contains(tr.lines[0], "part b") {
-			t.Errorf("lines %q", tr.lines)
-		}
-		vague := newTrial(silence, partition)
-		for range 9 {
-			_, _ = vague.ask(t.Context(), errDown, "a:1", "b:1")
-			time.Sleep(silence / 2)
-		}
-		vague.wantAsked(t, "a:1")
-		vague.wantAsked(t, "b:1")
 	})
 }

@@ -11,15 +11,16 @@ import (
 // lingering is a grant whose engine hears when it is wanted.
 func lingering() handoff.Grant {
 	g := granted()
-	g.Origin = &handoff.Origin{Granted: time.Now()}
+	g.Origin = &handoff.Origin{Granted: g.Heard}
 	return g
 }
 
 func TestMayLinger(t *testing.T) {
 	const d = time.Second
+	renewed := func(g *handoff.Grant, now time.Time) { g.Since = now }
 	for name, c := range map[string]struct {
 		after time.Duration // from the grant to the release
-		grant func(*handoff.Grant)
+		grant func(g *handoff.Grant, now time.Time)
 		want  time.Duration
 	}{
 		"at once":                       {0, nil, d},
@@ -27,29 +28,20 @@ func TestMayLinger(t *testing.T) {
 		"at the end of the stay":        {10 * time.Second, renewed, 0},
 		"when half of the term is left": {ttl / 2, nil, d},
 		"when less is left":             {ttl/2 + 1, nil, 0},
-		"nobody tells":                  {0, func(g *handoff.Grant) { g.Origin = nil }, 0},
-		"others wait":                   {0, func(g *handoff.Grant) { g.Contended = true }, 0},
-		"no token is left":              {0, func(g *handoff.Grant) { g.HandedOn = g.HandOffs }, 0},
+		"nobody tells":                  {0, func(g *handoff.Grant, _ time.Time) { g.Origin = nil }, 0},
+		"others wait":                   {0, func(g *handoff.Grant, _ time.Time) { g.Contended = true }, 0},
+		"no token is left":              {0, func(g *handoff.Grant, _ time.Time) { g.HandedOn = g.HandOffs }, 0},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				g := lingering()
-				time.Sleep(c.after)
-				if c.grant != nil {
-					c.grant(&g)
-				}
-				if got := g.MayLinger(d, time.Now()); got != c.want {
-					t.Errorf("for %v, want %v", got, c.want)
-				}
-				if got := g.MayLinger(0, time.Now()); got != 0 {
-					t.Errorf("without the option for %v", got)
-				}
-			})
-		})
+		g := lingering()
+		now := g.Since.Add(c.after)
+		if c.grant != nil {
+			c.grant(&g, now)
+		}
+		if got, without := g.MayLinger(d, now), g.MayLinger(0, now); got != c.want || without != 0 {
+			t.Errorf("%s: for %v, want %v; without the option for %v", name, got, c.want, without)
+		}
 	}
 }
-
-func renewed(g *handoff.Grant) { g.Since = time.Now() }
 
 func TestTaken(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -62,16 +54,14 @@ func TestTaken(t *testing.T) {
 		"no hand-offs at all":  {0, func(*handoff.Grant) {}, false},
 		"the last token":       {ttl, func(g *handoff.Grant) { g.HandedOn = g.HandOffs - 1 }, true},
 		"no token is left":     {ttl, func(g *handoff.Grant) { g.HandedOn = g.HandOffs }, false},
-		"not renewed for long": {ttl, func(g *handoff.Grant) { g.Since = time.Now().Add(-ttl/2 - 1) }, false},
+		"not renewed for long": {ttl, func(g *handoff.Grant) { g.Since = g.Heard.Add(-ttl/2 - 1) }, false},
 	} {
-		t.Run(name, func(t *testing.T) {
-			g := lingering()
-			c.grant(&g)
-			next, ok := g.Taken(c.wants, time.Now())
-			if ok != c.fits || ok && next.FencingToken() != g.FencingToken()+1 {
-				t.Errorf("%t, token %d after %d", ok, next.FencingToken(), g.FencingToken())
-			}
-		})
+		g := lingering()
+		c.grant(&g)
+		next, ok := g.Taken(c.wants, g.Heard)
+		if ok != c.fits || ok && next.FencingToken() != g.FencingToken()+1 {
+			t.Errorf("%s: %t, token %d after %d", name, ok, next.FencingToken(), g.FencingToken())
+		}
 	}
 }
 

@@ -1,7 +1,6 @@
 package handoff_test
 
 import (
-	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -26,25 +25,21 @@ func granted() handoff.Grant {
 // those may be another lease's.
 func TestTokenCountsHands(t *testing.T) {
 	for reserved, want := range map[uint64]uint64{0: 0, 1: 1, 15: 15, handoff.MaxHandOffs: handoff.MaxHandOffs, 1 << 40: handoff.MaxHandOffs} {
-		t.Run(fmt.Sprint(reserved), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				var s handoff.Streak
-				g := granted()
-				g.HandOffs = reserved
-				if _, begun := s.Begin(g, time.Now(), "", 5); begun != (want > 0) {
-					t.Fatalf("begun: %t", begun)
-				}
-				n := uint64(0)
-				for ; s.Decide(g, ttl, time.Now()) == handoff.HandOn && n <= want; n++ {
-					if g = s.Next(g, ""); g.FencingToken() != 7+n+1 {
-						t.Fatalf("token %d of hand-off %d", g.FencingToken(), n+1)
-					}
-				}
-				if n != want || s.Running() {
-					t.Errorf("%d hand-offs, want %d; still running: %t", n, want, s.Running())
-				}
-			})
-		})
+		var s handoff.Streak
+		g := granted()
+		g.HandOffs = reserved
+		if _, begun := s.Begin(g, g.Heard, "", 5); begun != (want > 0) {
+			t.Fatalf("%d reserved: begun: %t", reserved, begun)
+		}
+		n := uint64(0)
+		for ; s.Decide(g, ttl, g.Heard) == handoff.HandOn && n <= want; n++ {
+			if g = s.Next(g, ""); g.FencingToken() != 7+n+1 {
+				t.Fatalf("token %d of hand-off %d", g.FencingToken(), n+1)
+			}
+		}
+		if n != want || s.Running() {
+			t.Errorf("%d hand-offs, want %d; still running: %t", n, want, s.Running())
+		}
 	}
 }
 
@@ -74,39 +69,32 @@ func TestDecisions(t *testing.T) {
 			g.Term, g.Since = time.Second, g.Since.Add(-time.Second*3/4-1)
 		}, handoff.Release},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				var s handoff.Streak
-				g := granted()
-				s.Begin(g, time.Now(), "", 5)
-				if c.grant != nil {
-					c.grant(&g)
-				}
-				time.Sleep(c.after)
-				if got := s.Decide(g, c.heir, time.Now()); got != c.want {
-					t.Errorf("decided %v, want %v", got, c.want)
-				}
-			})
-		})
+		var s handoff.Streak
+		g := granted()
+		s.Begin(g, g.Heard, "", 5)
+		if c.grant != nil {
+			c.grant(&g)
+		}
+		if got := s.Decide(g, c.heir, g.Heard.Add(c.after)); got != c.want {
+			t.Errorf("%s: decided %v, want %v", name, got, c.want)
+		}
 	}
 }
 
 // While another process waits, the streak ends with the callers that stood in line then.
 func TestContendedStreakIsShort(t *testing.T) {
 	for behind, want := range map[int]int{0: 0, 1: 1, 64: 64, 1000: 64} {
-		t.Run(fmt.Sprint(behind), func(t *testing.T) {
-			var s handoff.Streak
-			g := granted()
-			g.Contended = true
-			_, begun := s.Begin(g, time.Now(), "", behind)
-			n := 0
-			for ; s.Running() && n <= want; n++ {
-				g = s.Next(g, "")
-			}
-			if begun != (want > 0) || n != want {
-				t.Errorf("begun: %v, %d hand-offs, want %d", begun, n, want)
-			}
-		})
+		var s handoff.Streak
+		g := granted()
+		g.Contended = true
+		_, begun := s.Begin(g, g.Heard, "", behind)
+		n := 0
+		for ; s.Running() && n <= want; n++ {
+			g = s.Next(g, "")
+		}
+		if begun != (want > 0) || n != want {
+			t.Errorf("%d behind: begun: %v, %d hand-offs, want %d", behind, begun, n, want)
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package holdstats_test
 import (
 	"fmt"
 	"math"
+	"slices"
 	"testing"
 	"time"
 
@@ -40,35 +41,26 @@ func usual(samples ...time.Duration) time.Duration {
 	return s.TTL("", anyTTL) / 3
 }
 
-// times is d so many times.
-func times(n int, d time.Duration) []time.Duration {
-	all := make([]time.Duration, n)
-	for i := range all {
-		all[i] = d
-	}
-	return all
-}
-
 func claim(key string) []driver.Claim { return []driver.Claim{{Key: key}} }
 
 func TestUsualHold(t *testing.T) {
 	// The estimate is not less than what was held, and a quarter more at most.
 	for d := time.Duration(0); d < 50*time.Hour; d = d*11/10 + 1 {
-		if got := usual(times(32, d)...); got < d || got > max(d+d/4, d+time.Millisecond) {
+		if got := usual(slices.Repeat([]time.Duration{d}, 32)...); got < d || got > max(d+d/4, d+time.Millisecond) {
 			t.Errorf("%v is taken for %v", d, got)
 		}
 	}
-	if got := usual(append(times(32, math.MaxInt64), -1)...); got < 24*time.Hour {
+	if got := usual(append(slices.Repeat([]time.Duration{math.MaxInt64}, 32), -1)...); got < 24*time.Hour {
 		t.Errorf("for ever is taken for %v", got)
 	}
-	short := times(99, 8*time.Millisecond)
+	short := slices.Repeat([]time.Duration{8 * time.Millisecond}, 99)
 	if got := usual(append(short, time.Hour)...); got != 8*time.Millisecond {
 		t.Errorf("one of a hundred makes it %v", got)
 	}
 	if got := usual(append(short, time.Hour, time.Hour)...); got < time.Hour {
 		t.Errorf("two of a hundred and one leave it at %v", got)
 	}
-	if got := usual(append(times(990, time.Hour), times(110*64, time.Millisecond)...)...); got != time.Millisecond {
+	if got := usual(append(slices.Repeat([]time.Duration{time.Hour}, 990), slices.Repeat([]time.Duration{time.Millisecond}, 110*64)...)...); got != time.Millisecond {
 		t.Errorf("what is long over makes it %v", got)
 	}
 }

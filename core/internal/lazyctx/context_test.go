@@ -13,10 +13,6 @@ import (
 
 type key struct{}
 
-func made(parent, ending context.Context, timeout time.Duration) *lazyctx.Context {
-	return lazyctx.Bounded(parent, ending, timeout)
-}
-
 // ends are the ways in which a context may end, and what it says then.
 var ends = map[string]struct {
 	end  func(cancelParent context.CancelCauseFunc, closeEngine context.CancelFunc, b *lazyctx.Context)
@@ -40,7 +36,7 @@ func TestEnds(t *testing.T) {
 				defer cancelParent(nil)
 				ending, closeEngine := context.WithCancel(context.Background())
 				defer closeEngine()
-				b := made(parent, ending, time.Second)
+				b := lazyctx.Bounded(parent, ending, time.Second)
 				b.Start(time.Now()) // where nobody waits, too
 				defer b.Cancel()
 				if b.Err() != nil || b.Value(key{}) != "v" {
@@ -90,10 +86,10 @@ func TestDeadline(t *testing.T) {
 		b    *lazyctx.Context
 		want time.Duration
 	}{
-		"none":           {made(context.Background(), nil, 0), 0},
-		"the parent's":   {made(soon, nil, time.Hour), time.Minute},
-		"only a parent":  {made(soon, nil, 0), time.Minute},
-		"its own":        {made(soon, nil, time.Second), time.Second},
+		"none":           {lazyctx.Bounded(context.Background(), nil, 0), 0},
+		"the parent's":   {lazyctx.Bounded(soon, nil, time.Hour), time.Minute},
+		"only a parent":  {lazyctx.Bounded(soon, nil, 0), time.Minute},
+		"its own":        {lazyctx.Bounded(soon, nil, time.Second), time.Second},
 		"a detached one": {lazyctx.Detached(soon, time.Hour), time.Hour},
 	} {
 		tc.b.Start(now)
@@ -101,34 +97,5 @@ func TestDeadline(t *testing.T) {
 		if ok != (tc.want != 0) || ok && !at.Equal(now.Add(tc.want)) {
 			t.Errorf("%s: %v, %v", name, at, ok)
 		}
-	}
-}
-
-// A detached one lives on when its caller has gone.
-func TestDetached(t *testing.T) {
-	parent, cancel := context.WithCancel(context.WithValue(context.Background(), key{}, "v"))
-	b := lazyctx.Detached(parent, time.Hour)
-	cancel()
-	select {
-	case <-b.Done():
-		t.Error("ended with its caller")
-	default:
-	}
-	if b.Err() != nil || b.Value(key{}) != "v" {
-		t.Errorf("%v, %v", b.Err(), b.Value(key{}))
-	}
-	b.Cancel()
-	<-b.Done()
-}
-
-func TestCostsOneAllocation(t *testing.T) {
-	parent, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	if n := testing.AllocsPerRun(100, func() {
-		b := made(parent, parent, time.Hour)
-		_ = context.Context(b).Err()
-		b.Cancel()
-	}); n > 1 {
-		t.Errorf("%v allocations", n)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -23,24 +24,37 @@ func newLines(most, total int) *waitline.Lines {
 	return waitline.New(waitline.Config{MaxWaiters: most, MaxWaitersTotal: total, FairTime: fair})
 }
 
+// inLine runs a test of lines, of which it has to leave nothing.
+func inLine(t *testing.T, test func(*testing.T, *waitline.Lines)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		ls := newLines(100, 100)
+		test(t, ls)
+		empty(t, ls)
+	})
+}
+
 func waiter(keys ...string) *waitline.Waiter {
 	var claims []driver.Claim
 	for _, k := range keys {
 		claims = append(claims, driver.Exclusive(k))
 	}
-	return wants(claims...)
-}
-
-func wants(claims ...driver.Claim) *waitline.Waiter {
 	w := &waitline.Waiter{Since: time.Now()}
 	w.Want(claims)
 	return w
 }
 
+// told notes whom a caller is told of.
+type told []string
+
+func (c *told) Blocked(held driver.HeldError, _ int) { *c = append(*c, held.Trace) }
+
 // enter has w in line, on a goroutine of its own if it has to wait there.
-func enter(ls *waitline.Lines, w *waitline.Waiter) <-chan error {
+func enter(ls *waitline.Lines, w *waitline.Waiter) <-chan error { return enterAs(ls, w, nil) }
+
+func enterAs(ls *waitline.Lines, w *waitline.Waiter, by waitline.Caller) <-chan error {
 	done := make(chan error, 1)
-	go func() { done <- ls.Enter(context.Background(), w, nil) }()
+	go func() { done <- ls.Enter(context.Background(), w, by) }()
 	synctest.Wait()
 	return done
 }
@@ -79,83 +93,22 @@ func empty(t *testing.T, ls *waitline.Lines) {
 	}
 }
 
-// The error of a caller that gives up in line depends on what the store said to the caller in
-// front of it.
-func TestVerdicts(t *testing.T) {
-	outage := &driver.UnavailableError{Op: "acquire"}
-	for name, c := range map[string]struct {
-		maxWait time.Duration
-		store   func(*waitline.Lines, *waitline.Waiter) // what becomes of the one in front
-		want    error                                   // nil: it may ask the store
-		holder  string
-		hurried bool
-	}{
-		"the store told of a holder": {maxWait: time.Second, store: func(ls *waitline.Lines, w *waitline.Waiter) {
-			ls.HeldBy(w, driver.HeldError{Key: "k", Holder: "other"})
-		}, want: driver.ErrHeld, holder: "other"},
-		"the store is silent":     {maxWait: time.Second, want: driver.ErrUnavailable},
-		"silent for a short time": {maxWait: fair / 2, want: driver.ErrUnavailable, hurried: true},
-		"an outage": {maxWait: time.Second, store: func(ls *waitline.Lines, w *waitline.Waiter) {
-			ls.Leave(w, waitline.Answer{Err: outage, At: time.Now()})
-			next := waiter("k") // behind the one that waits, who asks now
-			next.MaxWait = time.Millisecond
-			if err := ls.Enter(context.Background(), next, nil); err != error(outage) {
-				panic(fmt.Sprint("the next one was told ", err))
-			}
-		}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				ls := newLines(100, 100)
-				first, second := waiter("k"), waiter("k")
-				second.MaxWait = c.maxWait
-				mustEnter(t, enter(ls, first))
-				done := enter(ls, second)
-				if c.store != nil {
-					c.store(ls, first)
-				}
-				err := <-done
-				if !errors.Is(err, c.want) || errors.Is(err, waitline.ErrHurried) != c.hurried {
-					t.Errorf("%v, want %v", err, c.want)
-				}
-				var held *driver.HeldError
-				if errors.As(err, &held) && (held.Holder != c.holder || !held.Local) {
-					t.Errorf("%+v", held)
-				}
-				if waited := time.Since(second.Since); c.want != nil && waited != c.maxWait {
-					t.Errorf("gave up after %v", waited)
-				}
-				ls.Leave(first, waitline.Answer{})
-				ls.Leave(second, waitline.Answer{})
-				empty(t, ls)
-			})
-		})
-	}
-}
-
-// A set that waits for one of its keys keeps nobody waiting with the others.
-func TestSetGoesElsewhere(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ls := newLines(100, 100)
-		first := waiter("b")
+// A caller that gives up does not ask the store.
+func TestGivesUpWithItsContext(t *testing.T) {
+	inLine(t, func(t *testing.T, ls *waitline.Lines) {
+		first := waiter("k")
 		mustEnter(t, enter(ls, first))
-		set := wants(driver.Shared("a"), driver.Exclusive("b"))
-		waits := enter(ls, set)
-		mustWait(t, waits)
-		reader := wants(driver.Shared("a"))
-		mustEnter(t, enter(ls, reader))
-		ls.Leave(reader, refused())
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		if err := ls.Enter(ctx, waiter("k"), nil); !errors.Is(err, driver.ErrUnavailable) {
+			t.Errorf("%v", err)
+		}
 		ls.Leave(first, refused())
-		mustEnter(t, waits)
-		ls.Asks(set, time.Now())
-		ls.Leave(set, waitline.Answer{At: time.Now()})
-		empty(t, ls)
 	})
 }
 
 func TestRecordIsShared(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ls := newLines(100, 100)
+	inLine(t, func(t *testing.T, ls *waitline.Lines) {
 		first, twin, other, late := waiter("k"), waiter("k"), waiter("k"), waiter("k")
 		twin.Once, late.Once = true, true
 		mustEnter(t, enter(ls, first))
@@ -176,7 +129,6 @@ func TestRecordIsShared(t *testing.T) {
 		for _, w := range []*waitline.Waiter{first, other, late} {
 			ls.Leave(w, refused())
 		}
-		empty(t, ls)
 	})
 }
 
@@ -190,22 +142,25 @@ func grant(key string) handoff.Grant {
 }
 
 // A lease goes from one caller to the next, who does not ask the store, until the
-// streak is over.
+// streak is over. Each is told of the holder that it found, and of no later one.
 func TestLeaseIsHandedOn(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ls := newLines(100, 100)
+	inLine(t, func(t *testing.T, ls *waitline.Lines) {
 		first, second, third := waiter("k"), waiter("k"), waiter("k")
 		second.HeirTTL, third.HeirTTL = ttl, ttl
 		first.Trace, second.Trace = "1", "2"
 		mustEnter(t, enter(ls, first))
 		first.Got.Grant = grant("k")
 		ls.Leave(first, waitline.Answer{At: time.Now()})
-		handed, waits := enter(ls, second), enter(ls, third)
+		var by told
+		handed, waits := enterAs(ls, second, &by), enter(ls, third)
 		mustWait(t, handed)
 		if d := ls.HandOn(first.Got.Grant); d != handoff.HandOn {
 			t.Fatalf("%v", d)
 		}
 		mustEnter(t, handed)
+		if !slices.Equal(by, told{"1"}) {
+			t.Errorf("told of %q", by)
+		}
 		if second.Got.From != "1" || second.Got.Grant.FencingToken() != first.Got.Grant.FencingToken()+1 {
 			t.Errorf("%+v", second.Got)
 		}
@@ -221,37 +176,39 @@ func TestLeaseIsHandedOn(t *testing.T) {
 		mustEnter(t, waits)
 		ls.Leave(third, refused())
 		ls.Ended(second.Got.Grant)
-		empty(t, ls)
 	})
 }
 
-type told []driver.HeldError
-
-func (c *told) Blocked(held driver.HeldError, _ int) { *c = append(*c, held) }
-
-func TestCallerIsToldOfTheHolder(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ls := newLines(100, 100)
-		first, second := waiter("k"), waiter("k")
-		second.HeirTTL = ttl
-		first.Trace = "1"
-		mustEnter(t, enter(ls, first))
-		first.Got.Grant = grant("k")
-		ls.Leave(first, waitline.Answer{At: time.Now()})
-		var by told
-		done := make(chan error, 1)
-		go func() { done <- ls.Enter(context.Background(), second, &by) }()
-		synctest.Wait()
-		ls.HandOn(first.Got.Grant)
-		mustEnter(t, done)
-		traces := []string{}
-		for _, h := range by {
-			traces = append(traces, h.Trace)
-		}
-		if !slices.Equal(traces, []string{"1"}) {
-			t.Errorf("told of %q", traces)
-		}
-		ls.Ended(second.Got.Grant)
-		empty(t, ls)
-	})
+// Callers of many keys come, go and give up at the same time, some with sets.
+func TestManyKeysAtOnce(t *testing.T) {
+	ls := newLines(1000, 1000)
+	var all sync.WaitGroup
+	for g := range 8 {
+		all.Go(func() {
+			for i := range 500 {
+				keys := []string{fmt.Sprint("a", (g+i)%3), fmt.Sprint("b", i%5)}
+				w := waiter(keys[:1+i%2]...)
+				w.MaxWait = time.Duration(1+i%3) * time.Millisecond
+				w.HeirTTL = ttl
+				err := ls.Enter(context.Background(), w, nil)
+				switch {
+				case err != nil:
+					continue
+				case w.Got.Nothing():
+					w.Got.Grant = grant(keys[0])
+					w.Got.Grant.Owner = fmt.Sprint(g, "/", i)
+					w.Got.Grant.Heritable = i%2 == 0
+					if w.Waited || len(keys) > 1 {
+						ls.Asks(w, time.Now())
+					}
+					ls.Leave(w, waitline.Answer{At: time.Now()})
+				}
+				if ls.HandOn(w.Got.Grant) != handoff.HandOn {
+					ls.Ended(w.Got.Grant)
+				}
+			}
+		})
+	}
+	all.Wait()
+	empty(t, ls)
 }

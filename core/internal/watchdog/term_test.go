@@ -1,7 +1,6 @@
 package watchdog
 
 import (
-	"math"
 	"slices"
 	"testing"
 	"time"
@@ -29,91 +28,6 @@ func newLife(change func(*driver.Grant)) *life {
 	l.clock.started = now
 	l.begin(&g, now, &l.clock)
 	return l
-}
-
-// Until when a lease lasts, and when it is renewed, after each answer.
-func TestTimes(t *testing.T) {
-	second := func(n float64) time.Duration { return time.Duration(n * float64(time.Second)) }
-	for name, tc := range map[string]struct {
-		grant       func(*driver.Grant)
-		then        func(*life)
-		at, renewAt time.Duration // from the grant
-	}{
-		"granted":   {at: ttl - Margin(ttl), renewAt: second(10)},
-		"confirmed": {then: func(l *life) { l.request(change{}); l.confirm(ttl, l.now.Add(second(10)), &l.clock) }, at: second(40) - Margin(ttl), renewAt: second(20)},
-		"unanswered": {
-			then: func(l *life) {
-				l.request(change{})
-				l.fail(ttl, l.now.Add(second(10)), l.now.Add(second(12)), &l.clock)
-			},
-			at: ttl - Margin(ttl), renewAt: second(15),
-		},
-		"an unanswered shorter TTL may be in force": {
-			then: func(l *life) {
-				l.request(change{ttl: second(5)})
-				l.fail(second(5), l.now.Add(second(10)), l.now.Add(second(11)), &l.clock)
-			},
-			at: second(15) - Margin(second(5)), renewAt: second(11.5),
-		},
-		"an unanswered longer TTL may not": {
-			then: func(l *life) {
-				l.request(change{ttl: second(60)})
-				l.fail(second(60), l.now.Add(second(10)), l.now.Add(second(10)), &l.clock)
-			},
-			at: ttl - Margin(ttl), renewAt: second(13),
-		},
-		"a longer TTL": {
-			then: func(l *life) {
-				l.request(change{ttl: second(60)})
-				l.confirm(second(60), l.now.Add(second(10)), &l.clock)
-			},
-			at: second(70) - Margin(second(60)), renewAt: second(30),
-		},
-		"a longer TTL of a lease that was shared meanwhile": {
-			then: func(l *life) {
-				l.request(change{ttl: second(60)})
-				l.shared = true
-				l.confirm(second(60), l.now.Add(second(10)), &l.clock)
-			},
-			at: second(40) - Margin(ttl), renewAt: second(20),
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			l := newLife(tc.grant)
-			if tc.then != nil {
-				tc.then(l)
-			}
-			if at, renewAt := time.Duration(l.at), time.Duration(l.renewAt); at != tc.at || renewAt != tc.renewAt {
-				t.Errorf("lasts until %v, renewed at %v; want %v, %v", at, renewAt, tc.at, tc.renewAt)
-			}
-		})
-	}
-}
-
-func TestOverdue(t *testing.T) {
-	for name, tc := range map[string]struct {
-		after, slept, maxHold time.Duration
-		want                  driver.LossReason
-	}{
-		"in force":           {after: 29 * time.Second},
-		"expired":            {after: 30 * time.Second, want: driver.LossExpired},
-		"slept":              {after: time.Second, slept: 29 * time.Second, want: driver.LossSuspended},
-		"a short sleep":      {after: time.Second, slept: 20 * time.Second},
-		"the clock set back": {after: time.Second, slept: -time.Hour},
-		"max hold":           {after: 2 * time.Second, maxHold: time.Second, want: driver.LossMaxHold},
-		"a hold for ages":    {after: time.Second, maxHold: math.MaxInt64},
-	} {
-		t.Run(name, func(t *testing.T) {
-			l := newLife(nil)
-			if tc.maxHold > 0 {
-				l.holdUntil = moment(1).add(tc.maxHold)
-			}
-			l.clock.wall = func(at time.Time) time.Time { return at.Add(tc.slept) }
-			if got := l.overdue(l.now.Add(tc.after), &l.clock); got != tc.want {
-				t.Errorf("%q, want %q", got, tc.want)
-			}
-		})
-	}
 }
 
 // Which leases join a batch early: neither an uncertain lease, which would be tried without
