@@ -12,7 +12,15 @@ import (
 	"github.com/keyturn/keyturn/internal/casstore"
 	"github.com/keyturn/keyturn/internal/keystate"
 	"github.com/keyturn/keyturn/internal/lifetime"
+	"github.com/keyturn/keyturn/internal/storetest"
 	"github.com/keyturn/keyturn/internal/waitloop"
+)
+
+var (
+	must    = storetest.Must
+	check   = storetest.Check
+	wantNil = storetest.WantNil
+	wantIs  = storetest.WantIs
 )
 
 // backend has keys in memory. A write is refused if somebody else has written since the read.
@@ -103,9 +111,7 @@ func open(t *testing.T) *store {
 	}}
 	t.Cleanup(func() {
 		end()
-		if err := s.calls.Close(func() error { return s.calls.Drain("store", nil) }); err != nil {
-			t.Error(err)
-		}
+		wantNil(t, s.calls.Close(func() error { return s.calls.Drain("store", nil) }))
 	})
 	return s
 }
@@ -157,9 +163,7 @@ func TestDecidesAnew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := open(t)
 		s.between = func() {
-			if _, err := s.acquire(t.Context(), "quicker", false); err != nil {
-				t.Error(err)
-			}
+			wantNil(t, storetest.ErrorOf(s.acquire(t.Context(), "quicker", false)))
 		}
 		var held *driver.HeldError
 		if _, err := s.acquire(t.Context(), "slower", false); !errors.As(err, &held) || held.Holder != "quicker" {
@@ -173,15 +177,11 @@ func TestWaiterIsWoken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := open(t)
 		g, err := s.acquire(t.Context(), "first", false)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		waiter := make(chan driver.Grant)
 		go func() {
 			g, err := s.acquire(t.Context(), "second", true)
-			if err != nil {
-				t.Error(err)
-			}
+			wantNil(t, err)
 			waiter <- g
 		}()
 		synctest.Wait()
@@ -207,14 +207,10 @@ func TestLateGrantIsUndone(t *testing.T) {
 		s.silent = make(chan struct{})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if _, err := s.acquire(ctx, "gone", false); !errors.Is(err, driver.ErrUnavailable) {
-			t.Errorf("without an answer: %v", err)
-		}
+		wantIs(t, "without an answer", storetest.ErrorOf(s.acquire(ctx, "gone", false)), driver.ErrUnavailable)
 		close(s.silent)
 		synctest.Wait()
-		if s.writes < 2 || len(s.holders()) > 0 {
-			t.Errorf("after %d writes %v hold the key", s.writes, s.holders())
-		}
+		check(t, s.writes >= 2 && len(s.holders()) == 0, "after %d writes %v hold the key", s.writes, s.holders())
 	})
 }
 
@@ -223,19 +219,11 @@ func TestRepeatedRelease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := open(t)
 		g, err := s.acquire(t.Context(), "o", false)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := s.ops.Release(t.Context(), g, nil); err != nil {
-			t.Fatal(err)
-		}
-		if err := s.ops.Release(t.Context(), g, nil); !errors.Is(err, driver.ErrLeaseLost) {
-			t.Errorf("a second release: %v", err)
-		}
+		must(t, err)
+		must(t, s.ops.Release(t.Context(), g, nil))
+		wantIs(t, "a second release", s.ops.Release(t.Context(), g, nil), driver.ErrLeaseLost)
 		s.unsure = true
-		if err := s.ops.Release(t.Context(), g, nil); err != nil {
-			t.Errorf("a release that was sent twice: %v", err)
-		}
+		wantIs(t, "a release that was sent twice", s.ops.Release(t.Context(), g, nil), nil)
 	})
 }
 
@@ -252,20 +240,15 @@ func TestForceInSteps(t *testing.T) {
 				}})
 				return err
 			})
-			if err != nil {
-				t.Error(err)
-			}
+			wantNil(t, err)
 		}
 		for _, owner := range []string{"a", "b", "c", "d", "e"} {
 			read(owner)
 		}
 		s.between = func() { s.between = func() { read("late") } } // before the second step
 		gone, err := s.ops.ForceRelease(t.Context(), "k", "stuck")
-		if err != nil || len(gone) != 5 {
-			t.Errorf("ended %v, %v", gone, err)
-		}
-		if left := s.holders(); len(left) != 1 || left[0] != "late" {
-			t.Errorf("%v hold the key", left)
-		}
+		check(t, err == nil && len(gone) == 5, "ended %v, %v", gone, err)
+		left := s.holders()
+		check(t, len(left) == 1 && left[0] == "late", "%v hold the key", left)
 	})
 }

@@ -36,9 +36,7 @@ func TestManyMembers(t *testing.T) {
 			holders, waiters := k.Holders(), k.Waiters()
 			byArrival := func(a, b *keystate.Member) int { return cmp.Compare(a.Arrived, b.Arrived) }
 			byToken := func(a, b *keystate.Member) int { return cmp.Compare(a.Token, b.Token) }
-			if !slices.IsSortedFunc(holders, byToken) || !slices.IsSortedFunc(waiters, byArrival) {
-				t.Fatalf("holders %v, waiters %v", holders, waiters)
-			}
+			require(t, slices.IsSortedFunc(holders, byToken) && slices.IsSortedFunc(waiters, byArrival), "holders %v, waiters %v", holders, waiters)
 			if len(holders)+len(waiters) != len(in) || k.IsFree() != (len(in) == 0) || k.Waiting() != len(waiters) {
 				t.Fatalf("%d holders and %d waiters of %d members", len(holders), len(waiters), len(in))
 			}

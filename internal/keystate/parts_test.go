@@ -6,6 +6,7 @@ import (
 
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/keystate"
+	"github.com/keyturn/keyturn/internal/storetest"
 )
 
 // two is a state of two keys that nobody has used, of a backend that ends what is over by itself.
@@ -25,28 +26,20 @@ func TestSeal(t *testing.T) {
 	s, part := two(), set("set", driver.Shared("a"), driver.Shared("b"))
 	part.Part = true
 	a, err := s.Acquire(part)
-	if err != nil || a.Held != nil || a.Token != 0 || a.Highest == 0 {
-		t.Fatalf("a part got %+v, %v", a, err)
-	}
+	require(t, err == nil && a.Held == nil && a.Token == 0 && a.Highest != 0, "a part got %+v, %v", a, err)
 	token := a.Highest + 1
 	late := &keystate.State{Now: s.Now, Rules: s.Rules, Keys: s.Keys[1:]}
 	reader, err := late.Acquire(set("late", driver.Shared("b")))
-	if err != nil || reader.Token != token {
-		t.Fatalf("a reader got %+v, %v, want the token %d", reader, err, token)
-	}
+	require(t, err == nil && reader.Token == token, "a reader got %+v, %v, want the token %d", reader, err, token)
 	sealed, err := s.Seal(part, token)
-	if err != nil || sealed <= token {
-		t.Errorf("sealed with %d, %v, want above %d", sealed, err, token)
-	}
+	check(t, err == nil && sealed > token, "sealed with %d, %v, want above %d", sealed, err, token)
 	if again, err := s.Seal(part, sealed); err != nil || again != sealed || s.Keys[0].Last != sealed {
 		t.Errorf("sealed again with %d, %v, want %d", again, err, sealed)
 	}
 	if a, err := s.Acquire(part); err != nil || a.Token != sealed {
 		t.Errorf("asked again, the part got %+v, %v", a, err)
 	}
-	if err := s.Withdraw("set"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Withdraw("set"))
 	if lost, err := s.Seal(part, sealed); err != nil || lost != 0 {
 		t.Errorf("a part that is lost was sealed with %d, %v", lost, err)
 	}
@@ -57,9 +50,7 @@ func TestSeal(t *testing.T) {
 func TestSealAnew(t *testing.T) {
 	s, part := two(), set("set", driver.Shared("a"), driver.Shared("b"))
 	part.Part = true
-	if _, err := s.Acquire(part); err != nil {
-		t.Fatal(err)
-	}
+	must(t, storetest.ErrorOf(s.Acquire(part)))
 	at := func(ahead time.Duration, keys []*keystate.Key) *keystate.State {
 		return &keystate.State{Now: s.Now.Add(ahead), Rules: s.Rules, Keys: keys}
 	}
@@ -70,12 +61,8 @@ func TestSealAnew(t *testing.T) {
 		t.Fatal(token, err)
 	}
 	ahead, err := at(time.Second, s.Keys[:1]).Acquire(set("ahead", driver.Shared("a")))
-	if err != nil || ahead.Token <= token {
-		t.Fatalf("got %+v, %v", ahead, err)
-	}
-	if _, err := at(0, s.Keys[1:]).Acquire(set("late", driver.Shared("b"))); err != nil {
-		t.Fatal(err)
-	}
+	require(t, err == nil && ahead.Token > token, "got %+v, %v", ahead, err)
+	must(t, storetest.ErrorOf(at(0, s.Keys[1:]).Acquire(set("late", driver.Shared("b")))))
 	if sealed, err := s.Seal(part, token); err != nil || sealed <= ahead.Token {
 		t.Errorf("sealed with %d, %v, although %d was given", sealed, err, ahead.Token)
 	}
@@ -84,12 +71,10 @@ func TestSealAnew(t *testing.T) {
 // TestJoin: a request joins the queue of a key that it could have, and the next decision lets it in.
 func TestJoin(t *testing.T) {
 	s := two()
-	if m := s.Join(set("o", driver.Exclusive("a"))); !m.Waits || len(s.Woken) > 0 {
-		t.Errorf("joined as %+v, and woke %v", m, s.Woken)
-	}
-	if err := s.Settle(); err != nil || s.Keys[0].Holding("o", 0) == nil {
-		t.Errorf("the next decision has not let it in: %v", err)
-	}
+	m := s.Join(set("o", driver.Exclusive("a")))
+	check(t, m.Waits && len(s.Woken) == 0, "joined as %+v, and woke %v", m, s.Woken)
+	err := s.Settle()
+	check(t, err == nil && s.Keys[0].Holding("o", 0) != nil, "the next decision has not let it in: %v", err)
 }
 
 // TestOnlyEnds: a release lets nobody in, and the decision after it does.
@@ -97,9 +82,7 @@ func TestOnlyEnds(t *testing.T) {
 	s := two()
 	s.Keys = s.Keys[:1]
 	g, err := s.Acquire(set("first", driver.Exclusive("a")))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	waits := set("second", driver.Exclusive("a"))
 	waits.Wait = true
 	if a, err := s.Acquire(waits); err != nil || a.Held == nil || !s.Refused {
@@ -120,12 +103,8 @@ func TestOnlyEnds(t *testing.T) {
 func TestUntimed(t *testing.T) {
 	s := two()
 	s.Keys[0].Record = &keystate.Record{Owner: "o"}
-	if _, err := s.Acquire(set("o", driver.Exclusive("a"), driver.Exclusive("b"))); err != nil {
-		t.Fatal(err)
-	}
+	must(t, storetest.ErrorOf(s.Acquire(set("o", driver.Exclusive("a"), driver.Exclusive("b")))))
 	s.Now = s.Now.Add(1000 * time.Hour)
 	info := s.Show(s.Keys[0])
-	if info.Record == nil || info.Record.Left != 0 || len(info.Holders) != 1 || info.Holders[0].Left != 0 {
-		t.Errorf("shown: %+v", info)
-	}
+	check(t, info.Record != nil && info.Record.Left == 0 && len(info.Holders) == 1 && info.Holders[0].Left == 0, "shown: %+v", info)
 }

@@ -44,9 +44,7 @@ func keyOf(mode string, holders int, waiters string) *keystate.Key {
 func settle(t *testing.T, k *keystate.Key, most int) (in string, more bool) {
 	t.Helper()
 	s := keystate.State{Now: time.UnixMicro(1000), Keys: []*keystate.Key{k}, Rules: &keystate.Rules{Untimed: true, Most: most}}
-	if err := s.Settle(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Settle())
 	var owners []string
 	for _, w := range s.Woken {
 		owners = append(owners, w.Owner)

@@ -24,9 +24,7 @@ func TestSentinelPromotesAReplica(t *testing.T) {
 				t.Fatalf("node %d is the master", m)
 			}
 			client := s.Client()
-			if err := client.Set(t.Context(), "k", "v", 0).Err(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, client.Set(t.Context(), "k", "v", 0).Err())
 			client.Wait(t.Context(), 1, patience)
 			fail(s)
 			if m := s.AwaitFailover(t, 0); m != 1 {
@@ -36,9 +34,7 @@ func TestSentinelPromotesAReplica(t *testing.T) {
 			if got, err := s.Client().Get(t.Context(), "k").Result(); err != nil || got != "v" {
 				t.Errorf("%q, %v", got, err)
 			}
-			if err := s.Client().Set(t.Context(), "k", "w", 0).Err(); err != nil {
-				t.Error(err)
-			}
+			wantNil(t, s.Client().Set(t.Context(), "k", "w", 0).Err())
 		})
 	}
 }

@@ -8,7 +8,13 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/storetest"
 	"github.com/keyturn/keyturn/internal/waitloop"
+)
+
+var (
+	check   = storetest.Check
+	require = storetest.Require
 )
 
 // never is a time that no test waits for.
@@ -115,9 +121,7 @@ func wait(t *testing.T, b *backend, patience time.Duration, meanwhile func(*wait
 		}
 		o.answer, o.err = waitloop.Run(ctx, terms, b)
 		o.after = b.now()
-		if b.asleep != 0 {
-			t.Errorf("%d waits are counted as asleep after the end", b.asleep)
-		}
+		check(t, b.asleep == 0, "%d waits are counted as asleep after the end", b.asleep)
 	})
 	return o
 }
@@ -138,9 +142,7 @@ func TestNoWaitNoAllocation(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	if n > 0 {
-		t.Errorf("%v allocations", n)
-	}
+	check(t, n == 0, "%v allocations", n)
 }
 
 func TestRefusedWithoutWait(t *testing.T) {
@@ -178,9 +180,7 @@ func TestLooks(t *testing.T) {
 func TestGetsInLine(t *testing.T) {
 	b := &backend{late: true}
 	wait(t, b, time.Second, nil)
-	if len(b.questions) != 2 || b.questions[1] != 0 {
-		t.Errorf("questions at %v", b.questions)
-	}
+	check(t, len(b.questions) == 2 && b.questions[1] == 0, "questions at %v", b.questions)
 }
 
 // TestMessages: one that is a grant needs no question, any other calls for one.
@@ -205,14 +205,10 @@ func TestOnHeld(t *testing.T) {
 		o := wait(t, b, never, func(terms *waitloop.Terms, _ context.CancelFunc) {
 			terms.OnHeld = func(held driver.HeldError) {
 				told++
-				if held.Ahead != len(b.questions) || late && len(b.questions) < 2 {
-					t.Errorf("told %+v after %d questions", held, len(b.questions))
-				}
+				check(t, held.Ahead == len(b.questions) && (!late || len(b.questions) >= 2), "told %+v after %d questions", held, len(b.questions))
 			}
 		})
-		if o.err != nil || told != 3 {
-			t.Errorf("%+v, told %d times", o, told)
-		}
+		check(t, o.err == nil && told == 3, "%+v, told %d times", o, told)
 	}
 }
 
@@ -223,20 +219,14 @@ func TestEndOfPatience(t *testing.T) {
 		b := &backend{}
 		o := wait(t, b, patience, nil)
 		var held *driver.HeldError
-		if !errors.As(o.err, &held) || o.after != patience || b.withdrawn != 1 {
-			t.Fatalf("%+v, withdrawn %d times", o, b.withdrawn)
-		}
+		require(t, errors.As(o.err, &held) && o.after == patience && b.withdrawn == 1, "%+v, withdrawn %d times", o, b.withdrawn)
 		// What was known when the backend said it, as of now.
-		if held.RetryAfter != 6*time.Second || held.HeldFor != 5*time.Second {
-			t.Errorf("retry after %v, held for %v", held.RetryAfter, held.HeldFor)
-		}
+		check(t, held.RetryAfter == 6*time.Second && held.HeldFor == 5*time.Second, "retry after %v, held for %v", held.RetryAfter, held.HeldFor)
 	})
 	t.Run("the backend has fallen silent", func(t *testing.T) {
 		b := &backend{silent: time.Second}
 		o := wait(t, b, patience, nil)
-		if !errors.Is(o.err, driver.ErrUnavailable) || errors.Is(o.err, driver.ErrHeld) || o.after != patience+waitloop.Grace {
-			t.Errorf("%+v", o)
-		}
+		check(t, errors.Is(o.err, driver.ErrUnavailable) && !errors.Is(o.err, driver.ErrHeld) && o.after == patience+waitloop.Grace, "%+v", o)
 	})
 	t.Run("during a question", func(t *testing.T) {
 		b := &backend{silent: time.Second, within: time.Second}
@@ -261,16 +251,12 @@ func TestEndOfPatience(t *testing.T) {
 	t.Run("never answered", func(t *testing.T) {
 		b := &backend{silent: -1}
 		o := wait(t, b, patience, nil)
-		if !errors.Is(o.err, driver.ErrUnavailable) || b.withdrawn != 0 || o.after > patience {
-			t.Errorf("%+v, withdrawn %d times", o, b.withdrawn)
-		}
+		check(t, errors.Is(o.err, driver.ErrUnavailable) && b.withdrawn == 0 && o.after <= patience, "%+v, withdrawn %d times", o, b.withdrawn)
 	})
 	t.Run("an error of the backend's own", func(t *testing.T) {
 		b := &backend{within: time.Second, fails: &driver.DeadlockError{Key: "k"}, failsAt: 2 * time.Second}
 		o := wait(t, b, patience, nil)
-		if !errors.Is(o.err, driver.ErrWouldDeadlock) || o.after != 2*time.Second || b.withdrawn != 0 {
-			t.Errorf("%+v, withdrawn %d times", o, b.withdrawn)
-		}
+		check(t, errors.Is(o.err, driver.ErrWouldDeadlock) && o.after == 2*time.Second && b.withdrawn == 0, "%+v, withdrawn %d times", o, b.withdrawn)
 	})
 }
 

@@ -8,8 +8,11 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/storetest"
 	"github.com/keyturn/keyturn/internal/waits"
 )
+
+var check = storetest.Check
 
 var serial atomic.Int64
 
@@ -115,9 +118,7 @@ func TestCircles(t *testing.T) {
 				t.Errorf("hints %q, want %q", got, test.hints)
 			}
 			for _, e := range g.Edges {
-				if e.InDeadlock && test.deadlocks == "" || e.InHint && test.hints == "" {
-					t.Errorf("%+v", e)
-				}
+				check(t, (!e.InDeadlock || test.deadlocks != "") && (!e.InHint || test.hints != ""), "%+v", e)
 			}
 		})
 	}
@@ -139,9 +140,7 @@ func TestTheGraphIsOfProcesses(t *testing.T) {
 	}
 	for _, n := range g.Nodes {
 		want := map[string][2]int{"h pid 1": {0, 4}, "h pid 2": {3, 0}, "h pid 3": {1, 0}}[n.Process.Label]
-		if n.Waiters != want[0] || n.Blocked != want[1] {
-			t.Errorf("%+v, want %v", n, want)
-		}
+		check(t, n.Waiters == want[0] && n.Blocked == want[1], "%+v, want %v", n, want)
 	}
 }
 
@@ -150,9 +149,7 @@ func TestForIsTheYoungestWait(t *testing.T) {
 	g := waits.Build(waits.Pairs([]driver.LockInfo{
 		key("a", 9*time.Second, [2]int{1, 11}, [2]int{2, 22}), key("b", 3*time.Second, [2]int{2, 22}, [2]int{1, 11}),
 	}))
-	if len(g.Deadlocks) != 1 || g.Deadlocks[0].For != 3*time.Second {
-		t.Errorf("%+v", g.Deadlocks)
-	}
+	check(t, len(g.Deadlocks) == 1 && g.Deadlocks[0].For == 3*time.Second, "%+v", g.Deadlocks)
 }
 
 func TestALongChain(t *testing.T) {

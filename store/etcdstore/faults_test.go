@@ -50,9 +50,8 @@ func TestLeaderLost(t *testing.T) {
 				all.Go(func() {
 					for ctx.Err() == nil {
 						_ = eng.Do(ctx, "turns", func(ctx context.Context) error {
-							if n := inside.Add(1); n > 1 && ctx.Err() == nil {
-								t.Errorf("%d are inside", n)
-							}
+							n := inside.Add(1)
+							check(t, n <= 1 || ctx.Err() != nil, "%d are inside", n)
 							time.Sleep(time.Millisecond)
 							inside.Add(-1)
 							turns.Add(1)
@@ -71,9 +70,7 @@ func TestLeaderLost(t *testing.T) {
 			more("there are turns without the leader")
 			stop()
 			all.Wait()
-			if err := held.Release(context.Background()); err != nil {
-				t.Errorf("the lease that was held all the time: %v", err)
-			}
+			wantIs(t, "the lease that was held all the time", held.Release(context.Background()), nil)
 			if leader.PID() != 0 {
 				time.Sleep(time.Second) // until it has been resumed
 			}
@@ -165,36 +162,22 @@ func TestLeaderCutOff(t *testing.T) {
 	must(t, err)
 	network.CutOff(t, leader)
 	next, err := young.Acquire(t.Context(), "held")
-	if err != nil {
-		t.Fatalf("the others do not go on: %v", err)
-	}
-	if held.Context().Err() == nil {
-		t.Errorf("two hold the key: tokens %d and %d", held.Token(), next.Token())
-	}
-	if next.Token() <= held.Token() {
-		t.Errorf("token %d after %d", next.Token(), held.Token())
-	}
+	require(t, err == nil, "the others do not go on: %v", err)
+	check(t, held.Context().Err() != nil, "two hold the key: tokens %d and %d", held.Token(), next.Token())
+	check(t, next.Token() > held.Token(), "token %d after %d", next.Token(), held.Token())
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
 	_, err = behind.Acquire(ctx, request("free", time.Minute))
-	if !errors.Is(err, driver.ErrUnavailable) {
-		t.Errorf("a member without the others answers: %v", err)
-	}
+	wantIs(t, "a member without the others answers", err, driver.ErrUnavailable)
 	network.Join()
 	storetest.Eventually(t, "the member takes part again", func() bool {
 		_, err := old.TryAcquire(t.Context(), "held")
-		if err == nil {
-			t.Fatal("two hold the key when the network is back")
-		}
+		require(t, err != nil, "two hold the key when the network is back")
 		return errors.Is(err, core.ErrHeld)
 	})
 	must(t, next.Release(t.Context()))
 	last, err := old.Acquire(t.Context(), "held")
-	if err != nil {
-		t.Fatalf("after the partition: %v", err)
-	}
-	if last.Token() <= next.Token() {
-		t.Errorf("token %d after %d", last.Token(), next.Token())
-	}
+	require(t, err == nil, "after the partition: %v", err)
+	check(t, last.Token() > next.Token(), "token %d after %d", last.Token(), next.Token())
 	must(t, last.Release(t.Context()))
 }

@@ -72,18 +72,12 @@ func TestForeignCursor(t *testing.T) {
 		hold(t, s, request(key, time.Minute))
 	}
 	_, cursor, err := s.List(t.Context(), driver.Listing{Limit: 1, Records: true})
-	if err != nil || cursor == "" {
-		t.Fatalf("the first page ends with %q, %v", cursor, err)
-	}
+	require(t, err == nil && cursor != "", "the first page ends with %q, %v", cursor, err)
 	page, _, err := s.List(t.Context(), driver.Listing{Prefix: "secret", Cursor: cursor, Limit: 10, Records: true})
 	for _, info := range page {
-		if info.Key != "secret" {
-			t.Errorf("%s is in the list of what begins with secret", info.Key)
-		}
+		check(t, info.Key == "secret", "%s is in the list of what begins with secret", info.Key)
 	}
-	if err != nil && !errors.Is(err, driver.ErrInvalidOption) {
-		t.Error(err)
-	}
+	check(t, err == nil || errors.Is(err, driver.ErrInvalidOption), "%v", err)
 }
 
 // Somebody has written most of a megabyte into a lock. It must not go as a whole into each conflict, list and log.

@@ -32,13 +32,9 @@ func TestGreatSet(t *testing.T) {
 	storetest.IsHeld(t, a, request(all[0].Key, time.Minute)) // it is before the one that the set waits for
 	release(t, a, h)
 	g := w.Granted()
-	if g.Token <= h.Token {
-		t.Errorf("token %d after %d", g.Token, h.Token)
-	}
+	check(t, g.Token > h.Token, "token %d after %d", g.Token, h.Token)
 	again, err := b.Acquire(t.Context(), set)
-	if err != nil || again.Token != g.Token {
-		t.Errorf("asked again, the holder of token %d got %d, %v", g.Token, again.Token, err)
-	}
+	check(t, err == nil && again.Token == g.Token, "asked again, the holder of token %d got %d, %v", g.Token, again.Token, err)
 	must(t, b.Renew(t.Context(), []driver.Grant{again})[0])
 	for _, i := range []int{0, 49, 99} {
 		info, err := a.Inspect(t.Context(), all[i].Key)
@@ -73,9 +69,7 @@ func TestGreatSetOfReaders(t *testing.T) {
 	for range 5 {
 		g := hold(t, b, storetest.RequestFor(time.Minute, all...))
 		before := hold(t, b, storetest.RequestFor(time.Minute, all[59]))
-		if g.Token <= last || before.Token <= g.Token {
-			t.Errorf("tokens %d, %d after %d", g.Token, before.Token, last)
-		}
+		check(t, g.Token > last && before.Token > g.Token, "tokens %d, %d after %d", g.Token, before.Token, last)
 		last = before.Token
 		release(t, b, before)
 		release(t, b, g)

@@ -44,15 +44,11 @@ func TestNotesAreBounded(t *testing.T) {
 		}
 		for i, err := range s.Renew(bg, grants) {
 			lost := (*driver.LeaseLostError)(nil)
-			if !errors.As(err, &lost) || (lost.Detail != "") != (i >= n-maxNotes) {
-				t.Errorf("note %d: %v", i, err)
-			}
+			expect(t, errors.As(err, &lost) && (lost.Detail != "") == (i >= n-maxNotes), "note %d: %v", i, err)
 		}
 		time.Sleep(keystate.ReasonKept)
 		lost := (*driver.LeaseLostError)(nil)
-		if !errors.As(s.Renew(bg, grants[n-1:])[0], &lost) || lost.Reason != driver.LossTaken {
-			t.Errorf("after an hour: %+v", lost)
-		}
+		expect(t, errors.As(s.Renew(bg, grants[n-1:])[0], &lost) && lost.Reason == driver.LossTaken, "after an hour: %+v", lost)
 		s.mem.sweepAll()
 		if kept := len(s.mem.shard("k").forced.byLease); kept != 0 {
 			t.Errorf("%d notes are left after an hour", kept)

@@ -31,17 +31,8 @@ func enqueue(t *testing.T, ctx context.Context, s *Store, req driver.Request) <-
 		done <- outcome{g, err, time.Now()}
 	}()
 	synctest.Wait()
-	if !queued {
-		t.Fatal("the request does not wait")
-	}
+	require(t, queued, "the request does not wait")
 	return done
-}
-
-func wantIs(t *testing.T, what string, err, target error) {
-	t.Helper()
-	if !errors.Is(err, target) {
-		t.Errorf("%s: got %v, want an error that matches %v", what, err, target)
-	}
 }
 
 // TestLateTimer: a request that comes between the end of a lease and its timer does not
@@ -55,9 +46,8 @@ func TestLateTimer(t *testing.T) {
 		time.Sleep(time.Hour)
 		_, err := s.Acquire(bg, request("k", 2, time.Second))
 		wantIs(t, "the newcomer", err, driver.ErrHeld)
-		if o := <-first; o.err != nil {
-			t.Errorf("the first in line: %v", o.err)
-		}
+		o := <-first
+		expect(t, o.err == nil, "the first in line: %v", o.err)
 	})
 }
 
@@ -78,9 +68,7 @@ func TestAnswerBeforeEnd(t *testing.T) {
 			end()
 		}
 		g, err := s.Acquire(ctx, req)
-		if err != nil {
-			t.Fatalf("granted before it ended, and got: %v", err)
-		}
+		require(t, err == nil, "granted before it ended, and got: %v", err)
 		storetest.Release(t, s, g)
 		checkEmpty(t, s)
 	}
@@ -95,9 +83,8 @@ func TestBadClaims(t *testing.T) {
 	} {
 		_, err := s.Acquire(bg, driver.Request{Owner: "o", Claims: claims, TTL: time.Second, Wait: true})
 		wantIs(t, fmt.Sprint("Acquire of ", claims), err, driver.ErrInvalidClaim)
-		if bad := (*driver.ClaimError)(nil); !errors.As(err, &bad) || bad.Key != key {
-			t.Errorf("%v, want one about %q", err, key)
-		}
+		bad := (*driver.ClaimError)(nil)
+		expect(t, errors.As(err, &bad) && bad.Key == key, "%v, want one about %q", err, key)
 	}
 	for _, claims := range [][]driver.Claim{
 		nil, {driver.Shared("a")}, {driver.Permit("a", 2)}, {driver.Exclusive("a"), driver.Exclusive("b")},

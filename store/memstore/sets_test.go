@@ -39,9 +39,7 @@ func isHeldBy(t *testing.T, s *Store, key string, want ...string) {
 	for _, h := range info.Holders {
 		got = append(got, h.Owner)
 	}
-	if !slices.Equal(got, want) {
-		t.Errorf("%s is held by %q, want %q", key, got, want)
-	}
+	expect(t, slices.Equal(got, want), "%s is held by %q, want %q", key, got, want)
 }
 
 // TestSetThatLosesAPart begins again where that was, so that it never holds a
@@ -62,9 +60,7 @@ func TestSetThatLosesAPart(t *testing.T) {
 		isHeldBy(t, s, "c")
 		must(t, (<-second).err)
 		o := <-set
-		if o.err != nil {
-			t.Fatal(o.err)
-		}
+		require(t, o.err == nil, "%v", o.err)
 		must(t, errors.Join(s.Renew(bg, []driver.Grant{o.grant})[0], s.Release(bg, o.grant)))
 		checkEmpty(t, s)
 	})
@@ -82,9 +78,8 @@ func TestSetThatLosesAPartWhileItWaits(t *testing.T) {
 		synctest.Wait()
 		isHeldBy(t, s, "b")
 		for key, want := range map[string]int{"a": 1, "c": 0} {
-			if info, _ := s.Inspect(bg, key); len(info.Waiters) != want {
-				t.Errorf("%s is waited for by %+v", key, info.Waiters)
-			}
+			info, _ := s.Inspect(bg, key)
+			expect(t, len(info.Waiters) == want, "%s is waited for by %+v", key, info.Waiters)
 		}
 		must(t, errors.Join(s.Release(bg, c), s.Release(bg, (<-second).grant), s.Release(bg, (<-set).grant)))
 		checkEmpty(t, s)
@@ -124,9 +119,7 @@ func TestSetStress(t *testing.T) {
 				patient := ctx.Err() == nil
 				cancel()
 				if err != nil {
-					if patient || !errors.Is(err, driver.ErrHeld) {
-						t.Errorf("%v", err)
-					}
+					expect(t, !patient && errors.Is(err, driver.ErrHeld), "%v", err)
 					continue
 				}
 				for _, c := range g.Claims {
@@ -138,9 +131,7 @@ func TestSetStress(t *testing.T) {
 				for _, c := range g.Claims {
 					inside[c.Key[0]-'0'].Add(-weight(c))
 				}
-				if err := st.Release(bg, g); err != nil {
-					t.Error(err)
-				}
+				wantNil(t, st.Release(bg, g))
 			}
 		})
 	}
@@ -162,8 +153,7 @@ func enter(t *testing.T, c driver.Claim, token uint64, inside []atomic.Int64, la
 		t.Errorf("%+v in force with %d", c, n)
 	}
 	if c.Mode == driver.ModeExclusive {
-		if before := last[key].Swap(token); before >= token {
-			t.Errorf("%s: token %d after %d", c.Key, token, before)
-		}
+		before := last[key].Swap(token)
+		expect(t, before < token, "%s: token %d after %d", c.Key, token, before)
 	}
 }

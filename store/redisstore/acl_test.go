@@ -14,6 +14,7 @@ import (
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/redistest"
 	"github.com/keyturn/keyturn/internal/servertest"
+	"github.com/keyturn/keyturn/internal/storetest"
 	"github.com/keyturn/keyturn/store/redisstore"
 )
 
@@ -51,11 +52,11 @@ func useEverything(t *testing.T, a, b *redisstore.Store) {
 	g := lock(t, a, "holder", "k", time.Minute)
 	gone := enqueue(t, b, "gone", "k", time.Minute)
 	w := enqueue(t, b, "w", "k", time.Minute)
-	gone.cancel()
-	gone.refused(soon)
+	gone.Cancel()
+	gone.Refused()
 	wantIs(t, "Renew", renew(t, a, g), nil)
 	release(t, a, g)
-	g = w.granted(soon)
+	g = w.GrantedIn(soon)
 	wantIs(t, "Complete", b.Complete(within(t, soon), g, driver.Record{Result: []byte("r")}, time.Minute), nil)
 	_, rec, err := a.Begin(within(t, soon), request("late", "k", time.Minute))
 	check(t, err == nil && rec != nil, "Begin: %v, %v", rec, err)
@@ -80,11 +81,11 @@ func useModes(t *testing.T, a, b *redisstore.Store) {
 	w := enqueueFor(t, b, "writer", driver.Exclusive("s"))
 	release(t, a, first)
 	release(t, b, second)
-	release(t, b, w.granted(soon))
+	release(t, b, w.GrantedIn(soon))
 	set := lease(t, a, "set", driver.Permit("p1", 2), driver.Permit("p2", 1))
 	w = enqueueFor(t, b, "another", driver.Permit("p1", 2), driver.Permit("p2", 1))
 	release(t, a, set)
-	release(t, b, w.granted(soon))
+	release(t, b, w.GrantedIn(soon))
 }
 
 // inspectEverything does all that operators do, and returns what went wrong.
@@ -93,7 +94,7 @@ func inspectEverything(s *redisstore.Store) error {
 	defer cancel()
 	var errs []error
 	for _, c := range []driver.Claim{driver.Exclusive("x"), driver.Shared("s")} {
-		_, err := s.Acquire(ctx, driver.Request{Owner: "o", Claims: []driver.Claim{c}, TTL: time.Minute})
+		_, err := s.Acquire(ctx, claiming("o", c))
 		_, err2 := s.Inspect(ctx, c.Key)
 		_, _, err3 := s.List(ctx, driver.Listing{Limit: 10, Records: true})
 		_, err4 := s.ForceRelease(ctx, c.Key, "why")
@@ -192,9 +193,9 @@ func TestWithoutPubSub(t *testing.T) {
 		key := ttl.String()
 		a, b, c := open(t, client, quickLooks), open(t, client, quickLooks), open(t, client)
 		g := lock(t, a, "holder", key, time.Minute)
-		for _, w := range []*waiter{enqueue(t, b, "w1", key, ttl), enqueue(t, c, "w2", key, ttl), enqueue(t, a, "w3", key, ttl)} {
+		for _, w := range []*storetest.Waiting{enqueue(t, b, "w1", key, ttl), enqueue(t, c, "w2", key, ttl), enqueue(t, a, "w3", key, ttl)} {
 			release(t, a, g)
-			next := w.granted(soon)
+			next := w.GrantedIn(soon)
 			check(t, next.Token > g.Token, "token %d follows %d", next.Token, g.Token)
 			g = next
 		}

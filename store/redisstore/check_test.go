@@ -25,9 +25,7 @@ func found(t testing.TB, err error) []string {
 	var about []string
 	for _, err := range err.(interface{ Unwrap() []error }).Unwrap() {
 		var c *redisstore.CheckError
-		if !errors.As(err, &c) || c.Advice == "" {
-			t.Fatalf("not of a check: %v", err)
-		}
+		require(t, errors.As(err, &c) && c.Advice != "", "not of a check: %v", err)
 		about = append(about, c.About)
 	}
 	return about

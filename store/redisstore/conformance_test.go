@@ -4,7 +4,6 @@ import (
 	"crypto/rand"
 	"os"
 	"regexp"
-	"sync"
 	"testing"
 	"time"
 
@@ -15,6 +14,7 @@ import (
 	"github.com/keyturn/keyturn/core/drivertest/model"
 	"github.com/keyturn/keyturn/internal/redistest"
 	"github.com/keyturn/keyturn/internal/servertest"
+	"github.com/keyturn/keyturn/internal/storetest"
 	"github.com/keyturn/keyturn/store/redisstore"
 )
 
@@ -35,21 +35,11 @@ func TestContract(t *testing.T) {
 		h.Pause = func(testing.TB) { server.Pause() }
 		h.Resume = func(testing.TB) { server.Resume() }
 	}
-	var networks sync.Map // driver.Store -> *servertest.Proxy
-	network := func(s driver.Store) *servertest.Proxy {
-		p, _ := networks.Load(s)
-		return p.(*servertest.Proxy)
-	}
-	h.New = func(t testing.TB) driver.Store {
-		p := servertest.NewProxy(t, addr)
-		client := redis.NewClient(&redis.Options{Addr: p.Addr()})
+	h, _ = storetest.Networked(h, addr, func(t testing.TB, addr string) driver.Store {
+		client := redis.NewClient(&redis.Options{Addr: addr})
 		t.Cleanup(func() { _ = client.Close() })
-		s := open(t, client, more)
-		networks.Store(s, p)
-		return s
-	}
-	h.Cut = func(_ testing.TB, s driver.Store) { network(s).Cut() }
-	h.Heal = func(_ testing.TB, s driver.Store) { network(s).Heal() }
+		return open(t, client, more)
+	})
 	drivertest.Run(t, h)
 }
 

@@ -49,7 +49,7 @@ func TestIdleWaiterUnderFlushAll(t *testing.T) {
 	for range 50 {
 		admin.FlushAll(bg)
 	}
-	w.granted(soon)
+	w.GrantedIn(soon)
 	n := calls(t, server) - before
 	check(t, n <= 3, "%d requests for one grant", n)
 }
@@ -113,19 +113,17 @@ func TestReleaseOfAWantedLease(t *testing.T) {
 	server, s := storeOn(t, redistest.Start(t), noPolling)
 	pings := func() int64 { return server.Commands(t)["ping"] }
 	first := lock(t, s, "first", "k", time.Minute)
-	next := enqueue(t, s, "next", "k", time.Minute)
+	w := enqueue(t, s, "next", "k", time.Minute)
 	before := pings()
 	release(t, s, first)
-	next.granted(10 * time.Second)
-	if n := pings() - before; n != 0 || !next.grant.Contended {
-		t.Fatalf("%d pings with the release of a lease that nobody waited for when it was granted; the next is contended: %v", n, next.grant.Contended)
-	}
-	release(t, s, next.grant)
+	next := w.Granted()
+	n := pings() - before
+	require(t, n == 0 && next.Contended, "%d pings with the release of a lease that nobody waited for when it was granted; the next is contended: %v", n, next.Contended)
+	release(t, s, next)
 	wanted := pings() // more than one if the machine is so slow that the request was sent again
 	release(t, s, lock(t, s, "alone", "k", time.Minute))
-	if n := pings() - wanted; wanted == before || n != 0 {
-		t.Errorf("%d pings with the release of a lease that is wanted, want 1; %d with one that is not", wanted-before, n)
-	}
+	n = pings() - wanted
+	check(t, wanted != before && n == 0, "%d pings with the release of a lease that is wanted, want 1; %d with one that is not", wanted-before, n)
 }
 
 // A batch of 500 messages, half of them repeated, takes a few round trips. A loop takes 750.

@@ -37,9 +37,9 @@ func TestWaiterWithoutInboxIsPassedOverAtFirst(t *testing.T) {
 	arrivedAt(t, server, "deaf", time.Now().Add(time.Hour)) // at first, for as long as this takes
 	first, second := enqueue(t, a, "first", "k", time.Minute), enqueue(t, b, "second", "k", time.Minute)
 	release(t, a, g)
-	release(t, a, first.granted(soon))
-	release(t, b, second.granted(soon))
-	last.granted(soon)
+	release(t, a, first.GrantedIn(soon))
+	release(t, b, second.GrantedIn(soon))
+	last.GrantedIn(soon)
 }
 
 // TestWaiterWithoutInboxHasItsTurn when it has waited for a while, before those who came
@@ -54,19 +54,19 @@ func TestWaiterWithoutInboxHasItsTurn(t *testing.T) {
 	// A waiter directly behind one without an inbox asks often. This one does not: there was another one in between.
 	between := enqueue(t, b, "between", "k", time.Minute)
 	second, third := enqueue(t, a, "second", "k", time.Minute), enqueue(t, b, "third", "k", time.Minute)
-	between.cancel()
-	between.refused(soon)
+	between.Cancel()
+	between.Refused()
 	arrivedAt(t, server, "deaf", time.Now().Add(-time.Hour))
 	before, _ := question(t, server, "second")
 	release(t, a, g)
-	g = first.granted(soon)
+	g = first.GrantedIn(soon)
 	eventually(t, soon, "the next one looks, again and again", func() bool {
 		now, _ := question(t, server, "second")
 		return now > before+5
 	})
 	release(t, deaf, g)
-	release(t, a, second.granted(soon))
-	third.granted(soon)
+	release(t, a, second.GrantedIn(soon))
+	third.GrantedIn(soon)
 }
 
 // TestWaiterWithoutInboxThatDoesNotCome: the lock is kept for it for a moment, not for
@@ -84,7 +84,7 @@ func TestWaiterWithoutInboxThatDoesNotCome(t *testing.T) {
 	if v := admin.Get(bg, "lock:k").Val(); !strings.HasPrefix(v, "gone:") {
 		t.Fatalf("passed to %q", v)
 	}
-	w.granted(soon)
+	w.GrantedIn(soon)
 }
 
 // TestManyWaitersWithoutMessages: thousands of waiters that look for themselves have one

@@ -33,7 +33,7 @@ func TestScriptsKeepToOneSlot(t *testing.T) {
 	reader := enqueueFor(t, s, "reader", driver.Shared("d"))
 	g.Claims = []driver.Claim{driver.Shared("d")}
 	must(t, s.Downgrade(ctx, g))
-	release(t, s, reader.granted(soon))
+	release(t, s, reader.GrantedIn(soon))
 	must(t, client.ForEachMaster(ctx, func(ctx context.Context, c *redis.Client) error {
 		return c.Echo(ctx, "end of it").Err()
 	}))

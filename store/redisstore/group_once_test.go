@@ -30,9 +30,7 @@ func TestExecutionsInAGroupHaveOutcomesOfTheirOwn(t *testing.T) {
 		switch i % kinds {
 		case recorded:
 			g, _, err := asks("earlier", i)
-			if err != nil || s.Complete(within(t, time.Second), g, stored, time.Minute) != nil {
-				t.Fatal(err)
-			}
+			require(t, err == nil && s.Complete(within(t, time.Second), g, stored, time.Minute) == nil, "%v", err)
 		case held:
 			before[i] = lock(t, s, fmt.Sprint("holder", i), key(i), time.Minute)
 		case mine: // as if the answer had been lost

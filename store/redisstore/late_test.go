@@ -84,9 +84,7 @@ func freeFor(t *testing.T, server *redistest.Server, d, patience time.Duration) 
 		if left >= 0 {
 			since = time.Now()
 		}
-		if time.Now().After(end) {
-			t.Fatalf("the key is still locked, for %v more", left)
-		}
+		require(t, time.Now().Before(end), "the key is still locked, for %v more", left)
 	}
 }
 

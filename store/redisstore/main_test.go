@@ -149,6 +149,9 @@ var (
 	wantNil = storetest.WantNil
 	wantIs  = storetest.WantIs
 	within  = storetest.Within
+	require = storetest.Require
+	release = storetest.Release
+	renew   = storetest.Renew
 )
 
 func errOf[T any](_ T, err error) error { return err }
@@ -162,9 +165,7 @@ func wantEqual[T comparable](t testing.TB, what string, got, want T) {
 func eventually(t testing.TB, d time.Duration, what string, cond func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(d); !cond(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("not within %v: %s", d, what)
-		}
+		require(t, time.Now().Before(deadline), "not within %v: %s", d, what)
 	}
 }
 
@@ -184,43 +185,27 @@ func request(owner, key string, ttl time.Duration) driver.Request {
 	return driver.Request{Owner: owner, Claims: []driver.Claim{driver.Exclusive(key)}, TTL: ttl}
 }
 
+// claiming asks for claims.
+func claiming(owner string, claims ...driver.Claim) driver.Request {
+	return driver.Request{Owner: owner, Claims: claims, TTL: time.Minute}
+}
+
 // lock takes a key that is free.
 func lock(t testing.TB, s driver.Store, owner, key string, ttl time.Duration) driver.Grant {
 	t.Helper()
-	g, err := s.Acquire(within(t, 5*time.Second), request(owner, key, ttl))
-	if err != nil {
-		t.Fatalf("Acquire of the free key %q: %v", key, err)
-	}
-	return g
-}
-
-func release(t testing.TB, s driver.Store, g driver.Grant) {
-	t.Helper()
-	must(t, s.Release(within(t, 30*time.Second), g))
-}
-
-func renew(t testing.TB, s driver.Store, g driver.Grant) error {
-	t.Helper()
-	return s.Renew(within(t, 5*time.Second), []driver.Grant{g})[0]
+	return storetest.Hold(t, s, request(owner, key, ttl))
 }
 
 // lease takes what is free.
 func lease(t testing.TB, s driver.Store, owner string, claims ...driver.Claim) driver.Grant {
 	t.Helper()
-	g, err := s.Acquire(within(t, 5*time.Second), driver.Request{Owner: owner, Claims: claims, TTL: time.Minute})
-	if err != nil {
-		t.Fatalf("%s, Acquire of %v: %v", owner, claims, err)
-	}
-	return g
+	return storetest.Hold(t, s, claiming(owner, claims...))
 }
 
 // held checks that claims are refused, and by whom.
-func held(t testing.TB, s driver.Store, claims ...driver.Claim) *driver.HeldError {
+func held(t testing.TB, s driver.Store, claims ...driver.Claim) (held *driver.HeldError) {
 	t.Helper()
-	g, err := s.Acquire(within(t, 5*time.Second), driver.Request{Owner: "refused", Claims: claims, TTL: time.Minute})
-	var held *driver.HeldError
-	if !errors.As(err, &held) {
-		t.Fatalf("Acquire of %v: want a HeldError, got %+v, %v", claims, g, err)
-	}
+	g, err := s.Acquire(within(t, 5*time.Second), claiming("refused", claims...))
+	require(t, errors.As(err, &held), "Acquire of %v: want a HeldError, got %+v, %v", claims, g, err)
 	return held
 }

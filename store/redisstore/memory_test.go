@@ -13,6 +13,7 @@ import (
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/redistest"
 	"github.com/keyturn/keyturn/internal/servertest"
+	"github.com/keyturn/keyturn/internal/storetest"
 	"github.com/keyturn/keyturn/store/redisstore"
 )
 
@@ -59,14 +60,14 @@ func TestNoExecutionBeginsWithoutMemory(t *testing.T) {
 			servers, client := start(t)
 			s := open(t, client, quickLooks)
 			h := lock(t, s, "holder", "passed", time.Minute)
-			next := begins(t, s, "next", "passed")
+			next := storetest.Enqueue(t, executing{s}, request("next", "passed", time.Minute))
 			record(t, s, "first", "recorded", "r")
 			exhaust(t, servers...)
 
 			_, _, err := begin(t, s, "o", "free")
 			outage(t, "Begin on a free key", err, redisstore.ErrOutOfMemory)
 			release(t, s, h)
-			wantIs(t, "Begin of the next in line", next.refused(10*time.Second), redisstore.ErrOutOfMemory)
+			wantIs(t, "Begin of the next in line", next.Refused(), redisstore.ErrOutOfMemory)
 			eventually(t, 5*time.Second, "what was passed to it is free again", func() bool {
 				return client.Exists(bg, "lock:passed").Val() == 0
 			})

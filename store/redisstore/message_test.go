@@ -12,6 +12,7 @@ import (
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/redistest"
 	"github.com/keyturn/keyturn/internal/servertest"
+	"github.com/keyturn/keyturn/internal/storetest"
 	"github.com/keyturn/keyturn/store/redisstore"
 )
 
@@ -20,9 +21,7 @@ import (
 func entry(t testing.TB, server *redistest.Server, owner string) []string {
 	t.Helper()
 	fields := strings.Split(server.Client().HGet(bg, "{lock:k}:w", owner).Val(), " ")
-	if len(fields) != 11 {
-		t.Fatalf("%s is not in line: %q", owner, fields)
-	}
+	require(t, len(fields) == 11, "%s is not in line: %q", owner, fields)
 	return fields
 }
 
@@ -47,10 +46,10 @@ func TestMessageIsTheGrant(t *testing.T) {
 			release(t, a, lock(t, a, "first", "k", time.Minute)) // has the server learn the scripts
 			g := lock(t, a, "holder", "k", time.Hour)
 			before := time.Now()
-			w := wait(t, b, driver.Request{Owner: "w", Claims: []driver.Claim{claim}, TTL: time.Hour})
+			w := storetest.Enqueue(t, b, driver.Request{Owner: "w", Claims: []driver.Claim{claim}, TTL: time.Hour})
 			asked, was := time.Now(), server.Commands(t)
 			release(t, a, g)
-			next := w.granted(soon)
+			next := w.GrantedIn(soon)
 			is := server.Commands(t)
 			wantEqual(t, "requests", is["evalsha"]+is["eval"]-was["evalsha"]-was["eval"], 1)
 			check(t, is["publish"]-was["publish"] <= 2, "%d messages", is["publish"]-was["publish"]) // one may be somebody's to itself
@@ -85,9 +84,9 @@ func TestMessageToAnEarlierQuestion(t *testing.T) {
 			return now > number
 		})
 	}
-	check(t, !w.isDone(), "granted by a message to an earlier question")
+	check(t, !w.IsAnswered(), "granted by a message to an earlier question")
 	release(t, s, g)
-	next := w.granted(soon)
+	next := w.GrantedIn(soon)
 	check(t, next.Token > g.Token, "token %d follows %d", next.Token, g.Token)
 	check(t, next.Term > 0 && !next.Since.Before(looked), "granted %+v, not by the message to the last question", next)
 }
@@ -104,7 +103,7 @@ func TestMessageAfterALongWait(t *testing.T) {
 	began := time.Now() // not before its question, which takes a while on a busy machine
 	time.Sleep(time.Until(began.Add(ttl)))
 	release(t, s, g)
-	next := w.granted(soon)
+	next := w.GrantedIn(soon)
 	check(t, next.Term == 0 && !next.Since.Before(began.Add(ttl)), "granted %+v", next)
 }
 
@@ -122,8 +121,8 @@ func TestToldAndKilled(t *testing.T) {
 	release(t, s, g)
 	head.kill()
 	const claim = redisstore.DefaultWaiterLease / 2
-	second.granted(claim + 2*time.Second)
-	took := second.at.Sub(released)
+	second.GrantedIn(claim + 2*time.Second)
+	took := time.Since(released)
 	check(t, took >= claim/2, "the next was let in after %v: nobody was told before", took)
 }
 
@@ -141,16 +140,16 @@ func TestCancelRacesWithTheMessage(t *testing.T) {
 		all.Go(func() { release(t, a, g) })
 		all.Go(func() {
 			time.Sleep(time.Duration(i) * 5 * time.Microsecond)
-			hurried.cancel()
+			hurried.Cancel()
 		})
 		all.Wait()
-		if <-hurried.done; hurried.err == nil {
-			release(t, b, hurried.grant)
-		} else if !errors.Is(hurried.err, driver.ErrHeld) {
-			t.Fatal(hurried.err)
+		had, err := hurried.Answer()
+		if err == nil {
+			release(t, b, had)
 		}
-		next := patient.granted(soon)
-		check(t, next.Token > max(g.Token, hurried.grant.Token), "token %d follows %d and %d", next.Token, g.Token, hurried.grant.Token)
+		require(t, err == nil || errors.Is(err, driver.ErrHeld), "%v", err)
+		next := patient.GrantedIn(soon)
+		check(t, next.Token > max(g.Token, had.Token), "token %d follows %d and %d", next.Token, g.Token, had.Token)
 		g = next
 	}
 }
@@ -170,7 +169,7 @@ func TestNoMessageWithoutMemory(t *testing.T) {
 	set(t, server, "maxmemory", "0")
 	// The next one finds it free, although nobody told those in line, and leaves it to the first of them.
 	wantEqual(t, "the holder", held(t, s, driver.Exclusive("k")).Holder, "w")
-	w.granted(soon)
+	w.GrantedIn(soon)
 }
 
 // TestNobodyListensInAnyMode: what can't be told of is nobody's.
@@ -189,7 +188,7 @@ func TestNobodyListensInAnyMode(t *testing.T) {
 			n := server.Client().Exists(bg, "lock:k", "{lock:k}:h", "{lock:k}:i").Val()
 			check(t, n == 0, "%d keys of a holder who could not be told", n)
 			network.Heal()
-			w.granted(soon)
+			w.GrantedIn(soon)
 		})
 	}
 }
@@ -213,16 +212,16 @@ func TestPassedWithinAnEngine(t *testing.T) {
 	} {
 		key := fmt.Sprint("k", i)
 		g := lock(t, s, c.holder, key, time.Minute)
-		var line []*waiter
+		var line []*storetest.Waiting
 		for _, owner := range c.waiters {
 			line = append(line, enqueue(t, s, owner, key, time.Minute))
 		}
 		release(t, s, g)
-		g = line[0].granted(soon)
+		g = line[0].GrantedIn(soon)
 		check(t, g.Term > 0 && g.Contended == c.contended, "from %s to %v: %+v", c.holder, c.waiters, g)
 		release(t, s, g)
 		for _, w := range line[1:] {
-			release(t, s, w.granted(soon))
+			release(t, s, w.GrantedIn(soon))
 		}
 	}
 }

@@ -12,12 +12,15 @@ import (
 	"github.com/keyturn/keyturn/store/redisstore"
 )
 
-// keysLeft lists the keys in the database, without the counter and the reasons of forced releases.
-func keysLeft(t testing.TB, server *redistest.Server) []string {
+// nothingLeft waits until there is no key in the database but the counter and the reasons of forced releases. The last
+// steps may come after an answer.
+func nothingLeft(t testing.TB, server *redistest.Server) {
 	t.Helper()
-	keys, err := server.Client().Keys(bg, "*").Result()
-	must(t, err)
-	return slices.DeleteFunc(keys, func(key string) bool { return key == "{lock:}:token" || strings.HasSuffix(key, "}:f") })
+	eventually(t, 10*time.Second, "nothing is left behind", func() bool {
+		return !slices.ContainsFunc(server.Client().Keys(bg, "*").Val(), func(key string) bool {
+			return key != "{lock:}:token" && !strings.HasSuffix(key, "}:f")
+		})
+	})
 }
 
 // TestMarkerKeepsForeignClientsOut: SET NX finds the key taken in every mode, for
@@ -54,8 +57,7 @@ func TestMarkerKeepsForeignClientsOut(t *testing.T) {
 		wantIs(t, name+": Renew", renew(t, s, short), driver.ErrLeaseLost)
 		admin.Del(bg, lock)
 	}
-	left := keysLeft(t, server)
-	check(t, len(left) == 0, "left behind: %v", left)
+	nothingLeft(t, server)
 }
 
 // TestStaleHolders: if a marker was deleted, or a foreign client has replaced it, the holders
@@ -96,7 +98,7 @@ func TestOutOfMemory(t *testing.T) {
 		{driver.Exclusive("free"), driver.Exclusive("free2")},
 		{driver.Shared("free"), driver.Shared("s")},
 	} {
-		_, err := s.Acquire(within(t, time.Second), driver.Request{Owner: "o", Claims: claims, TTL: time.Minute})
+		_, err := s.Acquire(within(t, time.Second), claiming("o", claims...))
 		check(t, errors.Is(err, redisstore.ErrOutOfMemory), "%v: want ErrOutOfMemory, got %v", claims, err)
 	}
 	n := server.Client().ZCard(bg, "{lock:s}:h").Val()
@@ -109,10 +111,10 @@ func TestOutOfMemory(t *testing.T) {
 	for _, g := range grants {
 		release(t, s, g)
 	}
-	g := w.granted(soon)
+	g := w.GrantedIn(soon)
 	wantNil(t, renew(t, s, g))
 	release(t, s, g)
-	eventually(t, soon, "nothing is left behind", func() bool { return len(keysLeft(t, server)) == 0 })
+	nothingLeft(t, server)
 }
 
 // TestSideKeysOfAWrongType fail what needs them, and nothing runs unlocked.
@@ -129,7 +131,7 @@ func TestSideKeysOfAWrongType(t *testing.T) {
 		admin.Del(bg, "{lock:k}:"+side)
 		admin.Set(bg, "{lock:k}:"+side, "x", 0)
 		if claim.Mode != driver.ModeExclusive {
-			_, err := s.Acquire(within(t, time.Second), driver.Request{Owner: "n", Claims: []driver.Claim{claim}, TTL: time.Minute})
+			_, err := s.Acquire(within(t, time.Second), claiming("n", claim))
 			check(t, errors.Is(err, redisstore.ErrWrongType) && !errors.Is(err, driver.ErrUnavailable), "%s: want ErrWrongType, got %v", side, err)
 		}
 		// A set frees what it can.

@@ -13,9 +13,9 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
-	"github.com/keyturn/keyturn/core/drivertest"
 	"github.com/keyturn/keyturn/internal/redistest"
 	"github.com/keyturn/keyturn/internal/servertest"
+	"github.com/keyturn/keyturn/internal/storetest"
 	"github.com/keyturn/keyturn/store/redisstore"
 	"github.com/keyturn/keyturn/store/storeurl"
 )
@@ -123,15 +123,9 @@ func TestNoConnectionToBeHad(t *testing.T) {
 // TestAwayAtStart: New asked its server, and failed without an answer or waited for it without a bound.
 func TestAwayAtStart(t *testing.T) {
 	t.Parallel()
-	for name, away := range map[string]func(*servertest.Proxy){"refused": (*servertest.Proxy).Cut, "silent": (*servertest.Proxy).Blackhole} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			network := servertest.NewProxy(t, database(t).Addr())
-			url := "redis://" + network.Addr()
-			away(network)
-			drivertest.AwayAtStart(t, func() (driver.Store, error) { return storeurl.Open(t.Context(), url) }, network.Heal)
-		})
-	}
+	storetest.AwayAtStart(t, database(t).Addr(), func(addr string) (driver.Store, error) {
+		return storeurl.Open(t.Context(), "redis://"+addr+"?prefix="+addr+":")
+	})
 }
 
 // A caller that sends its own request makes the connection, too. go-redis' dial with TLS does not end with a

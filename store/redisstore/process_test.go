@@ -159,7 +159,7 @@ func TestKilledHolderFreesTheKey(t *testing.T) {
 	s := open(t, server.Client())
 	w := enqueue(t, s, "next", "k", time.Minute)
 	time.Sleep(2 * ttl) // it is alive: it renews
-	check(t, !w.isDone(), "the key was taken from a holder that is alive")
+	check(t, !w.IsAnswered(), "the key was taken from a holder that is alive")
 	holder.kill()
-	w.granted(soon)
+	w.GrantedIn(soon)
 }

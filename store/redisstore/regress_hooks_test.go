@@ -57,7 +57,7 @@ func TestHooksSeeEveryRequest(t *testing.T) {
 			holder := lock(t, s, "holder", "wanted", time.Minute)
 			w := enqueue(t, s, "waiter", "wanted", time.Minute)
 			release(t, s, holder)
-			release(t, s, w.granted(5*time.Second))
+			release(t, s, w.GrantedIn(5*time.Second))
 			must(t, s.Close()) // so that nothing is under way when the requests are counted
 
 			var ran int64

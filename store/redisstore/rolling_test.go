@@ -127,7 +127,7 @@ func TestWaiterOfAnotherRelease(t *testing.T) {
 			w := enqueueFor(t, s, "mine", claim)
 			eventually(t, soon, "three are in line", func() bool { return admin.LLen(bg, line).Val() == 3 })
 			release(t, s, g)
-			w.granted(soon)
+			w.GrantedIn(soon)
 			left := admin.LRange(bg, line, 0, -1).Val()
 			check(t, slices.Equal(left, []string{"newer"}), "in line are %q", left)
 			all := inspect(t, s, "k").Waiters

@@ -45,9 +45,7 @@ func TestPartition(t *testing.T) {
 			eventually(t, 10*time.Second, "a replica confirms the first lease", func() (ok bool) {
 				var err error
 				old, err = inside.Acquire(t.Context(), "k")
-				if err != nil && !errors.Is(err, redisstore.ErrNoReplicas) && !errors.Is(err, core.ErrHeld) {
-					t.Fatal(err)
-				}
+				require(t, err == nil || errors.Is(err, redisstore.ErrNoReplicas) || errors.Is(err, core.ErrHeld), "%v", err)
 				return err == nil
 			})
 			s.Nodes[0].Client().Wait(t.Context(), 1, 5*time.Second) // it is not about the last write
@@ -125,9 +123,7 @@ func TestReplacedMasterThatStillAnswers(t *testing.T) {
 	old := acquire(t, inside, "k")
 
 	ask("sentinel", "failover", redistest.MasterName)
-	if s.AwaitFailover(t, 0) != 1 {
-		t.Fatal("the wrong replica was promoted")
-	}
+	require(t, s.AwaitFailover(t, 0) == 1, "the wrong replica was promoted")
 	named := time.Now()
 	must(t, s.Nodes[1].Client().Del(ctx, "lock:k").Err()) // as if it had been granted a moment later
 	next := acquire(t, engine(t, open(t, s.Client()), core.WithTTL(3*time.Second)), "k")

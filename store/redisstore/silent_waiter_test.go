@@ -11,6 +11,7 @@ import (
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/redistest"
 	"github.com/keyturn/keyturn/internal/servertest"
+	"github.com/keyturn/keyturn/internal/storetest"
 	"github.com/keyturn/keyturn/store/redisstore"
 )
 
@@ -26,7 +27,7 @@ func TestKilledHeadOfLine(t *testing.T) {
 	head.kill()
 	eventually(t, soon, "the server notices", func() bool { return subscribers(t, server) == 1 })
 	release(t, a, g)
-	second.granted(500 * time.Millisecond)
+	second.GrantedIn(500 * time.Millisecond)
 }
 
 // TestSilentHeadOfLine has a head that the server takes for connected, and of
@@ -60,7 +61,7 @@ func TestSilentHeadOfLine(t *testing.T) {
 			release(t, a, g)
 			has := admin.Get(bg, "lock:k").Val()
 			check(t, strings.HasPrefix(has, "second:"), "the lock was passed to %q", has)
-			release(t, b, second.granted(soon))
+			release(t, b, second.GrantedIn(soon))
 			network.Heal()
 		})
 	}
@@ -75,14 +76,14 @@ func TestPatientWaiterKeepsItsPlace(t *testing.T) {
 	g := lock(t, patient, "holder", "k", time.Minute)
 	w := enqueue(t, patient, "patient", "k", time.Minute)
 	gone := enqueue(t, hasty, "hasty", "k", time.Minute)
-	gone.cancel()
-	gone.refused(soon)
+	gone.Cancel()
+	gone.Refused()
 	for _, key := range []string{"{lock:k}:q", "{lock:k}:w"} {
 		left := admin.PTTL(bg, key).Val()
 		check(t, left >= time.Minute, "%s is forgotten in %v, while one who is patient for 2 min waits", key, left)
 	}
 	release(t, patient, g)
-	release(t, patient, w.granted(soon))
+	release(t, patient, w.GrantedIn(soon))
 }
 
 // TestWaiterThatSleptThroughItsTurn is about etcd#11456: a waiter was granted the
@@ -97,7 +98,7 @@ func TestWaiterThatSleptThroughItsTurn(t *testing.T) {
 	next := enqueue(t, s, "next", "k", time.Minute)
 	pause(t, sleeper)
 	release(t, s, g) // its message waits in the connection of a process that stands still
-	g = next.granted(soon)
+	g = next.GrantedIn(soon)
 	sleeper.signal(syscall.SIGCONT)
 	eventually(t, 5*time.Second, "it is in line again", func() bool { return waiting(t, server, "k") == 1 })
 	must(t, renew(t, s, g))
@@ -127,13 +128,13 @@ func TestBehindAFrozenWaiter(t *testing.T) {
 			network := servertest.NewProxy(t, server.Addr())
 			s, hangs := open(t, server.Client()), open(t, throughProxy(server, network))
 			h := lease(t, s, "holder", test.holds)
-			frozen := wait(t, hangs, driver.Request{Owner: "frozen", Claims: []driver.Claim{test.frozen}, TTL: 200 * time.Millisecond})
+			frozen := storetest.Enqueue(t, hangs, driver.Request{Owner: "frozen", Claims: []driver.Claim{test.frozen}, TTL: 200 * time.Millisecond})
 			w := enqueueFor(t, s, "behind", test.other)
 			network.Blackhole()
 			release(t, s, h)
-			w.granted(1200 * time.Millisecond) // 0.2 s, and what a busy machine needs; it was 2 s before
+			w.GrantedIn(1200 * time.Millisecond) // 0.2 s, and what a busy machine needs; it was 2 s before
 			network.Heal()
-			frozen.cancel()
+			frozen.Cancel()
 		})
 	}
 }
@@ -149,12 +150,12 @@ func TestNobodyIsLostBehindADeadReader(t *testing.T) {
 	a, b := open(t, server.Client()), open(t, server.Client(), patience)
 	silent := open(t, throughProxy(server, network), patience)
 	g := lock(t, a, "holder", "k", time.Minute)
-	var in []*waiter
+	var in []*storetest.Waiting
 	for i := range 64 {
 		in = append(in, enqueueFor(t, a, fmt.Sprint("in", i), driver.Shared("k")))
 	}
 	enqueueFor(t, silent, "silent", driver.Shared("k"))
-	var rest []*waiter
+	var rest []*storetest.Waiting
 	for i := range 10 {
 		rest = append(rest, enqueueFor(t, b, fmt.Sprint("rest", i), driver.Shared("k")))
 	}
@@ -163,11 +164,11 @@ func TestNobodyIsLostBehindADeadReader(t *testing.T) {
 	release(t, a, g)
 	var held []driver.Grant
 	for _, w := range append(in, rest...) {
-		held = append(held, w.granted(10*time.Second))
+		held = append(held, w.GrantedIn(10*time.Second))
 	}
-	check(t, !writer.isDone(), "the writer passed readers")
+	check(t, !writer.IsAnswered(), "the writer passed readers")
 	for _, g := range held {
 		release(t, a, g)
 	}
-	release(t, a, writer.granted(10*time.Second))
+	release(t, a, writer.GrantedIn(10*time.Second))
 }

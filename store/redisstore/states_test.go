@@ -76,7 +76,7 @@ func TestWithReplicas(t *testing.T) {
 	check(t, replica.Client().Exists(bg, "lock:k").Val() == 1, "the replica does not have the grant")
 	w := enqueue(t, s, "w", "k", time.Minute)
 	release(t, s, g)
-	release(t, s, w.granted(soon))
+	release(t, s, w.GrantedIn(soon))
 	replica.Pause()
 	defer replica.Resume()
 	refusal(t, s, redisstore.ErrNoReplicas)
@@ -207,7 +207,7 @@ func TestRestartWithData(t *testing.T) {
 	wantIs(t, "Renew", renew(t, s, g), nil)
 	wantEqual(t, "in line", waiting(t, server, "k"), 1)
 	release(t, s, g)
-	next := w.granted(soon)
+	next := w.GrantedIn(soon)
 	check(t, next.Token > g.Token, "token %d follows %d", next.Token, g.Token)
 }
 

@@ -121,7 +121,7 @@ func TestClosed(t *testing.T) {
 		all.Go(func() { wantIs(t, "Close", s.Close(), nil) })
 	}
 	all.Wait()
-	wantIs(t, "the waiter", w.refused(soon), driver.ErrClosed)
+	wantIs(t, "the waiter", w.Refused(), driver.ErrClosed)
 	wantIs(t, "Check", s.Check(within(t, time.Second)), driver.ErrClosed)
 	wantEqual(t, "in line", waiting(t, server, "k"), 0)
 	wantEqual(t, "subscriptions", subscribers(t, server), 0)

@@ -33,12 +33,12 @@ func TestLostSubscription(t *testing.T) {
 	pipe.Do(bg, "client", "kill", "type", "pubsub")
 	pipe.Del(bg, "lock:k")
 	must(t, errOf(pipe.Exec(bg)))
-	w.granted(soon)
+	w.GrantedIn(soon)
 	// And the next one gets its message again.
 	g := lock(t, a, "holder2", "k2", time.Minute)
 	w = enqueue(t, b, "w2", "k2", time.Minute)
 	release(t, a, g)
-	w.granted(soon)
+	w.GrantedIn(soon)
 }
 
 // TestSubscriptionOnAReplica: after a failover the subscription of a process may still lead to the old
@@ -57,20 +57,18 @@ func TestSubscriptionOnAReplica(t *testing.T) {
 			a, b := enqueueFor(t, moved, "a", claim), enqueueFor(t, stays, "b", claim)
 			release(t, stays, g)
 			select {
-			case <-a.done:
-				g = a.grant
-			case <-b.done:
-				g = b.grant
+			case <-a.Answered():
+				g = a.Granted()
+			case <-b.Answered():
+				g = b.Granted()
 			case <-time.After(10 * time.Second):
 				t.Fatal("nobody has the lock")
 			}
 			time.Sleep(200 * time.Millisecond) // for the other one
-			if a.isDone() && b.isDone() {
-				t.Fatal("two hold the lock")
-			}
+			require(t, !a.IsAnswered() || !b.IsAnswered(), "two hold the lock")
 			// Soon the subscription leads to the master, and its process has its turns again.
 			release(t, stays, g)
-			a.granted(20 * time.Second)
+			a.GrantedIn(20 * time.Second)
 		})
 	}
 }
@@ -87,7 +85,7 @@ func startMovedSubscription(t *testing.T) (master *redistest.Server, s *redissto
 	t.Cleanup(func() { _ = client.Close() })
 	s = open(t, client, noPolling)
 	first := lock(t, s, "first", "before", time.Minute)
-	enqueue(t, s, "subscribes", "before", time.Minute).cancel()
+	enqueue(t, s, "subscribes", "before", time.Minute).Cancel()
 	release(t, s, first)
 	host, port, _ := net.SplitHostPort(master.Addr())
 	cli(t, old, "OK", "REPLICAOF", host, port)

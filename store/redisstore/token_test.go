@@ -76,7 +76,7 @@ func TestCounterOutlivesItsToken(t *testing.T) {
 			first := lock(t, s, "first", key, time.Minute)
 			w := enqueue(t, s, "o", key, time.Minute)
 			release(t, s, first)
-			return w.granted(10 * time.Second)
+			return w.GrantedIn(10 * time.Second)
 		},
 	} {
 		for _, ahead := range []time.Duration{0, back} {
@@ -154,7 +154,7 @@ func TestTokenOfASetBesideReaders(t *testing.T) {
 	}
 	reader := lease(t, s, "reader", driver.Shared("set:a"))
 	release(t, s, holder)
-	g := set.granted(5 * time.Second)
+	g := set.GrantedIn(5 * time.Second)
 	check(t, g.Token > reader.Token, "the set has token %d, and the reader got %d before", g.Token, reader.Token)
 	wantIs(t, "the set's renewal", renew(t, s, g), nil)
 	next := lease(t, s, "next", driver.Shared("set:a"))

@@ -23,9 +23,7 @@ func documentedRules(t *testing.T) []string {
 	_, section, _ := strings.Cut(string(page), "\n## Redlock\n")
 	_, rest, found := strings.Cut(section, "ACL SETUSER keyturn ")
 	rules, _, ended := strings.Cut(rest, "\n```")
-	if !found || !ended {
-		t.Fatal("the page has no rules for a user of Redlock")
-	}
+	require(t, found && ended, "the page has no rules for a user of Redlock")
 	return strings.Fields(rules)
 }
 

@@ -152,6 +152,7 @@ var (
 	wantNil = storetest.WantNil
 	wantIs  = storetest.WantIs
 	within  = storetest.Within
+	require = storetest.Require
 )
 
 func errOf[T any](_ T, err error) error { return err }
@@ -170,9 +171,7 @@ func request(owner, key string, ttl time.Duration) driver.Request {
 func lock(t testing.TB, s driver.Store, owner, key string, ttl time.Duration) driver.Grant {
 	t.Helper()
 	g, err := s.Acquire(within(t, 5*time.Second), request(owner, key, ttl))
-	if err != nil {
-		t.Fatalf("Acquire of the free key %q: %v", key, err)
-	}
+	require(t, err == nil, "Acquire of the free key %q: %v", key, err)
 	return g
 }
 
@@ -216,9 +215,7 @@ func onHeldOnce(c chan struct{}) func(driver.HeldError) {
 func eventually(t testing.TB, what string, cond func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(15 * time.Second); !cond(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("never: %s", what)
-		}
+		require(t, time.Now().Before(deadline), "never: %s", what)
 	}
 }
 

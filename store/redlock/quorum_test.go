@@ -133,9 +133,7 @@ func TestImpaired(t *testing.T) {
 			select {
 			case err := <-told:
 				var of *redlock.NodeError
-				if (err != nil) != bad || bad && (!errors.As(err, &of) || of.Node != 2) {
-					t.Fatalf("told %v, want one of node 2: %v", err, bad)
-				}
+				require(t, (err != nil) == bad && (!bad || errors.As(err, &of) && of.Node == 2), "told %v, want one of node 2: %v", err, bad)
 				return
 			case <-deadline:
 				t.Fatalf("nobody is told that a node is down: %v", bad)

@@ -80,9 +80,7 @@ func TestALongForeignValueIsShortened(t *testing.T) {
 			must(t, server.Client().Set(bg, "lock:"+name, value, time.Minute).Err())
 		}
 		info, err := s.Inspect(bg, name)
-		if err != nil || len(info.Holders) != 1 {
-			t.Fatalf("%s: %.300v, %v", name, info, err)
-		}
+		require(t, err == nil && len(info.Holders) == 1, "%s: %.300v, %v", name, info, err)
 		h := info.Holders[0]
 		short := len(h.Owner) <= driver.MaxOwnerBytes && len(h.Rule) <= driver.MaxNoteBytes
 		check(t, short, "%s: an owner of %d bytes, a rule of %d", name, len(h.Owner), len(h.Rule))

@@ -35,21 +35,15 @@ func TestALogHandlerMayTakeALease(t *testing.T) {
 	t.Setenv(unlocked.Env, "1")
 	h := &lockingHandler{Handler: slog.NewTextHandler(io.Discard, nil)}
 	eng, err := core.New(unlocked.FromEnv(memstore.New(), slog.New(h)), core.WithMaxHold(core.Forever))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	h.eng = eng
 	done := make(chan error, 1)
 	go func() { done <- eng.Do(ctx, "user:1", func(context.Context) error { return nil }) }()
 	select {
 	case err := <-done:
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	case <-time.After(10 * time.Second):
 		t.Fatal("the handler's acquisition never came back")
 	}
-	if err := eng.Close(ctx); err != nil {
-		t.Error(err)
-	}
+	wantNil(t, eng.Close(ctx))
 }

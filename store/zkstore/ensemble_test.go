@@ -32,23 +32,17 @@ func TestLeaderIsKilled(t *testing.T) {
 	e.Servers[e.Leader(t)].Kill()
 	eventually(t, "the lease is renewed under the next leader", func() bool {
 		err := a.Renew(t.Context(), []driver.Grant{kept})[0]
-		if errors.Is(err, driver.ErrLeaseLost) {
-			t.Fatalf("the lease: %v", err)
-		}
+		require(t, !errors.Is(err, driver.ErrLeaseLost), "the lease: %v", err)
 		return err == nil
 	})
 	leads := time.Now() // an election takes seconds on a busy machine
 	toldItIsHeld(t, b, "kept")
 	g := next.Granted()
-	if early := time.Until(dead.Since.Add(ttl)); early > 0 {
-		t.Errorf("the dead holder's lease ended %v too early", early)
-	}
-	if late := time.Since(leads) - ttl; late > 10*time.Second {
-		t.Errorf("under the next leader, the dead holder's lease ended %v after its TTL", late)
-	}
-	if g.Token <= dead.Token {
-		t.Errorf("token %d after %d", g.Token, dead.Token)
-	}
+	early := time.Until(dead.Since.Add(ttl))
+	check(t, early <= 0, "the dead holder's lease ended %v too early", early)
+	late := time.Since(leads) - ttl
+	check(t, late <= 10*time.Second, "under the next leader, the dead holder's lease ended %v after its TTL", late)
+	check(t, g.Token > dead.Token, "token %d after %d", g.Token, dead.Token)
 	release(t, a, kept)
 	release(t, b, waits.Granted())
 }
@@ -78,9 +72,7 @@ func TestFollowerIsCutOff(t *testing.T) {
 	defer cancel()
 	for ctx.Err() == nil {
 		g, err := behind.Acquire(ctx, request("k", time.Minute))
-		if err == nil {
-			t.Fatalf("two hold the key: tokens %d and %d", held.Token, g.Token)
-		}
+		require(t, err != nil, "two hold the key: tokens %d and %d", held.Token, g.Token)
 		if err := behind.Renew(ctx, []driver.Grant{mine})[0]; errors.Is(err, driver.ErrLeaseLost) {
 			t.Fatalf("a lease that nobody took: %v", err)
 		}
@@ -98,9 +90,7 @@ func toldItIsHeld(t *testing.T, s *zkstore.Store, key string) {
 	t.Helper()
 	eventually(t, "the store is told that the key is held", func() bool {
 		g, err := s.Acquire(t.Context(), request(key, time.Minute))
-		if err == nil {
-			t.Fatalf("two hold the key: %+v", g)
-		}
+		require(t, err != nil, "two hold the key: %+v", g)
 		return errors.Is(err, driver.ErrHeld)
 	})
 }

@@ -52,9 +52,7 @@ func TestURL(t *testing.T) {
 		"zks://me:secret@a?session=1ns": driver.ErrInvalidOption,
 	} {
 		_, err := storeurl.Open(t.Context(), url)
-		if !errors.Is(err, want) || strings.Contains(err.Error(), "secret") {
-			t.Errorf("%s: %v", url, err)
-		}
+		check(t, errors.Is(err, want) && !strings.Contains(err.Error(), "secret"), "%s: %v", url, err)
 	}
 }
 
@@ -104,9 +102,7 @@ func TestOnlyLooks(t *testing.T) {
 	hold(t, s, request("over", 200*time.Millisecond))
 	enqueue(t, s, request("k", time.Minute))
 	info, err := looker.Inspect(t.Context(), "k")
-	if err != nil || len(info.Holders) != 1 || info.Holders[0].Owner != h.Owner || len(info.Waiters) != 1 {
-		t.Errorf("Inspect: %+v, %v", info, err)
-	}
+	check(t, err == nil && len(info.Holders) == 1 && info.Holders[0].Owner == h.Owner && len(info.Waiters) == 1, "Inspect: %+v, %v", info, err)
 	eventually(t, "a lease that is over is not shown", func() bool {
 		info, err := looker.Inspect(t.Context(), "over")
 		must(t, err)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/internal/servertest"
+	"github.com/keyturn/keyturn/internal/storetest"
 )
 
 // A waiter knew nothing of a release that keeps the key for a while, and found the key free when it looked by
@@ -30,9 +31,8 @@ func TestAWaiterLearnsOfALeastHold(t *testing.T) {
 		waited += time.Since(released)
 		release(t, b, next)
 	}
-	if looks := session / 3; waited/rounds > looks*2/3 {
-		t.Errorf("waiters had the key %v after its release, and look by themselves after %v", waited/rounds, looks)
-	}
+	looks := session / 3
+	check(t, waited/rounds <= looks*2/3, "waiters had the key %v after its release, and look by themselves after %v", waited/rounds, looks)
 }
 
 // TestReconnectsWithWatches breaks the connection of a process that waits, again and again, while it sends
@@ -58,9 +58,7 @@ func TestReconnectsWithWatches(t *testing.T) {
 	for range 30 {
 		proxy.Cut()
 		proxy.Heal()
-		if _, err := s.Inspect(t.Context(), "k"); err != nil {
-			t.Errorf("after the connection broke: %v", err)
-		}
+		wantIs(t, "after the connection broke", storetest.ErrorOf(s.Inspect(t.Context(), "k")), nil)
 		time.Sleep(20 * time.Millisecond)
 	}
 	stop()
@@ -95,11 +93,8 @@ func TestHurriedCallersAreNoOutage(t *testing.T) {
 		})
 	}
 	callers.Wait()
-	if n := ran.Load(); n > 0 {
-		t.Errorf("%d calls ran beside the holder", n)
-	}
+	n := ran.Load()
+	check(t, n <= 0, "%d calls ran beside the holder", n)
 	err = eng.Do(t.Context(), "free", func(ctx context.Context) error { return core.AssertHeld(ctx, core.Exclusive("free")) })
-	if err != nil {
-		t.Errorf("a patient caller, afterwards: %v", err)
-	}
+	wantIs(t, "a patient caller, afterwards", err, nil)
 }

@@ -47,9 +47,8 @@ func (r *recorder) sent(t *testing.T, want [][]byte) {
 	synctest.Wait()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if all := slices.Concat(want...); !slices.Equal(r.got, all) {
-		t.Errorf("sent: %x\nwant: %x", r.got, all)
-	}
+	all := slices.Concat(want...)
+	check(t, slices.Equal(r.got, all), "sent: %x\nwant: %x", r.got, all)
 }
 
 // TestRequestsWaitForWatches looks at the order in which requests leave a client.

@@ -4,16 +4,18 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/keyturn/keyturn/internal/storetest"
 )
+
+var check = storetest.Check
 
 // TestPollers: what the waiters want is what they get, until it is more than the budget;
 // then each gets the same part of it.
 func TestPollers(t *testing.T) {
 	var p Pollers
 	head, every := p.enter(headPoll)
-	if every != headPoll {
-		t.Errorf("the only waiter polls every %v", every)
-	}
+	check(t, every == headPoll, "the only waiter polls every %v", every)
 	var behind []int64
 	for range 10_000 {
 		rate, _ := p.enter(linePoll)
@@ -43,16 +45,13 @@ func TestPollersAtTheLimits(t *testing.T) {
 	for range 100 {
 		all.Go(func() {
 			rate, every := p.enter(foreignPoll)
-			if every < foreignPoll {
-				t.Errorf("every %v", every)
-			}
+			check(t, every >= foreignPoll, "every %v", every)
 			p.Leave(rate)
 		})
 	}
 	all.Wait()
-	if n := p.wanted.Load(); n != 1 {
-		t.Errorf("%d polls per second are left over", n)
-	}
+	n := p.wanted.Load()
+	check(t, n == 1, "%d polls per second are left over", n)
 }
 
 // TestHowOftenAWaiterPolls: who polls how often.

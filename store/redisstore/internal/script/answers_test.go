@@ -22,8 +22,7 @@ func TestTemporary(t *testing.T) {
 		"WRONGTYPE Operation against a key holding the wrong kind of value":      false,
 		"ERR LOADING Redis is loading the dataset in memory":                     true, // KVRocks,
 	} {
-		if got := Temporary(serverError(text)); got != want {
-			t.Errorf("%q: %t", text, got)
-		}
+		got := Temporary(serverError(text))
+		check(t, got == want, "%q: %t", text, got)
 	}
 }

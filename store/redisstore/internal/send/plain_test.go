@@ -19,8 +19,9 @@ import (
 )
 
 var (
-	must  = storetest.Must
-	check = storetest.Check
+	must    = storetest.Must
+	check   = storetest.Check
+	require = storetest.Require
 )
 
 // is checks how the text of got begins.
@@ -61,9 +62,7 @@ func release(s *Sender, owner string, claim driver.Claim) *Request {
 // answered sends r, which must succeed.
 func answered(ctx context.Context, t *testing.T, s *Sender, r *Request) *Request {
 	t.Helper()
-	if !s.Await(ctx, nil, r.Alone()) || r.Err != nil {
-		t.Fatal(r.Err)
-	}
+	require(t, s.Await(ctx, nil, r.Alone()) && r.Err == nil, "%v", r.Err)
 	return r
 }
 

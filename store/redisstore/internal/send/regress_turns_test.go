@@ -43,9 +43,7 @@ func TestRenewalsDoNotWaitForOtherRequests(t *testing.T) {
 	stuck(t, &s.servers.only.others, ask(s, "2", "", driver.Shared("e")))
 	brief, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	if !s.Await(brief, nil, renewals) {
-		t.Fatal("the renewals wait")
-	}
+	require(t, s.Await(brief, nil, renewals), "the renewals wait")
 	for _, r := range renewals {
 		v, err := r.Verdict(1)
 		check(t, err == nil && !v.Lost, "%+v, %v", v, err)
