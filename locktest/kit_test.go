@@ -159,9 +159,7 @@ func TestSection(t *testing.T) {
 	defer leave()
 	defer s.Enter("a")()
 	wantFailure(t, j, "2 at a time", `"a"`)
-	if s.Entered("a") != 3 || s.Entered("b") != 1 || s.Entered("c") != 0 {
-		t.Errorf("entered a %d times, b %d, c %d", s.Entered("a"), s.Entered("b"), s.Entered("c"))
-	}
+	check(t, s.Entered("a") == 3 && s.Entered("b") == 1 && s.Entered("c") == 0, "entered a %d times, b %d, c %d", s.Entered("a"), s.Entered("b"), s.Entered("c"))
 }
 
 // The two together, as a user's test has them: without the lock it fails.

@@ -55,9 +55,7 @@ func wantFailure(t *testing.T, j *judged, says ...string) {
 	t.Helper()
 	require(t, len(j.said) == 1, "said %q, want one failure", j.said)
 	for _, s := range says {
-		if !strings.Contains(j.said[0], s) {
-			t.Errorf("%q does not say %q", j.said[0], s)
-		}
+		check(t, strings.Contains(j.said[0], s), "%q does not say %q", j.said[0], s)
 	}
 }
 

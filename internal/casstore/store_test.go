@@ -166,9 +166,8 @@ func TestDecidesAnew(t *testing.T) {
 			wantNil(t, storetest.ErrorOf(s.acquire(t.Context(), "quicker", false)))
 		}
 		var held *driver.HeldError
-		if _, err := s.acquire(t.Context(), "slower", false); !errors.As(err, &held) || held.Holder != "quicker" {
-			t.Errorf("the slower one got %v", err)
-		}
+		_, err := s.acquire(t.Context(), "slower", false)
+		check(t, errors.As(err, &held) && held.Holder == "quicker", "the slower one got %v", err)
 	})
 }
 

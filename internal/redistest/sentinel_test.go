@@ -31,9 +31,8 @@ func TestSentinelPromotesAReplica(t *testing.T) {
 				t.Fatalf("node %d is the master", m)
 			}
 			// A client of its own, as an older one has connections to find dead first.
-			if got, err := s.Client().Get(t.Context(), "k").Result(); err != nil || got != "v" {
-				t.Errorf("%q, %v", got, err)
-			}
+			got, err := s.Client().Get(t.Context(), "k").Result()
+			check(t, err == nil && got == "v", "%q, %v", got, err)
 			wantNil(t, s.Client().Set(t.Context(), "k", "w", 0).Err())
 		})
 	}

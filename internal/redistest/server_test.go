@@ -86,9 +86,7 @@ func TestCommandsCountsClientsButNotItself(t *testing.T) {
 
 	counts := s.Commands(t)
 	for name, want := range map[string]int64{"set": 3, "eval": 1, "get": 1, "info": 0} {
-		if counts[name] != want {
-			t.Errorf("%s ran %d times, want %d", name, counts[name], want)
-		}
+		check(t, counts[name] == want, "%s ran %d times, want %d", name, counts[name], want)
 	}
 	first := s.CommandCount(t)
 	second := s.CommandCount(t)

@@ -128,9 +128,8 @@ func wait(t *testing.T, b *backend, patience time.Duration, meanwhile func(*wait
 
 func TestAnsweredAtOnce(t *testing.T) {
 	b := &backend{fails: driver.ErrResultNotKept}
-	if o := wait(t, b, never, nil); !errors.Is(o.err, driver.ErrResultNotKept) || o.after != 0 || b.entered+b.withdrawn != 0 {
-		t.Errorf("%+v, entered %d, withdrawn %d", o, b.entered, b.withdrawn)
-	}
+	o := wait(t, b, never, nil)
+	check(t, errors.Is(o.err, driver.ErrResultNotKept) && o.after == 0 && b.entered+b.withdrawn == 0, "%+v, entered %d, withdrawn %d", o, b.entered, b.withdrawn)
 }
 
 // TestNoWaitNoAllocation: most requests are answered at once, and are to cost nothing here.
@@ -149,9 +148,7 @@ func TestRefusedWithoutWait(t *testing.T) {
 	b := &backend{}
 	o := wait(t, b, never, func(terms *waitloop.Terms, _ context.CancelFunc) { terms.Wait = false })
 	var held *driver.HeldError
-	if !errors.As(o.err, &held) || held.Holder != "holder" || b.entered != 0 || len(b.questions) != 1 {
-		t.Errorf("%+v after %d questions", o, len(b.questions))
-	}
+	check(t, errors.As(o.err, &held) && held.Holder == "holder" && b.entered == 0 && len(b.questions) == 1, "%+v after %d questions", o, len(b.questions))
 }
 
 // TestLooks: when a wait looks by itself, if nobody tells it anything.
@@ -169,9 +166,7 @@ func TestLooks(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := wait(t, &tc.backend, never/2, nil)
-			if o.err != nil || o.after < tc.min || o.after > tc.max || tc.backend.withdrawn != 0 {
-				t.Errorf("%+v after questions at %v", o, tc.backend.questions)
-			}
+			check(t, o.err == nil && o.after >= tc.min && o.after <= tc.max && tc.backend.withdrawn == 0, "%+v after questions at %v", o, tc.backend.questions)
 		})
 	}
 }
@@ -191,9 +186,7 @@ func TestMessages(t *testing.T) {
 			mailbox := b.mailbox
 			time.AfterFunc(time.Second, func() { mailbox <- m })
 		})
-		if o.err != nil || o.after != time.Second || len(b.questions) != questions || b.withdrawn != 0 {
-			t.Errorf("%s: %+v, %d questions", m, o, len(b.questions))
-		}
+		check(t, o.err == nil && o.after == time.Second && len(b.questions) == questions && b.withdrawn == 0, "%s: %+v, %d questions", m, o, len(b.questions))
 	}
 }
 
@@ -231,9 +224,7 @@ func TestEndOfPatience(t *testing.T) {
 	t.Run("during a question", func(t *testing.T) {
 		b := &backend{silent: time.Second, within: time.Second}
 		o := wait(t, b, patience, nil)
-		if !errors.Is(o.err, driver.ErrUnavailable) || b.withdrawn != 1 || o.after != patience+waitloop.Grace {
-			t.Errorf("%+v, withdrawn %d times", o, b.withdrawn)
-		}
+		check(t, errors.Is(o.err, driver.ErrUnavailable) && b.withdrawn == 1 && o.after == patience+waitloop.Grace, "%+v, withdrawn %d times", o, b.withdrawn)
 	})
 	// Otherwise the question could put the request back in the queue.
 	for name, times := range map[string]struct{ lasts, leaves time.Duration }{

@@ -14,19 +14,13 @@ func fits(t *testing.T, p waits.Picture) {
 	t.Helper()
 	inside := func(x, y int) bool { return x >= 0 && y >= 0 && x <= p.W && y <= p.H }
 	for i, b := range p.Boxes {
-		if !inside(b.X, b.Y) || !inside(b.X+b.W, b.Y+b.H) {
-			t.Errorf("%+v is not in %d x %d", b, p.W, p.H)
-		}
+		check(t, inside(b.X, b.Y) && inside(b.X+b.W, b.Y+b.H), "%+v is not in %d x %d", b, p.W, p.H)
 		for _, o := range p.Boxes[:i] {
-			if b.X < o.X+o.W && o.X < b.X+b.W && b.Y < o.Y+o.H && o.Y < b.Y+b.H {
-				t.Errorf("%+v overlaps %+v", b, o)
-			}
+			check(t, b.X >= o.X+o.W || o.X >= b.X+b.W || b.Y >= o.Y+o.H || o.Y >= b.Y+b.H, "%+v overlaps %+v", b, o)
 		}
 	}
 	for _, a := range p.Arrows {
-		if !inside(a.X1, a.Y1) || !inside(a.X2, a.Y2) || !inside(a.LabelX, a.LabelY) {
-			t.Errorf("%+v is not in %d x %d", a, p.W, p.H)
-		}
+		check(t, inside(a.X1, a.Y1) && inside(a.X2, a.Y2) && inside(a.LabelX, a.LabelY), "%+v is not in %d x %d", a, p.W, p.H)
 	}
 }
 
@@ -42,9 +36,7 @@ func TestAWaiterStandsLeftOfTheHolder(t *testing.T) {
 	for _, b := range p.Boxes {
 		x[b.Process.Label] = b.X
 	}
-	if len(p.Boxes) != 4 || len(p.Arrows) != 4 || x["h pid 4"] >= x["h pid 2"] || x["h pid 2"] >= x["h pid 1"] || x["h pid 3"] != x["h pid 2"] {
-		t.Errorf("%+v", p)
-	}
+	check(t, len(p.Boxes) == 4 && len(p.Arrows) == 4 && x["h pid 4"] < x["h pid 2"] && x["h pid 2"] < x["h pid 1"] && x["h pid 3"] == x["h pid 2"], "%+v", p)
 }
 
 func TestCirclesAreDrawnOnTop(t *testing.T) {

@@ -38,9 +38,7 @@ func TestGreatSet(t *testing.T) {
 	must(t, b.Renew(t.Context(), []driver.Grant{again})[0])
 	for _, i := range []int{0, 49, 99} {
 		info, err := a.Inspect(t.Context(), all[i].Key)
-		if err != nil || len(info.Holders) != 1 || info.Holders[0].Token != g.Token {
-			t.Errorf("%s: %+v, %v; want the token %d", all[i].Key, info.Holders, err, g.Token)
-		}
+		check(t, err == nil && len(info.Holders) == 1 && info.Holders[0].Token == g.Token, "%s: %+v, %v; want the token %d", all[i].Key, info.Holders, err, g.Token)
 	}
 	release(t, b, again)
 	release(t, a, hold(t, a, set))

@@ -113,9 +113,7 @@ func TestALeaseIsWantedInTheStepThatGrantsIt(t *testing.T) {
 			last := enqueue(t, bg, s, request("k", 2, ttl))
 
 			o := <-next
-			if o.err != nil || len(wanted) != 1 || wanted[0] != o.grant.Owner {
-				t.Fatalf("granted to %q (%v), wanted from %q", o.grant.Owner, o.err, wanted)
-			}
+			require(t, o.err == nil && len(wanted) == 1 && wanted[0] == o.grant.Owner, "granted to %q (%v), wanted from %q", o.grant.Owner, o.err, wanted)
 			storetest.Release(t, s, o.grant)
 			must(t, (<-last).err)
 		})

@@ -84,9 +84,8 @@ func TestUnknownScheme(t *testing.T) {
 	if unknown.Import != "github.com/keyturn/keyturn/store/redisstore" || !slices.Equal(unknown.Registered, Schemes()) || !slices.Contains(unknown.Registered, "sample") {
 		t.Errorf("%+v", unknown)
 	}
-	if text := err.Error(); !strings.Contains(text, unknown.Import) || !strings.Contains(text, "broken, mem, sample") || strings.Contains(text, "secret") {
-		t.Error(text)
-	}
+	text := err.Error()
+	check(t, strings.Contains(text, unknown.Import) && strings.Contains(text, "broken, mem, sample") && !strings.Contains(text, "secret"), "%v", text)
 	if _, err = Open(t.Context(), "nosuch:x"); !errors.As(err, &unknown) || unknown.Import != "" {
 		t.Errorf("%v", err)
 	}

@@ -28,9 +28,7 @@ func TestParse(t *testing.T) {
 		if want.Query == nil {
 			want.Query = url.Values{}
 		}
-		if !reflect.DeepEqual(*got, want) {
-			t.Errorf("%s: %+v, want %+v", text, *got, want)
-		}
+		check(t, reflect.DeepEqual(*got, want), "%s: %+v, want %+v", text, *got, want)
 	}
 }
 

@@ -62,8 +62,7 @@ func TestBrokenRecord(t *testing.T) {
 		"\x01o:", "\x01ox:", "\x01o!:", "\x01o1!+1:", "\x01o0!!:", "\x01o-1:", "\x01o4:abc", "\x01o99999999999999999999:", ":", "\x01o1+:",
 		"\x01o+1:", "\x01o1+1:a", "\x01o0+2:a", "\x01o9223372036854775807+9223372036854775807:a",
 	} {
-		if rec, err := decodeRecord(stored); err == nil {
-			t.Errorf("%q became %+v", stored, rec)
-		}
+		rec, err := decodeRecord(stored)
+		check(t, err != nil, "%q became %+v", stored, rec)
 	}
 }
