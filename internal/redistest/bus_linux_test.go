@@ -10,8 +10,7 @@ import (
 // TestBus: a node that is cut off from the others serves nobody after a while, although clients still
 // reach it. The others serve on. When the cut is over, all of them do.
 func TestBus(t *testing.T) {
-	servertest.Long(t)
-	t.Parallel()
+	servertest.LongParallel(t)
 	nodes := StartCluster(t, 3, "--cluster-node-timeout", "500", "--cluster-require-full-coverage", "no")
 	bus := FrontBus(t, nodes)
 	keys := []string{"bar", "hello", "foo"} // of slots 5061, 866 and 12182, so of nodes 0, 0 and 2

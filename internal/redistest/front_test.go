@@ -15,8 +15,7 @@ import (
 // TestFront: clients reach the nodes of a Cluster through proxies, before and after a restart, and
 // while a slot moves.
 func TestFront(t *testing.T) {
-	servertest.Long(t)
-	t.Parallel()
+	servertest.LongParallel(t)
 	nodes := StartCluster(t, 3)
 	ways := Front(t, nodes)
 	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{ways[0].Addr()}, MaxRedirects: -1})
@@ -41,8 +40,7 @@ func TestFront(t *testing.T) {
 
 // TestRejoin: a killed master comes back as a replica with the data of its successor.
 func TestRejoin(t *testing.T) {
-	servertest.Long(t)
-	t.Parallel()
+	servertest.LongParallel(t)
 	s := StartSentinel(t, 1, 500*time.Millisecond)
 	ctx := t.Context()
 	client := s.Client()

@@ -50,3 +50,14 @@ func Require(t testing.TB, ok bool, format string, args ...any) {
 		t.Fatalf(format, args...)
 	}
 }
+
+// Each runs each case as a subtest, beside the others.
+func Each[T any](t *testing.T, cases map[string]T, run func(t *testing.T, c T)) {
+	t.Helper()
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			run(t, c)
+		})
+	}
+}

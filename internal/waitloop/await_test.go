@@ -62,3 +62,26 @@ func TestInsist(t *testing.T) {
 		check(t, !waitloop.Insist(life, time.Now().Add(time.Hour), until(-1)), "the end of the store counts as success")
 	})
 }
+
+func TestBell(t *testing.T) {
+	b := waitloop.NewBell()
+	b.Ring()
+	b.Ring()
+	<-b
+	select {
+	case <-b:
+		t.Error("rung twice, heard twice")
+	default:
+	}
+	b.Ring()
+	b.Clear()
+	b.Clear()
+	select {
+	case <-b:
+		t.Error("heard after Clear")
+	default:
+	}
+	var none waitloop.Bell
+	none.Ring()
+	none.Clear()
+}

@@ -108,8 +108,7 @@ func TestSilentServerIsNoLogLine(t *testing.T) {
 }
 
 func TestExamineCluster(t *testing.T) {
-	servertest.Long(t)
-	t.Parallel()
+	servertest.LongParallel(t)
 	members := etcdtest.Cluster(t, 3)
 	all := on(t, members...)
 	storetest.AreRisks(t, all)

@@ -19,8 +19,7 @@ import (
 // TestSilentAfterCut: the connection ends, and the next one is accepted and stays silent. The client waits
 // for its first word for 20 s. A waiter must not: its call ends with its context.
 func TestSilentAfterCut(t *testing.T) {
-	servertest.Long(t)
-	t.Parallel()
+	servertest.LongParallel(t)
 	network := servertest.NewProxy(t, etcdtest.Shared(t).Addr())
 	c, err := clientv3.New(clientv3.Config{Endpoints: []string{network.Addr()}, Logger: zap.NewNop()})
 	must(t, err)

@@ -124,8 +124,7 @@ func look(s *redisstore.Store) error {
 // TestACLOfOperators: a user who may do what docs/operations.md says is refused nothing. Each of the commands is needed:
 // without it, something is refused. A user that only looks has no permission to write. TestCheck has the commands of holders.
 func TestACLOfOperators(t *testing.T) {
-	servertest.Long(t)
-	t.Parallel()
+	servertest.LongParallel(t)
 	for name, c := range map[string]struct {
 		others, commands string
 		use              func(*redisstore.Store) error

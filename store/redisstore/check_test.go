@@ -33,8 +33,7 @@ func found(t testing.TB, err error) []string {
 
 // TestAdvice: what to do depends on what is wrong.
 func TestAdvice(t *testing.T) {
-	servertest.Long(t)
-	t.Parallel()
+	servertest.LongParallel(t)
 	server := redistest.Start(t, "--requirepass", "secret")
 	master := redistest.Start(t)
 	replica := redistest.Start(t, "--replicaof", strings.Replace(master.Addr(), ":", " ", 1))
@@ -77,8 +76,7 @@ func TestImpairedFromTheStart(t *testing.T) {
 
 // The user of a Cluster is a user of each node. One that was forgotten is found each time.
 func TestCheckLooksAtEachMaster(t *testing.T) {
-	servertest.Long(t)
-	t.Parallel()
+	servertest.LongParallel(t)
 	nodes := redistest.StartCluster(t, 3)
 	for i, node := range nodes {
 		as(t, node, "~* &* +@all", []string{"", "-evalsha -eval", ""}[i])

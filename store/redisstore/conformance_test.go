@@ -65,8 +65,7 @@ func TestContractOfCluster(t *testing.T) {
 // TestContractOfRing runs what several servers do otherwise. No messages arrive there, so all waiters look for themselves,
 // in their order only as far as they are in time.
 func TestContractOfRing(t *testing.T) {
-	servertest.Long(t)
-	t.Parallel()
+	servertest.LongParallel(t)
 	servers, client := startRing(t)
 	drivertest.Run(t, drivertest.Harness{
 		New:       func(t testing.TB) driver.Store { return open(t, client, quickLooks) },

@@ -18,8 +18,7 @@ import (
 // TestScriptsKeepToOneSlot on a Cluster, of all that the store does. The scripts of plain
 // requests make the names of keys that they were not told, so no server could check that.
 func TestScriptsKeepToOneSlot(t *testing.T) {
-	servertest.Long(t)
-	t.Parallel()
+	servertest.LongParallel(t)
 	servers, client := startCluster(t)
 	ctx := within(t, 30*time.Second)
 	var monitors []*bufio.Scanner

@@ -45,8 +45,7 @@ func finds(t *testing.T, s driver.Store, want ...string) {
 
 // The settings of each master of a Cluster.
 func TestExamineCluster(t *testing.T) {
-	servertest.Long(t)
-	t.Parallel()
+	servertest.LongParallel(t)
 	nodes := redistest.StartCluster(t, 3, "--cluster-require-full-coverage", "yes", "--cluster-node-timeout", "15000")
 	s := open(t, clusterOf(t, nodes))
 	finds(t, s, "appendonly", "cluster-node-timeout", "cluster-require-full-coverage", "replicas")
@@ -67,8 +66,7 @@ func TestExamineCluster(t *testing.T) {
 
 // The settings of Sentinels, and of the master that they watch.
 func TestExamineSentinel(t *testing.T) {
-	servertest.Long(t)
-	t.Parallel()
+	servertest.LongParallel(t)
 	behind := redistest.StartSentinel(t, 1, time.Minute)
 	u := "redis+sentinel://" + behind.Sentinel.Addr() + "/0?master_name=" + redistest.MasterName
 	s, err := storeurl.Open(t.Context(), u)

@@ -39,8 +39,7 @@ func notOurs(t *testing.T, s *redisstore.Store, owner string) {
 // TestForeignClients has redis-cli do what a C++ or Java client of the same
 // fleet does.
 func TestForeignClients(t *testing.T) {
-	t.Parallel()
-	server, s := storeOn(t, database(t), redisstore.WithWaiterLease(300*time.Millisecond))
+	server, s := onDatabase(t, redisstore.WithWaiterLease(300*time.Millisecond))
 
 	// They have it, we don't.
 	cli(t, server, "OK", "SET", "lock:k", uuid, "NX", "PX", "60000")
@@ -62,8 +61,7 @@ func TestForeignClients(t *testing.T) {
 
 // TestForeignLockWithoutExpiry is waited for, and left as it is.
 func TestForeignLockWithoutExpiry(t *testing.T) {
-	t.Parallel()
-	server, s := storeOn(t, redistest.Start(t), redisstore.WithWaiterLease(150*time.Millisecond))
+	server, s := onServer(t, redisstore.WithWaiterLease(150*time.Millisecond))
 	cli(t, server, "OK", "SET", "lock:k", uuid)
 	w := enqueue(t, s, "w", "k", time.Minute)
 	before := calls(t, server)
@@ -80,8 +78,7 @@ func TestForeignLockWithoutExpiry(t *testing.T) {
 // TestForeignClientsThatHaveGone: the lock is left free for them some times more, and then goes from waiter
 // to waiter again. What was counted about them goes, too.
 func TestForeignClientsThatHaveGone(t *testing.T) {
-	t.Parallel()
-	server, s := storeOn(t, database(t))
+	server, s := onDatabase(t)
 	admin := server.Client()
 	counted := func() bool { return admin.HExists(bg, "{lock:k}:w", ":foreign").Val() }
 	for _, mode := range []driver.Claim{driver.Exclusive("k"), driver.Permit("k", 1)} {
@@ -107,8 +104,7 @@ func TestForeignClientsThatHaveGone(t *testing.T) {
 // TestLeftFreeForForeignClients: nobody in line gets the lock meanwhile. The next one does afterwards, also if the
 // first, who was told to ask then, gives up.
 func TestLeftFreeForForeignClients(t *testing.T) {
-	t.Parallel()
-	server, s := storeOn(t, database(t), noPolling)
+	server, s := onDatabase(t, noPolling)
 	admin := server.Client()
 	lock(t, s, "holder", "another", time.Minute)
 	enqueue(t, s, "w", "another", time.Minute) // from now on, the process knows its inbox
@@ -129,8 +125,7 @@ func TestLeftFreeForForeignClients(t *testing.T) {
 
 // TestLongForeignLock: one that is held for long costs few looks.
 func TestLongForeignLock(t *testing.T) {
-	servertest.Long(t)
-	t.Parallel()
+	servertest.LongParallel(t)
 	server, s := storeOn(t, redistest.Start(t))
 	cli(t, server, "OK", "SET", "lock:k", uuid)
 	w := enqueue(t, s, "w", "k", time.Minute)
@@ -146,8 +141,7 @@ func TestLongForeignLock(t *testing.T) {
 }
 
 func TestWrongType(t *testing.T) {
-	t.Parallel()
-	server, s := storeOn(t, database(t))
+	server, s := onDatabase(t)
 	cli(t, server, "1", "HSET", "lock:k", "field", "value")
 	for _, wait := range []bool{false, true} {
 		req := request("o", "k", time.Minute)

@@ -8,14 +8,12 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
-	"github.com/keyturn/keyturn/internal/redistest"
 )
 
 // TestExecutionsInAGroupHaveOutcomesOfTheirOwn: each request of a group gets the answer that it would get
 // alone, whatever its neighbours' keys are like. Records may be any bytes.
 func TestExecutionsInAGroupHaveOutcomesOfTheirOwn(t *testing.T) {
-	t.Parallel()
-	server, s := storeOn(t, redistest.Start(t))
+	server, s := onServer(t)
 	admin := server.Client()
 	stored := driver.Record{Fingerprint: []byte("\n:+!"), Result: []byte("5\n\x00é:"), Trace: "00-trace"}
 	key := func(i int) string { return fmt.Sprint("k", i) }

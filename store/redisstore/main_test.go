@@ -107,6 +107,20 @@ func storeOn(t testing.TB, server *redistest.Server, opts ...redisstore.Option) 
 	return server, open(t, server.Client(), opts...)
 }
 
+// onServer has the test run beside others, with a server of its own and a store on it.
+func onServer(t *testing.T, opts ...redisstore.Option) (*redistest.Server, *redisstore.Store) {
+	t.Helper()
+	t.Parallel()
+	return storeOn(t, redistest.Start(t), opts...)
+}
+
+// onDatabase is onServer on a server that tests share.
+func onDatabase(t *testing.T, opts ...redisstore.Option) (*redistest.Server, *redisstore.Store) {
+	t.Helper()
+	t.Parallel()
+	return storeOn(t, database(t), opts...)
+}
+
 // longTTL is that of leases that must not run out while a test looks on.
 const longTTL = 5 * time.Minute
 

@@ -34,43 +34,41 @@ func question(t testing.TB, server *redistest.Server, owner string) (number uint
 	return number, fields[10]
 }
 
+// modes are "k" in every mode.
+var modes = map[string]driver.Claim{"exclusive": driver.Exclusive("k"), "shared": driver.Shared("k"), "permit": driver.Permit("k", 2)}
+
 // TestMessageIsTheGrant: in every mode the one message is all that a waiter needs,
 // and what it says is so at the server.
 func TestMessageIsTheGrant(t *testing.T) {
 	t.Parallel()
-	for _, claim := range []driver.Claim{driver.Exclusive("k"), driver.Shared("k"), driver.Permit("k", 2)} {
-		t.Run(claim.Mode.String(), func(t *testing.T) {
-			t.Parallel()
-			server := redistest.Start(t)
-			a, b := open(t, server.Client(), noPolling), open(t, server.Client(), redisstore.WithWaiterLease(time.Minute))
-			release(t, a, lock(t, a, "first", "k", time.Minute)) // has the server learn the scripts
-			g := lock(t, a, "holder", "k", time.Hour)
-			before := time.Now()
-			w := storetest.Enqueue(t, b, driver.Request{Owner: "w", Claims: []driver.Claim{claim}, TTL: time.Hour})
-			asked, was := time.Now(), server.Commands(t)
-			release(t, a, g)
-			next := w.GrantedIn(soon)
-			is := server.Commands(t)
-			wantEqual(t, "requests", is["evalsha"]+is["eval"]-was["evalsha"]-was["eval"], 1)
-			check(t, is["publish"]-was["publish"] <= 2, "%d messages", is["publish"]-was["publish"]) // one may be somebody's to itself
-			good := next.Token > g.Token && next.TTL == time.Hour && next.Term == 30*time.Second && next.Contended
-			check(t, good, "granted %+v after %+v", next, g)
-			check(t, !next.Since.Before(before) && !next.Since.After(asked), "counts from %v, asked between %v and %v", next.Since, before, asked)
-			must(t, renew(t, b, next))
-			left := server.Client().PTTL(bg, "lock:k").Val()
-			check(t, left >= 59*time.Minute, "%v are left after the renewal", left)
-			release(t, b, next)
-		})
-	}
+	storetest.Each(t, modes, func(t *testing.T, claim driver.Claim) {
+		server := redistest.Start(t)
+		a, b := open(t, server.Client(), noPolling), open(t, server.Client(), redisstore.WithWaiterLease(time.Minute))
+		release(t, a, lock(t, a, "first", "k", time.Minute)) // has the server learn the scripts
+		g := lock(t, a, "holder", "k", time.Hour)
+		before := time.Now()
+		w := storetest.Enqueue(t, b, driver.Request{Owner: "w", Claims: []driver.Claim{claim}, TTL: time.Hour})
+		asked, was := time.Now(), server.Commands(t)
+		release(t, a, g)
+		next := w.GrantedIn(soon)
+		is := server.Commands(t)
+		wantEqual(t, "requests", is["evalsha"]+is["eval"]-was["evalsha"]-was["eval"], 1)
+		check(t, is["publish"]-was["publish"] <= 2, "%d messages", is["publish"]-was["publish"]) // one may be somebody's to itself
+		good := next.Token > g.Token && next.TTL == time.Hour && next.Term == 30*time.Second && next.Contended
+		check(t, good, "granted %+v after %+v", next, g)
+		check(t, !next.Since.Before(before) && !next.Since.After(asked), "counts from %v, asked between %v and %v", next.Since, before, asked)
+		must(t, renew(t, b, next))
+		left := server.Client().PTTL(bg, "lock:k").Val()
+		check(t, left >= 59*time.Minute, "%v are left after the renewal", left)
+		release(t, b, next)
+	})
 }
 
 // TestMessageToAnEarlierQuestion is no grant: what was passed on then may have run
 // out before the last question was put.
 func TestMessageToAnEarlierQuestion(t *testing.T) {
-	t.Parallel()
-	server := database(t)
+	server, s := onDatabase(t, noPolling)
 	admin := server.Client()
-	s := open(t, server.Client(), noPolling)
 	g := lock(t, s, "holder", "k", time.Minute)
 	w := enqueue(t, s, "w", "k", time.Minute)
 	var looked time.Time
@@ -109,8 +107,7 @@ func TestMessageAfterALongWait(t *testing.T) {
 
 // TestToldAndKilled costs the others the claim time at most: nobody renews.
 func TestToldAndKilled(t *testing.T) {
-	servertest.Long(t)
-	t.Parallel()
+	servertest.LongParallel(t)
 	server, s := storeOn(t, redistest.Start(t))
 	g := lock(t, s, "holder", "k", time.Minute)
 	head := startProcess(t, server, "k", time.Hour)
@@ -156,8 +153,7 @@ func TestCancelRacesWithTheMessage(t *testing.T) {
 
 // TestNoMessageWithoutMemory: nobody is told of a grant that came to nothing.
 func TestNoMessageWithoutMemory(t *testing.T) {
-	t.Parallel()
-	server, s := storeOn(t, redistest.Start(t), noPolling)
+	server, s := onServer(t, noPolling)
 	lock(t, s, "holder", "k", time.Minute)
 	w := enqueue(t, s, "w", "k", time.Minute)
 	cli(t, server, "1", "DEL", "lock:k")
@@ -175,29 +171,25 @@ func TestNoMessageWithoutMemory(t *testing.T) {
 // TestNobodyListensInAnyMode: what can't be told of is nobody's.
 func TestNobodyListensInAnyMode(t *testing.T) {
 	t.Parallel()
-	for _, claim := range []driver.Claim{driver.Exclusive("k"), driver.Shared("k"), driver.Permit("k", 2)} {
-		t.Run(claim.Mode.String(), func(t *testing.T) {
-			t.Parallel()
-			server, network := proxied(t)
-			a, b := open(t, server.Client(), noPolling), open(t, throughProxy(server, network), noPolling)
-			g := lock(t, a, "holder", "k", time.Minute)
-			w := enqueueFor(t, b, "cut-off", claim)
-			network.Cut()
-			eventually(t, soon, "the server notices", func() bool { return subscribers(t, server) == 0 })
-			release(t, a, g)
-			n := server.Client().Exists(bg, "lock:k", "{lock:k}:h", "{lock:k}:i").Val()
-			check(t, n == 0, "%d keys of a holder who could not be told", n)
-			network.Heal()
-			w.GrantedIn(soon)
-		})
-	}
+	storetest.Each(t, modes, func(t *testing.T, claim driver.Claim) {
+		server, network := proxied(t)
+		a, b := open(t, server.Client(), noPolling), open(t, throughProxy(server, network), noPolling)
+		g := lock(t, a, "holder", "k", time.Minute)
+		w := enqueueFor(t, b, "cut-off", claim)
+		network.Cut()
+		eventually(t, soon, "the server notices", func() bool { return subscribers(t, server) == 0 })
+		release(t, a, g)
+		n := server.Client().Exists(bg, "lock:k", "{lock:k}:h", "{lock:k}:i").Val()
+		check(t, n == 0, "%d keys of a holder who could not be told", n)
+		network.Heal()
+		w.GrantedIn(soon)
+	})
 }
 
 // TestPassedWithinAnEngine: a lock that goes from one owner of an engine to the next
 // may go from hand to hand for longer than one that others want, or had.
 func TestPassedWithinAnEngine(t *testing.T) {
-	t.Parallel()
-	_, s := storeOn(t, database(t))
+	_, s := onDatabase(t)
 	release(t, s, lock(t, s, "warm", "up", time.Minute))
 	for i, c := range []struct {
 		holder    string

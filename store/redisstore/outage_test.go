@@ -25,8 +25,7 @@ const slack = 300 * time.Millisecond
 
 // TestHalfOpenConnection: every call keeps its bound, and no goroutine stays; TestMain looks for those.
 func TestHalfOpenConnection(t *testing.T) {
-	servertest.Long(t)
-	t.Parallel()
+	servertest.LongParallel(t)
 	server, network := proxied(t)
 	// The client's own timeout is longer than any bound here.
 	client := throughProxy(server, network, func(o *redis.Options) { o.ReadTimeout = 300 * time.Millisecond })
@@ -54,8 +53,7 @@ func TestHalfOpenConnection(t *testing.T) {
 
 // TestResetStorm cuts all connections again and again: errors are typed, and nobody gets in beside a holder.
 func TestResetStorm(t *testing.T) {
-	servertest.Long(t)
-	t.Parallel()
+	servertest.LongParallel(t)
 	server, network := proxied(t)
 	var inside, done atomic.Int64
 	var all sync.WaitGroup

@@ -150,8 +150,7 @@ func subscribers(t testing.TB, server *redistest.Server) int {
 }
 
 func TestKilledHolderFreesTheKey(t *testing.T) {
-	servertest.Long(t)
-	t.Parallel()
+	servertest.LongParallel(t)
 	const ttl = 500 * time.Millisecond
 	server := redistest.Start(t)
 	holder := startProcess(t, server, "k", ttl)

@@ -114,37 +114,30 @@ func TestWaiterThatSleptThroughItsTurn(t *testing.T) {
 // as long as it has not noticed that the connection is closed.
 func TestBehindAFrozenWaiter(t *testing.T) {
 	t.Parallel()
-	for _, test := range []struct {
-		name          string
-		holds         driver.Claim
-		frozen, other driver.Claim
-	}{
-		{"a reader behind a writer", driver.Shared("k"), driver.Exclusive("k"), driver.Shared("k")},
-		{"a writer behind a reader", driver.Exclusive("k"), driver.Shared("k"), driver.Exclusive("k")},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			t.Parallel()
-			server := database(t)
-			network := servertest.NewProxy(t, server.Addr())
-			s, hangs := open(t, server.Client()), open(t, throughProxy(server, network))
-			h := lease(t, s, "holder", test.holds)
-			frozen := storetest.Enqueue(t, hangs, driver.Request{Owner: "frozen", Claims: []driver.Claim{test.frozen}, TTL: 200 * time.Millisecond})
-			w := enqueueFor(t, s, "behind", test.other)
-			network.Blackhole()
-			release(t, s, h)
-			w.GrantedIn(1200 * time.Millisecond) // 0.2 s, and what a busy machine needs; it was 2 s before
-			network.Heal()
-			frozen.Cancel()
-		})
-	}
+	type row struct{ holds, frozen, other driver.Claim }
+	storetest.Each(t, map[string]row{
+		"a reader behind a writer": {driver.Shared("k"), driver.Exclusive("k"), driver.Shared("k")},
+		"a writer behind a reader": {driver.Exclusive("k"), driver.Shared("k"), driver.Exclusive("k")},
+	}, func(t *testing.T, test row) {
+		server := database(t)
+		network := servertest.NewProxy(t, server.Addr())
+		s, hangs := open(t, server.Client()), open(t, throughProxy(server, network))
+		h := lease(t, s, "holder", test.holds)
+		frozen := storetest.Enqueue(t, hangs, driver.Request{Owner: "frozen", Claims: []driver.Claim{test.frozen}, TTL: 200 * time.Millisecond})
+		w := enqueueFor(t, s, "behind", test.other)
+		network.Blackhole()
+		release(t, s, h)
+		w.GrantedIn(1200 * time.Millisecond) // 0.2 s, and what a busy machine needs; it was 2 s before
+		network.Heal()
+		frozen.Cancel()
+	})
 }
 
 // TestNobodyIsLostBehindADeadReader: the server lets in 64 readers with a step, and tells the
 // next one to take the next step. That one hangs, and the server does not know. None of those
 // that are in is done, so the rest looks for itself, as all waiters do now and then.
 func TestNobodyIsLostBehindADeadReader(t *testing.T) {
-	servertest.Long(t)
-	t.Parallel()
+	servertest.LongParallel(t)
 	server, network := proxied(t)
 	patience := redisstore.WithWaiterLease(3 * time.Second) // those who are let in have half of it to release
 	a, b := open(t, server.Client()), open(t, server.Client(), patience)

@@ -41,8 +41,7 @@ func refusal(t testing.TB, s *redisstore.Store, cause error) {
 }
 
 func TestReadOnly(t *testing.T) {
-	t.Parallel()
-	server, s := storeOn(t, redistest.Start(t))
+	server, s := onServer(t)
 	g := lock(t, s, "o", "k", time.Minute)
 	cli(t, server, "OK", "REPLICAOF", "127.0.0.1", "1") // nobody is there
 	refusal(t, s, redisstore.ErrReadOnly)
@@ -53,8 +52,7 @@ func TestReadOnly(t *testing.T) {
 }
 
 func TestMinReplicas(t *testing.T) {
-	t.Parallel()
-	server, s := storeOn(t, redistest.Start(t))
+	server, s := onServer(t)
 	set(t, server, "min-replicas-to-write", "1")
 	refusal(t, s, redisstore.ErrNoReplicas)
 	set(t, server, "min-replicas-to-write", "0")
@@ -85,8 +83,7 @@ func TestWithReplicas(t *testing.T) {
 
 // TestBusyServer: a server that runs somebody's slow script says BUSY to all others. That passes.
 func TestBusyServer(t *testing.T) {
-	t.Parallel()
-	server, s := storeOn(t, redistest.Start(t))
+	server, s := onServer(t)
 	admin := server.Client(once, func(o *redis.Options) { o.ReadTimeout = time.Minute })
 	set(t, server, "busy-reply-threshold", "10")
 	done := make(chan error, 1)
@@ -105,8 +102,7 @@ func TestBusyServer(t *testing.T) {
 
 // TestLoadingServer: a server that reads its data back in says LOADING.
 func TestLoadingServer(t *testing.T) {
-	servertest.Long(t)
-	t.Parallel()
+	servertest.LongParallel(t)
 	server := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always", "--aof-use-rdb-preamble", "no",
 		"--key-load-delay", "100") // µs
 	s := open(t, server.Client())
@@ -145,8 +141,7 @@ func isLoading(addr string) bool {
 // TestRenewalsWaitForReplicas: a lease that the replicas do not have would be forgotten
 // in a failover, so its renewal is not one. Many of them wait once.
 func TestRenewalsWaitForReplicas(t *testing.T) {
-	servertest.Long(t)
-	t.Parallel()
+	servertest.LongParallel(t)
 	master := redistest.Start(t, "--repl-diskless-sync-delay", "0")
 	replica := follow(t, master)
 	s := open(t, master.Client(), redisstore.WithReplicas(1, 200*time.Millisecond))

@@ -131,8 +131,7 @@ func TestClosed(t *testing.T) {
 
 // TestManyRenewals go in batches, and each goes by its own answer.
 func TestManyRenewals(t *testing.T) {
-	t.Parallel()
-	server, s := storeOn(t, database(t))
+	server, s := onDatabase(t)
 	var grants []driver.Grant
 	for i := range 1200 {
 		grants = append(grants, lock(t, s, []string{"other", "o", "o"}[i%3], fmt.Sprint("k", strings.Repeat("i", i%7), i), time.Minute))
@@ -149,8 +148,7 @@ func TestManyRenewals(t *testing.T) {
 
 // TestCorruptData is not an outage: nothing may run unlocked because of it.
 func TestCorruptData(t *testing.T) {
-	t.Parallel()
-	server, s := storeOn(t, database(t))
+	server, s := onDatabase(t)
 	server.Client().Set(bg, "lock:k", "o:junk", time.Minute)
 	_, err := s.Acquire(within(t, time.Second), request("o", "k", time.Minute))
 	check(t, errors.Is(err, redisstore.ErrCorrupt) && !errors.Is(err, driver.ErrUnavailable), "token: want ErrCorrupt, got %v", err)

@@ -15,6 +15,7 @@ import (
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/redistest"
 	"github.com/keyturn/keyturn/internal/servertest"
+	"github.com/keyturn/keyturn/internal/storetest"
 	"github.com/keyturn/keyturn/store/redisstore"
 )
 
@@ -46,31 +47,27 @@ func TestLostSubscription(t *testing.T) {
 // does not count that subscriber. The scripts took its process for dead after they had sent it the
 // lock, and gave the lock to the next waiter, too: both held it.
 func TestSubscriptionOnAReplica(t *testing.T) {
-	servertest.Long(t)
-	t.Parallel()
-	for name, claim := range map[string]driver.Claim{"exclusive": driver.Exclusive("k"), "permit": driver.Permit("k", 1)} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			master, moved := startMovedSubscription(t)
-			stays := open(t, master.Client(), noPolling)
-			g := lease(t, stays, "holder", claim)
-			a, b := enqueueFor(t, moved, "a", claim), enqueueFor(t, stays, "b", claim)
-			release(t, stays, g)
-			select {
-			case <-a.Answered():
-				g = a.Granted()
-			case <-b.Answered():
-				g = b.Granted()
-			case <-time.After(10 * time.Second):
-				t.Fatal("nobody has the lock")
-			}
-			time.Sleep(200 * time.Millisecond) // for the other one
-			require(t, !a.IsAnswered() || !b.IsAnswered(), "two hold the lock")
-			// Soon the subscription leads to the master, and its process has its turns again.
-			release(t, stays, g)
-			a.GrantedIn(20 * time.Second)
-		})
-	}
+	servertest.LongParallel(t)
+	storetest.Each(t, map[string]driver.Claim{"exclusive": driver.Exclusive("k"), "permit": driver.Permit("k", 1)}, func(t *testing.T, claim driver.Claim) {
+		master, moved := startMovedSubscription(t)
+		stays := open(t, master.Client(), noPolling)
+		g := lease(t, stays, "holder", claim)
+		a, b := enqueueFor(t, moved, "a", claim), enqueueFor(t, stays, "b", claim)
+		release(t, stays, g)
+		select {
+		case <-a.Answered():
+			g = a.Granted()
+		case <-b.Answered():
+			g = b.Granted()
+		case <-time.After(10 * time.Second):
+			t.Fatal("nobody has the lock")
+		}
+		time.Sleep(200 * time.Millisecond) // for the other one
+		require(t, !a.IsAnswered() || !b.IsAnswered(), "two hold the lock")
+		// Soon the subscription leads to the master, and its process has its turns again.
+		release(t, stays, g)
+		a.GrantedIn(20 * time.Second)
+	})
 }
 
 // startMovedSubscription opens a store whose requests go to the master, and whose subscription leads to its replica.
@@ -99,8 +96,7 @@ func startMovedSubscription(t *testing.T) (master *redistest.Server, s *redissto
 // TestInboxLeavesADeadNode: the node of a Cluster that has the subscription goes silent. The locks on the others are as
 // well as before, and so are their messages: the inbox moves to one of them. It used to stay.
 func TestInboxLeavesADeadNode(t *testing.T) {
-	servertest.Long(t)
-	t.Parallel()
+	servertest.LongParallel(t)
 	servers, client := startCluster(t)
 	s := open(t, client, noPolling)
 	lock(t, s, "holder", "first", time.Minute)
@@ -140,8 +136,7 @@ func TestInboxLeavesADeadNode(t *testing.T) {
 // TestHalfOpenSubscription: nothing is heard, and nothing says that the connection is dead. For those who release, its
 // process would be there for ever. The engine is told why messages do not arrive, and when they arrive again.
 func TestHalfOpenSubscription(t *testing.T) {
-	servertest.Long(t)
-	t.Parallel()
+	servertest.LongParallel(t)
 	server, network := proxied(t)
 	s := open(t, &subscribing{UniversalClient: server.Client(), messages: throughProxy(server, network)}, noPolling)
 	told, late := make(chan error, 16), make(chan error, 16)

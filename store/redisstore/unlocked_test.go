@@ -19,8 +19,7 @@ import (
 // unlocked in an outage ran beside its holder: in 19 of 20 calls on a server without memory, in each on one with too few
 // replicas, and if its own client had no permission, or a wrong password.
 func TestNothingRunsUnlockedOnAServerThatRefuses(t *testing.T) {
-	servertest.Long(t)
-	t.Parallel()
+	servertest.LongParallel(t)
 	for name, refuse := range map[string]func(testing.TB, *redistest.Server, *redis.Options){
 		"out of memory":    func(t testing.TB, s *redistest.Server, _ *redis.Options) { exhaust(t, s) },
 		"too few replicas": func(t testing.TB, s *redistest.Server, _ *redis.Options) { set(t, s, "min-replicas-to-write", "1") },

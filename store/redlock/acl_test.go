@@ -48,8 +48,7 @@ func (f *fleet) openAs(t *testing.T, rules []string) *redlock.Store {
 
 // TestExamineFindsWhatAUserMayNotRun: each command in turn, on one node.
 func TestExamineFindsWhatAUserMayNotRun(t *testing.T) {
-	servertest.Long(t)
-	t.Parallel()
+	servertest.LongParallel(t)
 	f := start(t)
 	rules := documentedRules(t)
 	s := f.openAs(t, rules)

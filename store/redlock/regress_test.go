@@ -17,6 +17,7 @@ import (
 	"github.com/keyturn/keyturn/core/drivertest"
 	"github.com/keyturn/keyturn/internal/redistest"
 	"github.com/keyturn/keyturn/internal/servertest"
+	"github.com/keyturn/keyturn/internal/storetest"
 )
 
 // After a short outage, all the idle connections of a client may be broken, and the client does not
@@ -95,20 +96,17 @@ func TestALongForeignValueIsShortened(t *testing.T) {
 // TestAwayAtStart: most of the nodes are away when a program starts.
 func TestAwayAtStart(t *testing.T) {
 	t.Parallel()
-	for name, away := range map[string]func(*servertest.Proxy){"refused": (*servertest.Proxy).Cut, "silent": (*servertest.Proxy).Blackhole} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s, networks := sharing(t).openProxied(t)
-			for _, network := range networks[1:] {
-				away(network)
+	storetest.Each(t, map[string]func(*servertest.Proxy){"refused": (*servertest.Proxy).Cut, "silent": (*servertest.Proxy).Blackhole}, func(t *testing.T, away func(*servertest.Proxy)) {
+		s, networks := sharing(t).openProxied(t)
+		for _, network := range networks[1:] {
+			away(network)
+		}
+		drivertest.AwayAtStart(t, func() (driver.Store, error) { return s, nil }, func() {
+			for _, network := range networks {
+				network.Heal()
 			}
-			drivertest.AwayAtStart(t, func() (driver.Store, error) { return s, nil }, func() {
-				for _, network := range networks {
-					network.Heal()
-				}
-			})
 		})
-	}
+	})
 }
 
 // TestHooksSeeEveryRequest: see the test of the same name in redisstore.

@@ -18,8 +18,7 @@ import (
 // TestLeaderIsKilled: leases and places in queues outlive the leader. A holder that died before is
 // blocked for by its lease for two TTLs at most. Tokens go on rising.
 func TestLeaderIsKilled(t *testing.T) {
-	servertest.Long(t)
-	t.Parallel()
+	servertest.LongParallel(t)
 	e := zktest.StartEnsemble(t)
 	root := newRoot()
 	a, b := openAll(t, e.Addrs(), root), openAll(t, e.Addrs(), root)
@@ -50,8 +49,7 @@ func TestLeaderIsKilled(t *testing.T) {
 // TestFollowerIsCutOff: a follower that does not hear the leader any more serves old data for a
 // while. A store behind it is not granted what is held, and is not told that its lease is lost.
 func TestFollowerIsCutOff(t *testing.T) {
-	servertest.Long(t)
-	t.Parallel()
+	servertest.LongParallel(t)
 	e := zktest.StartSplittable(t)
 	root := newRoot()
 	leader, follower := e.Leader(t), e.Follower(t)
@@ -98,8 +96,7 @@ func toldItIsHeld(t *testing.T, s *zkstore.Store, key string) {
 // TestSameVersionsAgain: ZooKeeper has lost its data, and the version that a store remembers of a key comes
 // again. What the store remembers must not let it in beside an owner that was granted the key since.
 func TestSameVersionsAgain(t *testing.T) {
-	servertest.Long(t)
-	t.Parallel()
+	servertest.LongParallel(t)
 	server, root := zktest.Start(t), newRoot()
 	s := open(t, server.Addr(), root)
 	storetest.Use(t, s, "k")

@@ -66,8 +66,7 @@ func TestAwayAtStart(t *testing.T) {
 }
 
 func TestExamineEnsemble(t *testing.T) {
-	servertest.Long(t)
-	t.Parallel()
+	servertest.LongParallel(t)
 	e := zktest.StartEnsemble(t)
 	all := openAll(t, e.Addrs(), newRoot(), zkstore.WithSession(5*time.Second))
 	storetest.AreRisks(t, all)

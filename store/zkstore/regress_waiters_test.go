@@ -39,8 +39,7 @@ func TestAWaiterLearnsOfALeastHold(t *testing.T) {
 // other requests. The client of ZooKeeper has a data race then, if an answer overtakes its request
 // for the watches (the test is for the race detector).
 func TestReconnectsWithWatches(t *testing.T) {
-	servertest.Long(t)
-	t.Parallel()
+	servertest.LongParallel(t)
 	z := newScene(t)
 	proxy := servertest.NewProxy(t, z.addr)
 	s, other := z.openAt(t, proxy.Addr()), z.open(t)
@@ -72,8 +71,7 @@ func TestReconnectsWithWatches(t *testing.T) {
 // opened, and a rule that may run without its lock in an outage ran beside the holder, although the servers
 // were well.
 func TestHurriedCallersAreNoOutage(t *testing.T) {
-	servertest.Long(t)
-	t.Parallel()
+	servertest.LongParallel(t)
 	z := newScene(t)
 	hold(t, z.open(t), request("held", time.Minute))
 	eng, err := core.New(z.open(t), core.WithRunUnlocked())
