@@ -36,6 +36,14 @@ func request(key string, n int, ttl time.Duration) driver.Request {
 	}
 }
 
+// enqueue puts a request in line, and waits until it sleeps there. For use in a bubble.
+func enqueue(t *testing.T, s *Store, req driver.Request) *storetest.Waiting {
+	t.Helper()
+	w := storetest.Enqueue(t, s, req)
+	synctest.Wait()
+	return w
+}
+
 // size is how many keys that are held or waited for, and records, are in memory.
 func (m *memory) size() (entries, records int) {
 	for i := range m.shards {
@@ -147,11 +155,9 @@ func TestMemoryOfModes(t *testing.T) {
 				for n, claims := range all {
 					grants = append(grants, mustAcquire(t, s, driver.Request{Owner: fmt.Sprint(i, ".", n), Claims: claims, TTL: time.Second}))
 				}
-				ctx, giveUp := context.WithCancel(bg)
 				if i%100 == 0 {
-					enqueue(t, ctx, s, driver.Request{Owner: "waits", Claims: set, TTL: time.Second})
+					enqueue(t, s, driver.Request{Owner: "waits", Claims: set, TTL: time.Second}).Cancel()
 				}
-				giveUp()
 				for _, g := range grants {
 					end(s, g)
 				}

@@ -48,8 +48,8 @@ func TestSetThatLosesAPart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := New()
 		mustAcquire(t, s, request("c", 0, 8*time.Second))
-		set := enqueue(t, bg, s, setOf("set", time.Minute, "a", "b", "c"))
-		second := enqueue(t, bg, s, request("a", 1, 9*time.Second))
+		set := enqueue(t, s, setOf("set", time.Minute, "a", "b", "c"))
+		second := enqueue(t, s, request("a", 1, 9*time.Second))
 		if had, err := s.ForceRelease(bg, "a", "test"); err != nil || len(had) != 1 || had[0].Owner != "set" {
 			t.Errorf("%v, %v", had, err)
 		}
@@ -58,10 +58,9 @@ func TestSetThatLosesAPart(t *testing.T) {
 		synctest.Wait()
 		isHeldBy(t, s, "b")
 		isHeldBy(t, s, "c")
-		must(t, (<-second).err)
-		o := <-set
-		require(t, o.err == nil, "%v", o.err)
-		must(t, errors.Join(s.Renew(bg, []driver.Grant{o.grant})[0], s.Release(bg, o.grant)))
+		second.Granted()
+		g := set.Granted()
+		must(t, errors.Join(s.Renew(bg, []driver.Grant{g})[0], s.Release(bg, g)))
 		checkEmpty(t, s)
 	})
 }
@@ -71,8 +70,8 @@ func TestSetThatLosesAPartWhileItWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := New()
 		c := mustAcquire(t, s, request("c", 0, time.Hour))
-		set := enqueue(t, bg, s, setOf("set", 3*time.Second, "a", "b", "c"))
-		second := enqueue(t, bg, s, request("a", 1, time.Hour))
+		set := enqueue(t, s, setOf("set", 3*time.Second, "a", "b", "c"))
+		second := enqueue(t, s, request("a", 1, time.Hour))
 		must(t, storetest.ErrorOf(s.ForceRelease(bg, "a", "test")))
 		time.Sleep(time.Second) // it looks after its claims
 		synctest.Wait()
@@ -81,7 +80,7 @@ func TestSetThatLosesAPartWhileItWaits(t *testing.T) {
 			info, _ := s.Inspect(bg, key)
 			expect(t, len(info.Waiters) == want, "%s is waited for by %+v", key, info.Waiters)
 		}
-		must(t, errors.Join(s.Release(bg, c), s.Release(bg, (<-second).grant), s.Release(bg, (<-set).grant)))
+		must(t, errors.Join(s.Release(bg, c), s.Release(bg, second.Granted()), s.Release(bg, set.Granted())))
 		checkEmpty(t, s)
 	})
 }

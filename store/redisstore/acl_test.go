@@ -33,18 +33,8 @@ const (
 // as makes a client of a user who may do what rules say.
 func as(t testing.TB, server *redistest.Server, rules ...string) *redis.Client {
 	t.Helper()
-	setUser(t, server, append([]string{"on >pw resetkeys resetchannels -@all"}, rules...)...)
+	server.SetUser(t, append([]string{"on >pw resetkeys resetchannels -@all"}, rules...)...)
 	return server.Client(func(o *redis.Options) { o.Username, o.Password = "keyturn", "pw" })
-}
-
-// setUser changes the user keyturn of a server.
-func setUser(t testing.TB, server *redistest.Server, rules ...string) {
-	t.Helper()
-	args := []any{"acl", "setuser", "keyturn"}
-	for _, rule := range strings.Fields(strings.Join(rules, " ")) {
-		args = append(args, rule)
-	}
-	must(t, server.Client().Do(bg, args...).Err())
 }
 
 // useEverything does all that a store does.

@@ -56,7 +56,7 @@ func TestContractOfCluster(t *testing.T) {
 		h.OneByOne = true
 	} else {
 		servers, own := startCluster(t)
-		client, h.Pause, h.Resume = own, each(servers, (*redistest.Server).Pause), each(servers, (*redistest.Server).Resume)
+		client, h.Pause, h.Resume = own, storetest.Every(servers, (*redistest.Server).Pause), storetest.Every(servers, (*redistest.Server).Resume)
 	}
 	h.New = func(t testing.TB) driver.Store { return open(t, client, redisstore.WithPrefix("")) }
 	drivertest.Run(t, h)
@@ -70,8 +70,8 @@ func TestContractOfRing(t *testing.T) {
 	drivertest.Run(t, drivertest.Harness{
 		New:       func(t testing.TB) driver.Store { return open(t, client, quickLooks) },
 		Latitude:  model.Latitude{Blurred: true, SeparateClaims: true},
-		Pause:     each(servers, (*redistest.Server).Pause),
-		Resume:    each(servers, (*redistest.Server).Resume),
+		Pause:     storetest.Every(servers, (*redistest.Server).Pause),
+		Resume:    storetest.Every(servers, (*redistest.Server).Resume),
 		Elsewhere: "TestContract",
 		Also:      allBut(`^(S|A1 |A3|A13|I|L|N|R1)|\bset\b`),
 	})
@@ -81,12 +81,4 @@ func TestContractOfRing(t *testing.T) {
 func allBut(pattern string) func(check string) bool {
 	differs := regexp.MustCompile(pattern)
 	return func(check string) bool { return !differs.MatchString(check) }
-}
-
-func each(servers []*redistest.Server, do func(*redistest.Server)) func(testing.TB) {
-	return func(testing.TB) {
-		for _, server := range servers {
-			do(server)
-		}
-	}
 }

@@ -41,7 +41,7 @@ func TestConnections(t *testing.T) {
 	t.Run("TLS, and a user without INFO and CONFIG", func(t *testing.T) {
 		t.Parallel()
 		server, connect := startTLS(t)
-		setUser(t, server, "on >pw resetkeys resetchannels -@all", aclKeys, aclChannels, aclCommands, aclMessages)
+		server.SetUser(t, "on >pw resetkeys resetchannels -@all", aclKeys, aclChannels, aclCommands, aclMessages)
 		connects(t, server, connect, func(o *redis.Options) { o.Username, o.Password = "keyturn", "pw" })
 		noneIsMissed(t, server)
 	})
@@ -135,7 +135,7 @@ func TestRotatedPassword(t *testing.T) {
 		o.CredentialsProvider = func() (string, string) { return "keyturn", *password.Load() }
 	})
 	disconnect := func() { must(t, server.Client().Do(t.Context(), "client", "kill", "user", "keyturn").Err()) }
-	setUser(t, server, "on >pw resetkeys resetchannels -@all", aclKeys, aclChannels, aclCommands, aclMessages)
+	server.SetUser(t, "on >pw resetkeys resetchannels -@all", aclKeys, aclChannels, aclCommands, aclMessages)
 	c := startTwo(t, client)
 	held := acquire(t, c[0], "held")
 	work := func() {
@@ -143,11 +143,11 @@ func TestRotatedPassword(t *testing.T) {
 		wantNil(t, c.work())
 	}
 	work()
-	setUser(t, server, ">new")
+	server.SetUser(t, ">new")
 	work()
 	knows("new")
 	work()
-	setUser(t, server, "<pw")
+	server.SetUser(t, "<pw")
 	work()
 	disconnect() // connections stay what they were when they were made
 	work()
@@ -155,7 +155,7 @@ func TestRotatedPassword(t *testing.T) {
 
 	// The other way round: the servers change first. Callers get an error that says what is
 	// wrong, and none after the client knows the password.
-	setUser(t, server, "resetpass >third")
+	server.SetUser(t, "resetpass >third")
 	disconnect()
 	err := c.work()
 	check(t, errors.Is(err, core.ErrUnavailable) && strings.Contains(err.Error(), "WRONGPASS"), "with an old password: %v", err)

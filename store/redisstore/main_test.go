@@ -21,7 +21,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	redis.SetLogger(quiet{}) // the connections that tests break, by the hundred
+	redistest.Quiet()
 	actAsProcess()
 	goleak.VerifyTestMain(binary.Main(m))
 }
@@ -84,10 +84,6 @@ func startCluster(t testing.TB) ([]*redistest.Server, *redis.ClusterClient) {
 }
 
 var bg = context.Background()
-
-type quiet struct{}
-
-func (quiet) Printf(context.Context, string, ...any) {}
 
 // silent is for stores whose server is broken on purpose.
 var silent = redisstore.WithLogger(slog.New(slog.NewTextHandler(io.Discard, nil)))

@@ -24,7 +24,7 @@ func TestNothingRunsUnlockedOnAServerThatRefuses(t *testing.T) {
 		"out of memory":    func(t testing.TB, s *redistest.Server, _ *redis.Options) { exhaust(t, s) },
 		"too few replicas": func(t testing.TB, s *redistest.Server, _ *redis.Options) { set(t, s, "min-replicas-to-write", "1") },
 		"no permission": func(t testing.TB, s *redistest.Server, o *redis.Options) {
-			setUser(t, s, "on >pw ~lock:* +get")
+			s.SetUser(t, "on >pw ~lock:* +get")
 			o.Username, o.Password = "keyturn", "pw"
 		},
 		"wrong password": func(_ testing.TB, _ *redistest.Server, o *redis.Options) { o.Username, o.Password = "nobody", "guess" },
