@@ -84,12 +84,9 @@ func inspectEverything(s *redisstore.Store) error {
 	defer cancel()
 	var errs []error
 	for _, c := range []driver.Claim{driver.Exclusive("x"), driver.Shared("s")} {
-		_, err := s.Acquire(ctx, claiming("o", c))
-		_, err2 := s.Inspect(ctx, c.Key)
-		_, _, err3 := s.List(ctx, driver.Listing{Limit: 10, Records: true})
-		_, err4 := s.ForceRelease(ctx, c.Key, "why")
-		_, err5 := s.Forget(ctx, c.Key)
-		errs = append(errs, err, err2, err3, err4, err5)
+		_, _, err := s.List(ctx, driver.Listing{Limit: 10, Records: true})
+		errs = append(errs, err, errOf(s.Acquire(ctx, claiming("o", c))), errOf(s.Inspect(ctx, c.Key)),
+			errOf(s.ForceRelease(ctx, c.Key, "why")), errOf(s.Forget(ctx, c.Key)))
 	}
 	return errors.Join(errs...)
 }

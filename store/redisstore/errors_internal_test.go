@@ -42,10 +42,7 @@ func TestFailure(t *testing.T) {
 		check(t, errors.As(err, &cause), "%q: the cause is lost in %v", text, err)
 	}
 	// What no server said is not read like that.
-	if err := failure("acquire", "k", errors.New("WRONGTYPE of connection")); errors.Is(err, ErrWrongType) {
-		t.Error(err)
-	}
-	if err := failure("acquire", "k", io.EOF); !errors.Is(err, driver.ErrUnavailable) || !errors.Is(err, io.EOF) {
-		t.Error(err)
-	}
+	check(t, !errors.Is(failure("acquire", "k", errors.New("WRONGTYPE of connection")), ErrWrongType), "a client's error is read like a server's")
+	eof := failure("acquire", "k", io.EOF)
+	check(t, errors.Is(eof, driver.ErrUnavailable) && errors.Is(eof, io.EOF), "%v", eof)
 }

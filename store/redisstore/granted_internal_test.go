@@ -34,9 +34,9 @@ func TestPassed(t *testing.T) {
 		c.change(a)
 		ans, ok := a.passed(c.m)
 		check(t, ok == c.grant, "%s: a grant: %t, %+v", what, ok, ans.grant)
-		if g := ans.grant; ok && (g.Owner != "o" || g.Token != 9 || g.TTL != time.Minute || g.Term != 3*time.Second || !g.Since.Equal(now.Add(-time.Second))) {
-			t.Errorf("%s: %+v", what, g)
-		}
+		g := ans.grant
+		good := g.Owner == "o" && g.Token == 9 && g.TTL == time.Minute && g.Term == 3*time.Second && g.Since.Equal(now.Add(-time.Second))
+		check(t, !ok || good, "%s: %+v", what, g)
 	}
 }
 
@@ -86,17 +86,14 @@ func TestOnlySignsOfLifeArePatient(t *testing.T) {
 		"a change":           {true, false, time.Second, false},
 		"a sign of life":     {true, false, 2 * time.Second, true},
 	} {
-		if got := ask(c.queued, c.told, c.slept, "k"); got != c.want {
-			t.Errorf("%s is patient: %t", name, got)
-		}
+		check(t, ask(c.queued, c.told, c.slept, "k") == c.want, "%s is patient: %t", name, !c.want)
 	}
 	check(t, !ask(true, false, time.Hour, "j", "k"), "a set is patient, which has a part of its claims")
 	for late, want := range map[time.Duration]time.Duration{
 		0: DefaultWaiterLease, 3 * time.Second: DefaultWaiterLease + 6*time.Second, time.Hour: maxWaiterLease,
 	} {
 		s.signsLate.Store(int64(late))
-		if got := s.waiterLease(); got != want {
-			t.Errorf("signs of life are %v late: a waiter keeps its place for %v, want %v", late, got, want)
-		}
+		got := s.waiterLease()
+		check(t, got == want, "signs of life are %v late: a waiter keeps its place for %v, want %v", late, got, want)
 	}
 }

@@ -36,7 +36,7 @@ func TestALateCopyOfARequestKeepsNoKey(t *testing.T) {
 		use := func() {
 			l, err := eng.AcquireAll(bg, c.claims, c.opts...)
 			must(t, err)
-			returned(t, l)
+			must(t, l.Release(bg))
 		}
 		use() // connections and scripts are there from now on
 		freeFor(t, server, late, soon)
@@ -63,11 +63,6 @@ func TestALateCopyOfAnAbandonedRequestKeepsNoKey(t *testing.T) {
 	check(t, err != nil, "the request was answered")
 	p.Delay(0)
 	freeFor(t, server, 2*late, soon)
-}
-
-func returned(t *testing.T, l *core.Lease) {
-	t.Helper()
-	must(t, l.Release(bg))
 }
 
 // freeFor waits until the key "k" has been free for d, and fails if that takes patience longer.

@@ -117,9 +117,8 @@ func TestEffectsAreRecordedWithoutMemory(t *testing.T) {
 	grants := make([]driver.Grant, many)
 	for i := range many {
 		var err error
-		if grants[i], _, err = begin(t, s, fmt.Sprint("o", i), fmt.Sprint("k", i)); err != nil {
-			t.Fatal(err)
-		}
+		grants[i], _, err = begin(t, s, fmt.Sprint("o", i), fmt.Sprint("k", i))
+		must(t, err)
 	}
 	exhaust(t, server)
 	before := used(t, server)

@@ -46,9 +46,7 @@ func TestNothingRunsUnlockedOnAServerThatRefuses(t *testing.T) {
 				}, opts...)
 				check(t, (errors.Is(err, core.ErrUnavailable) || errors.Is(err, core.ErrHeld)) && !errors.Is(err, core.ErrCircuitOpen), "Do: %v", err)
 			}
-			if err := holder.Err(); err != nil && name != "too few replicas" {
-				t.Errorf("the holder's lease: %v", err)
-			}
+			check(t, holder.Err() == nil || name == "too few replicas", "the holder's lease: %v", holder.Err())
 		})
 	}
 }
@@ -82,7 +80,7 @@ func TestNoHandOffOfWhatTheServerLost(t *testing.T) {
 			time.Sleep(20 * time.Millisecond) // the hold
 			wantIs(t, "the release of what was lost", first.Release(bg), driver.ErrLeaseLost)
 			time.Sleep(2 * time.Millisecond)
-			returned(t, between)
+			must(t, between.Release(bg))
 		}
 		waits.Wait()
 		must(t, failed)
@@ -91,6 +89,6 @@ func TestNoHandOffOfWhatTheServerLost(t *testing.T) {
 			continue
 		}
 		check(t, heir.Token() > between.Token(), "round %d: token %d after %d", round, heir.Token(), between.Token())
-		returned(t, heir)
+		must(t, heir.Release(bg))
 	}
 }

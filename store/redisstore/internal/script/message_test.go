@@ -18,23 +18,19 @@ func TestParseMessage(t *testing.T) {
 		"o 7 99 x":                   {},
 		"o 7 99999999999999999999 0": {},
 	} {
-		if owner, m := ParseMessage(text); owner != "o" || m != want {
-			t.Errorf("%q: to %q, %+v", text, owner, m)
-		}
+		owner, m := ParseMessage(text)
+		check(t, owner == "o" && m == want, "%q: to %q, %+v", text, owner, m)
 	}
-	if owner, m := ParseMessage(""); owner != "" || m != (Message{}) {
-		t.Errorf("nothing: to %q, %+v", owner, m)
-	}
+	owner, m := ParseMessage("")
+	check(t, owner == "" && m == Message{}, "nothing: to %q, %+v", owner, m)
 }
 
 func TestParseWanted(t *testing.T) {
-	if owner, lock, ok := ParseWanted("o wanted lock:a b wanted c"); !ok || owner != "o" || lock != "lock:a b wanted c" {
-		t.Errorf("%q, %q, %t", owner, lock, ok)
-	}
+	owner, lock, ok := ParseWanted("o wanted lock:a b wanted c")
+	check(t, ok && owner == "o" && lock == "lock:a b wanted c", "%q, %q, %t", owner, lock, ok)
 	for _, text := range []string{"o 7 99 15", "o", ""} {
-		if owner, lock, ok := ParseWanted(text); ok {
-			t.Errorf("%q is taken for a message to the holder %q of %q", text, owner, lock)
-		}
+		owner, lock, ok := ParseWanted(text)
+		check(t, !ok, "%q is taken for a message to the holder %q of %q", text, owner, lock)
 	}
 }
 

@@ -118,12 +118,10 @@ func TestRequestsShareAWrite(t *testing.T) {
 		free(s, "d", "k3"),
 	}
 	client.ScriptFlush(ctx)
-	if err := s.write(ctx, client, all); !script.Unknown(err) {
-		t.Fatalf("the first write: %v", err)
-	}
-	if again, wait := unfinished(all); !slices.Equal(again, all) || wait {
-		t.Fatalf("%d of %d are sent again, after a pause: %v", len(again), len(all), wait)
-	}
+	err := s.write(ctx, client, all)
+	require(t, script.Unknown(err), "the first write: %v", err)
+	again, wait := unfinished(all)
+	require(t, slices.Equal(again, all) && !wait, "%d of %d are sent again, after a pause: %v", len(again), len(all), wait)
 	must(t, s.write(ctx, client, all))
 	for i, want := range []string{"1", "[held 0 a:", "1", "[0]"} {
 		must(t, all[i].Err)
