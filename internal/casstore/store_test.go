@@ -190,12 +190,10 @@ func TestWaiterIsWoken(t *testing.T) {
 		second := <-waiter
 		s.forced = "stuck"
 		var loss *driver.LeaseLostError
-		if err := s.ops.Release(t.Context(), g, nil); !errors.As(err, &loss) || loss.Detail != "stuck" {
-			t.Errorf("the first holder's release: %v", err)
-		}
-		if err := s.ops.Release(t.Context(), second, nil); err != nil || len(s.holders()) > 0 {
-			t.Errorf("the second holder's release: %v, and %v hold the key", err, s.holders())
-		}
+		err = s.ops.Release(t.Context(), g, nil)
+		check(t, errors.As(err, &loss) && loss.Detail == "stuck", "the first holder's release: %v", err)
+		err = s.ops.Release(t.Context(), second, nil)
+		check(t, err == nil && len(s.holders()) == 0, "the second holder's release: %v, and %v hold the key", err, s.holders())
 	})
 }
 

@@ -33,16 +33,13 @@ func TestSeal(t *testing.T) {
 	require(t, err == nil && reader.Token == token, "a reader got %+v, %v, want the token %d", reader, err, token)
 	sealed, err := s.Seal(part, token)
 	check(t, err == nil && sealed > token, "sealed with %d, %v, want above %d", sealed, err, token)
-	if again, err := s.Seal(part, sealed); err != nil || again != sealed || s.Keys[0].Last != sealed {
-		t.Errorf("sealed again with %d, %v, want %d", again, err, sealed)
-	}
-	if a, err := s.Acquire(part); err != nil || a.Token != sealed {
-		t.Errorf("asked again, the part got %+v, %v", a, err)
-	}
+	again, err := s.Seal(part, sealed)
+	check(t, err == nil && again == sealed && s.Keys[0].Last == sealed, "sealed again with %d, %v, want %d", again, err, sealed)
+	a, err = s.Acquire(part)
+	check(t, err == nil && a.Token == sealed, "asked again, the part got %+v, %v", a, err)
 	must(t, s.Withdraw("set"))
-	if lost, err := s.Seal(part, sealed); err != nil || lost != 0 {
-		t.Errorf("a part that is lost was sealed with %d, %v", lost, err)
-	}
+	lost, err := s.Seal(part, sealed)
+	check(t, err == nil && lost == 0, "a part that is lost was sealed with %d, %v", lost, err)
 }
 
 // TestSealAnew: a key that is sealed may have given a greater token meanwhile, to a process whose clock is ahead.
@@ -63,9 +60,8 @@ func TestSealAnew(t *testing.T) {
 	ahead, err := at(time.Second, s.Keys[:1]).Acquire(set("ahead", driver.Shared("a")))
 	require(t, err == nil && ahead.Token > token, "got %+v, %v", ahead, err)
 	must(t, storetest.ErrorOf(at(0, s.Keys[1:]).Acquire(set("late", driver.Shared("b")))))
-	if sealed, err := s.Seal(part, token); err != nil || sealed <= ahead.Token {
-		t.Errorf("sealed with %d, %v, although %d was given", sealed, err, ahead.Token)
-	}
+	sealed, err := s.Seal(part, token)
+	check(t, err == nil && sealed > ahead.Token, "sealed with %d, %v, although %d was given", sealed, err, ahead.Token)
 }
 
 // TestJoin: a request joins the queue of a key that it could have, and the next decision lets it in.
@@ -85,18 +81,16 @@ func TestOnlyEnds(t *testing.T) {
 	must(t, err)
 	waits := set("second", driver.Exclusive("a"))
 	waits.Wait = true
-	if a, err := s.Acquire(waits); err != nil || a.Held == nil || !s.Refused {
-		t.Fatalf("got %+v, %v", a, err)
-	}
+	a, err := s.Acquire(waits)
+	require(t, err == nil && a.Held != nil && s.Refused, "got %+v, %v", a, err)
 	s.OnlyEnds = true
 	loss, err := s.Release(&driver.Grant{Owner: "first", Claims: []driver.Claim{driver.Exclusive("a")}, Token: g.Token})
 	if loss != nil || err != nil || len(s.Keys[0].Holders()) > 0 || s.Keys[0].Waiting() != 1 {
 		t.Errorf("released with %v, %v: %+v hold the key, %d wait", loss, err, s.Keys[0].Holders(), s.Keys[0].Waiting())
 	}
 	s.OnlyEnds = false
-	if err := s.Settle(); err != nil || s.Keys[0].Holding("second", 0) == nil {
-		t.Errorf("the next decision has not let the waiter in: %v", err)
-	}
+	err = s.Settle()
+	check(t, err == nil && s.Keys[0].Holding("second", 0) != nil, "the next decision has not let the waiter in: %v", err)
 }
 
 // TestUntimed: what only the backend ends is not over, whatever the time is.

@@ -26,9 +26,8 @@ func TestBus(t *testing.T) {
 		}
 		bus.Cut(0)
 		check(t, within(joinTimeout, func() bool { return strings.HasPrefix(set(0, keys[0]), "CLUSTERDOWN") }), "a node that is cut off serves on")
-		if said := set(2, keys[2]); said != "OK" {
-			t.Errorf("another node says %q", said)
-		}
+		said := set(2, keys[2])
+		check(t, said == "OK", "another node says %q", said)
 		bus.Heal()
 		check(t, within(joinTimeout, func() bool { return set(0, keys[1]) == "OK" }), "the node does not come back")
 	}

@@ -50,15 +50,11 @@ func TestRejoin(t *testing.T) {
 		next := s.AwaitFailover(t, old)
 		require(t, within(joinTimeout, func() bool { return client.Set(ctx, "k", round, 0).Err() == nil }), "no service")
 		s.Rejoin(t, old)
-		if got, err := s.Nodes[old].CLI("GET", "k"); got != strconv.Itoa(round) {
-			t.Errorf("the replica has %q, %v", got, err)
-		}
-		if got := s.Master(t); got != next {
-			t.Errorf("the master is %d, not %d", got, next)
-		}
+		got, err := s.Nodes[old].CLI("GET", "k")
+		check(t, got == strconv.Itoa(round), "the replica has %q, %v", got, err)
+		check(t, s.Master(t) == next, "the master is not %d", next)
 	}
 	old := s.Master(t)
-	if next := s.Failover(t); next == old {
-		t.Error("nothing has changed")
-	}
+	next := s.Failover(t)
+	check(t, next != old, "nothing has changed")
 }

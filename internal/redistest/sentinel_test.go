@@ -19,16 +19,14 @@ func TestSentinelPromotesAReplica(t *testing.T) {
 		"cut off": func(s *Sentinel) { s.Ways[0].Blackhole() },
 	}, func(t *testing.T, fail func(s *Sentinel)) {
 		s := StartSentinel(t, 1, 500*time.Millisecond)
-		if m := s.Master(t); m != 0 {
-			t.Fatalf("node %d is the master", m)
-		}
+		m := s.Master(t)
+		require(t, m == 0, "node %d is the master", m)
 		client := s.Client()
 		must(t, client.Set(t.Context(), "k", "v", 0).Err())
 		client.Wait(t.Context(), 1, patience)
 		fail(s)
-		if m := s.AwaitFailover(t, 0); m != 1 {
-			t.Fatalf("node %d is the master", m)
-		}
+		m = s.AwaitFailover(t, 0)
+		require(t, m == 1, "node %d is the master", m)
 		// A client of its own, as an older one has connections to find dead first.
 		got, err := s.Client().Get(t.Context(), "k").Result()
 		check(t, err == nil && got == "v", "%q, %v", got, err)

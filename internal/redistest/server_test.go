@@ -61,19 +61,16 @@ func TestCLIIsAForeignClient(t *testing.T) {
 		got, err := s.CLI(step.args...)
 		check(t, err == nil && got == step.want, "%v: %q, %v; want %q", step.args, got, err, step.want)
 	}
-	if got, err := s.CLI("NOSUCH"); err != nil || !strings.HasPrefix(got, "ERR") {
-		t.Errorf("an unknown command: %q, %v", got, err)
-	}
+	got, err := s.CLI("NOSUCH")
+	check(t, err == nil && strings.HasPrefix(got, "ERR"), "an unknown command: %q, %v", got, err)
 	other := s.Database(t, 7)
-	if got, err := other.CLI("SET", "lock:k", "theirs", "NX"); got != "OK" || other.Client().Get(t.Context(), "lock:k").Val() != "theirs" {
-		t.Errorf("in another database: %q, %v", got, err)
-	}
+	got, err = other.CLI("SET", "lock:k", "theirs", "NX")
+	check(t, got == "OK" && other.Client().Get(t.Context(), "lock:k").Val() == "theirs", "in another database: %q, %v", got, err)
 	n := s.Client().DBSize(t.Context()).Val()
 	check(t, n == 0, "%d keys came from another database", n)
 	s.Kill()
-	if got, err := s.CLI("PING"); err == nil {
-		t.Errorf("a killed server answers %q", got)
-	}
+	got, err = s.CLI("PING")
+	check(t, err != nil, "a killed server answers %q", got)
 }
 
 func TestCommandsCountsClientsButNotItself(t *testing.T) {

@@ -22,13 +22,9 @@ func TestReplay(t *testing.T) {
 		must(t, storetest.ErrorOf(fmt.Fprintln(conn, line)))
 		must(t, storetest.ErrorOf(r.ReadString('\n')))
 	}
-	if n, err := p.Replay(); n != 2 || err != nil {
-		t.Errorf("%d frames, %v", n, err)
-	}
-	if n := e.heard.Load(); n != 7 {
-		t.Errorf("the server heard %d lines", n)
-	}
-	if n, _ := p.Replay(); n != 0 {
-		t.Errorf("%d frames a second time", n)
-	}
+	n, err := p.Replay()
+	check(t, n == 2 && err == nil, "%d frames, %v", n, err)
+	check(t, e.heard.Load() == 7, "the server heard %d lines", e.heard.Load())
+	n, _ = p.Replay()
+	check(t, n == 0, "%d frames a second time", n)
 }

@@ -124,9 +124,8 @@ func TestPauseAndKillReachTheChildren(t *testing.T) {
 	s.Pause()
 	for _, at := range []string{s.Addr(), addr} {
 		var timeout net.Error
-		if err := answers(at, silence); !errors.As(err, &timeout) || !timeout.Timeout() {
-			t.Errorf("a paused server answers: %v", err)
-		}
+		err := answers(at, silence)
+		check(t, errors.As(err, &timeout) && timeout.Timeout(), "a paused server answers: %v", err)
 	}
 	s.Resume()
 	for _, at := range []string{s.Addr(), addr} {
@@ -134,9 +133,8 @@ func TestPauseAndKillReachTheChildren(t *testing.T) {
 	}
 	s.Pause() // a paused server can be killed, too
 	s.Kill()
-	if err := answers(addr, patience); err == nil {
-		t.Error("the child of a killed server answers")
-	}
+	err = answers(addr, patience)
+	check(t, err != nil, "the child of a killed server answers")
 }
 
 func TestPausedServerEndsWithTheTest(t *testing.T) {

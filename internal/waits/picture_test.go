@@ -47,9 +47,8 @@ func TestCirclesAreDrawnOnTop(t *testing.T) {
 	}))
 	p := waits.Draw(g)
 	fits(t, p)
-	if n := len(p.Arrows); n != 3 || p.Arrows[0].InDeadlock || !p.Arrows[n-1].InDeadlock {
-		t.Errorf("%+v", p.Arrows)
-	}
+	n := len(p.Arrows)
+	check(t, n == 3 && !p.Arrows[0].InDeadlock && p.Arrows[n-1].InDeadlock, "%+v", p.Arrows)
 	for n := 2; n < 14; n++ {
 		c := waits.Circle{}
 		for i := range n {
@@ -77,7 +76,6 @@ func TestManyProcesses(t *testing.T) {
 		}
 	}
 	check(t, len(p.Boxes) == 10 && dead == 2 && p.Hidden == 199, "%d boxes, %d of the deadlock, %d hidden", len(p.Boxes), dead, p.Hidden)
-	if p := waits.Draw(waits.Graph{}); len(p.Boxes) != 0 {
-		t.Errorf("%+v", p)
-	}
+	p = waits.Draw(waits.Graph{})
+	check(t, len(p.Boxes) == 0, "%+v", p)
 }

@@ -102,9 +102,8 @@ func TestSilentServerIsNoLogLine(t *testing.T) {
 	s, err := storeurl.Open(t.Context(), fmt.Sprint("etcd://127.0.0.1:", port))
 	must(t, err)
 	must(t, s.Close())
-	if said, err := os.ReadFile(file.Name()); err != nil || len(said) > 0 {
-		t.Errorf("standard error has %s (%v)", said, err)
-	}
+	said, err := os.ReadFile(file.Name())
+	check(t, err == nil && len(said) == 0, "standard error has %s (%v)", said, err)
 }
 
 func TestExamineCluster(t *testing.T) {

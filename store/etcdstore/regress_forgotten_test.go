@@ -50,9 +50,8 @@ func TestLeasesForgotten(t *testing.T) {
 		},
 	} {
 		for range 2 {
-			if err := do(); err != nil {
-				t.Errorf("%s: %v", name, err)
-			}
+			err := do()
+			check(t, err == nil, "%s: %v", name, err)
 			server.Forget(t)
 			must(t, storetest.ErrorOf(s.Inspect(t.Context(), "k"))) // the client is connected again
 		}

@@ -22,9 +22,8 @@ func TestGreatSet(t *testing.T) {
 	h := hold(t, a, request(in, time.Minute))
 
 	_, err := b.Acquire(t.Context(), set)
-	if held := (*driver.HeldError)(nil); !errors.As(err, &held) || held.Key != in {
-		t.Fatalf("a set of which %s is held: %v", in, err)
-	}
+	held := (*driver.HeldError)(nil)
+	require(t, errors.As(err, &held) && held.Key == in, "a set of which %s is held: %v", in, err)
 	storetest.Use(t, a, all[0].Key) // nothing was left behind
 
 	w := enqueue(t, b, set)

@@ -50,9 +50,8 @@ func TestSetThatLosesAPart(t *testing.T) {
 		mustAcquire(t, s, request("c", 0, 8*time.Second))
 		set := enqueue(t, s, setOf("set", time.Minute, "a", "b", "c"))
 		second := enqueue(t, s, request("a", 1, 9*time.Second))
-		if had, err := s.ForceRelease(bg, "a", "test"); err != nil || len(had) != 1 || had[0].Owner != "set" {
-			t.Errorf("%v, %v", had, err)
-		}
+		had, err := s.ForceRelease(bg, "a", "test")
+		expect(t, err == nil && len(had) == 1 && had[0].Owner == "set", "%v, %v", had, err)
 		isHeldBy(t, s, "a", "a/1")
 		time.Sleep(8 * time.Second) // its turn on c comes, and it sees
 		synctest.Wait()

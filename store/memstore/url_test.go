@@ -28,9 +28,8 @@ func TestURL(t *testing.T) {
 	must(t, storetest.ErrorOf(engine("mem:url-a").TryAcquire(t.Context(), "k")))
 	wantIs(t, "the same name", storetest.ErrorOf(engine("mem:url-a").TryAcquire(t.Context(), "k")), core.ErrHeld)
 	for _, other := range []string{"mem:url-b", "mem:", "mem:"} {
-		if _, err := engine(other).TryAcquire(t.Context(), "k"); err != nil {
-			t.Errorf("%s: %v", other, err)
-		}
+		_, err := engine(other).TryAcquire(t.Context(), "k")
+		check(t, err == nil, "%s: %v", other, err)
 	}
 }
 

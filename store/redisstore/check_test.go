@@ -84,9 +84,8 @@ func TestCheckLooksAtEachMaster(t *testing.T) {
 	s := open(t, clusterOf(t, nodes, func(o *redis.ClusterOptions) { o.Username, o.Password = "keyturn", "pw" }))
 	for range 5 {
 		err := s.Check(within(t, 30*time.Second))
-		if got := found(t, err); !slices.Equal(got, []string{"locks"}) || !strings.Contains(err.Error(), nodes[1].Addr()) {
-			t.Fatalf("found %q: %v", got, err)
-		}
+		got := found(t, err)
+		require(t, slices.Equal(got, []string{"locks"}) && strings.Contains(err.Error(), nodes[1].Addr()), "found %q: %v", got, err)
 	}
 }
 

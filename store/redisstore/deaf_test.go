@@ -81,9 +81,8 @@ func TestWaiterWithoutInboxThatDoesNotCome(t *testing.T) {
 	admin.HSet(bg, "{lock:k}:w", "gone", "1 8000000000000 150 x 0 1 1 0 0  ") // see entry
 	w := enqueue(t, a, "w", "k", time.Minute)
 	release(t, a, g)
-	if v := admin.Get(bg, "lock:k").Val(); !strings.HasPrefix(v, "gone:") {
-		t.Fatalf("passed to %q", v)
-	}
+	v := admin.Get(bg, "lock:k").Val()
+	require(t, strings.HasPrefix(v, "gone:"), "passed to %q", v)
 	w.GrantedIn(soon)
 }
 

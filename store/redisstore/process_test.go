@@ -131,9 +131,8 @@ func pause(t testing.TB, p *process) {
 	p.signal(syscall.SIGSTOP)
 	// The signal is on its way; without this, it could still run for a moment.
 	var status syscall.WaitStatus
-	if _, err := syscall.Wait4(p.cmd.Process.Pid, &status, syscall.WUNTRACED, nil); err != nil || !status.Stopped() {
-		t.Fatalf("the process does not stop: %v, %v", status, err)
-	}
+	_, err := syscall.Wait4(p.cmd.Process.Pid, &status, syscall.WUNTRACED, nil)
+	require(t, err == nil && status.Stopped(), "the process does not stop: %v, %v", status, err)
 }
 
 func (p *process) signal(sig syscall.Signal) {

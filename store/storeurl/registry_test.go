@@ -119,17 +119,14 @@ func TestPasswordIsCut(t *testing.T) {
 func TestScript(t *testing.T) {
 	for text, want := range map[string]string{"scripted:": "CREATE;", "sample:": ""} {
 		u, _ := Parse(text)
-		if got, err := u.Script(); err != nil || got != want {
-			t.Errorf("%s: %q, %v", text, got, err)
-		}
-		if err := u.Prepare(t.Context()); err != nil {
-			t.Errorf("%s: %v", text, err)
-		}
+		got, err := u.Script()
+		check(t, err == nil && got == want, "%s: %q, %v", text, got, err)
+		err = u.Prepare(t.Context())
+		check(t, err == nil, "%s: %v", text, err)
 	}
 	u, _ := Parse("broken:")
-	if _, err := u.Script(); !errors.Is(err, errors.ErrUnsupported) {
-		t.Errorf("%v", err)
-	}
+	_, err := u.Script()
+	check(t, errors.Is(err, errors.ErrUnsupported), "%v", err)
 }
 
 func TestRegisterRefuses(t *testing.T) {

@@ -182,18 +182,15 @@ func TestNothingIsHeld(t *testing.T) {
 	eng, _ := open(t, "1", memstore.New())
 	l, err := eng.Acquire(ctx, "k")
 	must(t, err)
-	if info, err := eng.Inspect(ctx, "k"); err != nil || info.Key != "k" || len(info.Holders) > 0 {
-		t.Errorf("%+v, %v", info, err)
-	}
+	info, err := eng.Inspect(ctx, "k")
+	check(t, err == nil && info.Key == "k" && len(info.Holders) == 0, "%+v, %v", info, err)
 	for info, err := range eng.List(ctx, "") {
 		t.Errorf("%+v, %v", info, err)
 	}
-	if had, err := eng.ForceRelease(ctx, "k", "test"); err != nil || len(had) > 0 {
-		t.Errorf("%v, %v", had, err)
-	}
-	if had, err := eng.Forget(ctx, "k", "test"); err != nil || had {
-		t.Errorf("%v, %v", had, err)
-	}
+	had, err := eng.ForceRelease(ctx, "k", "test")
+	check(t, err == nil && len(had) == 0, "%v, %v", had, err)
+	forgot, err := eng.Forget(ctx, "k", "test")
+	check(t, err == nil && !forgot, "%v, %v", forgot, err)
 	wantNil(t, l.Release(ctx))
 }
 

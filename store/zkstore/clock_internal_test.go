@@ -25,9 +25,8 @@ func TestStampsOfTwoLeaders(t *testing.T) {
 	require(t, known && now.now >= 1_000_000 && now.now <= 60_000_000, "after a stamp of 1 s it is %d µs", now.now)
 	const term = 10_000_000
 	lease := stampOf(1, 5, 1000)
-	if ends := now.ends(lease, term); ends != 1_000_000+term {
-		t.Errorf("under its own leader the lease ends at %d", ends)
-	}
+	ends := now.ends(lease, term)
+	check(t, ends == 1_000_000+term, "under its own leader the lease ends at %d", ends)
 
 	for name, first := range map[string]int64{"ahead": 100_000, "behind": 500} {
 		var next clock
@@ -38,9 +37,8 @@ func TestStampsOfTwoLeaders(t *testing.T) {
 		if ends := now.ends(lease, term); ends != first*1000+term {
 			t.Errorf("a lease of the leader before, when the next one's clock is %s: it ends at %d, want a term after the first stamp, %d", name, ends, first*1000+term)
 		}
-		if ends := now.ends(stampOf(2, 2, first+3000), term); ends != (first+3000)*1000+term {
-			t.Errorf("a lease that was renewed under the next leader ends at %d", ends)
-		}
+		ends = now.ends(stampOf(2, 2, first+3000), term)
+		check(t, ends == (first+3000)*1000+term, "a lease that was renewed under the next leader ends at %d", ends)
 	}
 }
 

@@ -24,14 +24,12 @@ func TestOptions(t *testing.T) {
 		"the server's own root": zkstore.WithRoot("/zookeeper/x"), "session": zkstore.WithSession(time.Millisecond), "auth": zkstore.WithAuth("digest", nil),
 		"acl": zkstore.WithACL(nil), "tls": zkstore.WithTLS(nil), "dialer": zkstore.WithDialer(nil), "buffer": zkstore.WithBuffer(1), "logger": zkstore.WithLogger(nil),
 	} {
-		if _, err := zkstore.New(t.Context(), []string{"127.0.0.1:1"}, opt); !errors.Is(err, driver.ErrInvalidOption) {
-			t.Errorf("%s: %v", name, err)
-		}
+		_, err := zkstore.New(t.Context(), []string{"127.0.0.1:1"}, opt)
+		check(t, errors.Is(err, driver.ErrInvalidOption), "%s: %v", name, err)
 	}
 	for _, servers := range [][]string{nil, {""}, {"a:b:c"}, {":2181"}} {
-		if _, err := zkstore.New(t.Context(), servers); !errors.Is(err, driver.ErrInvalidOption) {
-			t.Errorf("servers %q: %v", servers, err)
-		}
+		_, err := zkstore.New(t.Context(), servers)
+		check(t, errors.Is(err, driver.ErrInvalidOption), "servers %q: %v", servers, err)
 	}
 }
 
@@ -107,9 +105,8 @@ func TestOnlyLooks(t *testing.T) {
 		must(t, err)
 		return len(info.Holders) == 0
 	})
-	if page, _, err := looker.List(t.Context(), driver.Listing{Limit: 10, Records: true}); err != nil || len(page) != 1 {
-		t.Errorf("List: %+v, %v", page, err)
-	}
+	page, _, err := looker.List(t.Context(), driver.Listing{Limit: 10, Records: true})
+	check(t, err == nil && len(page) == 1, "List: %+v, %v", page, err)
 	_, err = looker.ForceRelease(t.Context(), "k", "for the test")
 	storetest.IsRefused(t, err)
 	_, err = looker.Acquire(t.Context(), request("other", time.Minute))

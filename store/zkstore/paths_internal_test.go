@@ -17,14 +17,12 @@ func TestEscape(t *testing.T) {
 		check(t, !taken, "%q and %q are both %q", key, other, name)
 		names[name] = key
 		check(t, !strings.ContainsFunc(name, func(r rune) bool { return r == '/' || r == '.' || r <= ' ' || r > '~' }), "%q is %q", key, name)
-		if back, ok := unescape(name); !ok || back != key {
-			t.Errorf("%q is read as %q, %v", key, back, ok)
-		}
+		back, ok := unescape(name)
+		check(t, ok && back == key, "%q is read as %q, %v", key, back, ok)
 	}
 	for _, name := range []string{"%", "%4", "%zz", "%61", "%2f", "a.b"} {
-		if key, ok := unescape(name); ok {
-			t.Errorf("%q is read as %q", name, key)
-		}
+		key, ok := unescape(name)
+		check(t, !ok, "%q is read as %q", name, key)
 	}
 }
 
@@ -42,9 +40,8 @@ func TestParseChildren(t *testing.T) {
 		order = append(order, w.id[:1])
 	}
 	check(t, slices.Equal(order, []string{"a", "b", "c"}), "the waiters are %v", order)
-	if w := c.waiters[2]; w.data.Mode != driver.ModePermit || w.data.Permits != 3 || !w.once {
-		t.Errorf("%+v", w)
-	}
+	w := c.waiters[2]
+	check(t, w.data.Mode == driver.ModePermit && w.data.Permits == 3 && w.once, "%+v", w)
 	if len(c.stray) != 2 { // the second place of a, and that of d, which holds the lock
 		t.Errorf("of no use are %v", c.stray)
 	}

@@ -80,9 +80,8 @@ func TestRequestsWaitForWatches(t *testing.T) {
 					if len(b) == len(hello(0)) { // on a new connection
 						w = &wire{Conn: server, n: n}
 					}
-					if count, err := w.Write(b); count != len(b) || err != nil {
-						t.Fatalf("Write: %d of %d, %v", count, len(b), err)
-					}
+					count, err := w.Write(b)
+					require(t, count == len(b) && err == nil, "Write: %d of %d, %v", count, len(b), err)
 				}
 				if tc.after > 0 {
 					time.Sleep(tc.after - time.Millisecond)

@@ -40,9 +40,8 @@ func crowded(t *testing.T) *crowd {
 	}
 	c.ask("next", driver.Exclusive("k"))
 	c.release("writer", driver.Exclusive("k"))
-	if n := c.holders(); n != 64 {
-		t.Fatalf("%d readers are in with the first step", n)
-	}
+	n := c.holders()
+	require(t, n == 64, "%d readers are in with the first step", n)
 	return c
 }
 
