@@ -208,47 +208,37 @@ func TestOnHeld(t *testing.T) {
 // TestEndOfPatience: A8.
 func TestEndOfPatience(t *testing.T) {
 	const patience = 4 * time.Second
-	t.Run("behind a holder", func(t *testing.T) {
-		b := &backend{}
-		o := wait(t, b, patience, nil)
-		var held *driver.HeldError
-		require(t, errors.As(o.err, &held) && o.after == patience && b.withdrawn == 1, "%+v, withdrawn %d times", o, b.withdrawn)
-		// What was known when the backend said it, as of now.
-		check(t, held.RetryAfter == 6*time.Second && held.HeldFor == 5*time.Second, "retry after %v, held for %v", held.RetryAfter, held.HeldFor)
-	})
-	t.Run("the backend has fallen silent", func(t *testing.T) {
-		b := &backend{silent: time.Second}
-		o := wait(t, b, patience, nil)
-		check(t, errors.Is(o.err, driver.ErrUnavailable) && !errors.Is(o.err, driver.ErrHeld) && o.after == patience+waitloop.Grace, "%+v", o)
-	})
-	t.Run("during a question", func(t *testing.T) {
-		b := &backend{silent: time.Second, within: time.Second}
-		o := wait(t, b, patience, nil)
-		check(t, errors.Is(o.err, driver.ErrUnavailable) && b.withdrawn == 1 && o.after == patience+waitloop.Grace, "%+v, withdrawn %d times", o, b.withdrawn)
-	})
-	// Otherwise the question could put the request back in the queue.
-	for name, times := range map[string]struct{ lasts, leaves time.Duration }{
-		"withdraws when the question is over":   {100 * time.Millisecond, 100 * time.Millisecond},
-		"withdraws although a connection hangs": {never, waitloop.Grace / 2},
+	for name, c := range map[string]struct {
+		backend   backend
+		want      error
+		withdrawn int
+		after     time.Duration
+	}{
+		"behind a holder":               {backend{}, driver.ErrHeld, 1, patience},
+		"the backend has fallen silent": {backend{silent: time.Second}, driver.ErrUnavailable, 1, patience + waitloop.Grace},
+		"during a question":             {backend{silent: time.Second, within: time.Second}, driver.ErrUnavailable, 1, patience + waitloop.Grace},
+		// Otherwise the question could put the request back in the queue.
+		"withdraws when the question is over": {
+			backend{silent: time.Second, within: time.Second, lasts: 100 * time.Millisecond}, driver.ErrHeld, 1, patience + 100*time.Millisecond,
+		},
+		"withdraws although a connection hangs": {
+			backend{silent: time.Second, within: time.Second, lasts: never}, driver.ErrHeld, 1, patience + waitloop.Grace/2,
+		},
+		"never answered": {backend{silent: -1}, driver.ErrUnavailable, 0, patience},
+		"an error of the backend's own": {
+			backend{within: time.Second, fails: &driver.DeadlockError{Key: "k"}, failsAt: 2 * time.Second}, driver.ErrWouldDeadlock, 0, 2 * time.Second,
+		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			b := &backend{silent: time.Second, within: time.Second, lasts: times.lasts}
-			o := wait(t, b, patience, nil)
-			if !errors.Is(o.err, driver.ErrHeld) || b.withdrawn != 1 || b.left != patience+times.leaves {
-				t.Errorf("%+v, withdrawn %d times, at %v", o, b.withdrawn, b.left)
-			}
-		})
+		b := &c.backend
+		o := wait(t, b, patience, nil)
+		good := errors.Is(o.err, c.want) && (c.want == driver.ErrHeld) == errors.Is(o.err, driver.ErrHeld) && o.after == c.after
+		inTime := c.want != driver.ErrHeld || b.left == c.after
+		check(t, good && b.withdrawn == c.withdrawn && inTime, "%s: %+v, withdrawn %d times, at %v", name, o, b.withdrawn, b.left)
+		var held *driver.HeldError
+		if name == "behind a holder" && errors.As(o.err, &held) { // what was known when the backend said it, as of now
+			check(t, held.RetryAfter == 6*time.Second && held.HeldFor == 5*time.Second, "retry after %v, held for %v", held.RetryAfter, held.HeldFor)
+		}
 	}
-	t.Run("never answered", func(t *testing.T) {
-		b := &backend{silent: -1}
-		o := wait(t, b, patience, nil)
-		check(t, errors.Is(o.err, driver.ErrUnavailable) && b.withdrawn == 0 && o.after <= patience, "%+v, withdrawn %d times", o, b.withdrawn)
-	})
-	t.Run("an error of the backend's own", func(t *testing.T) {
-		b := &backend{within: time.Second, fails: &driver.DeadlockError{Key: "k"}, failsAt: 2 * time.Second}
-		o := wait(t, b, patience, nil)
-		check(t, errors.Is(o.err, driver.ErrWouldDeadlock) && o.after == 2*time.Second && b.withdrawn == 0, "%+v, withdrawn %d times", o, b.withdrawn)
-	})
 }
 
 // TestClose ends a wait at once, whatever it was doing (C1).

@@ -43,6 +43,22 @@ func TestGreatSet(t *testing.T) {
 	release(t, a, hold(t, a, set))
 }
 
+// reading has a process take a shared key and give it back, again and again, for as long as the test lasts.
+func reading(t *testing.T, s driver.Store, key string, pause time.Duration) {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for ; ctx.Err() == nil; time.Sleep(pause) {
+			if g, err := s.Acquire(ctx, storetest.RequestFor(time.Minute, driver.Shared(key))); err == nil {
+				_ = s.Release(context.WithoutCancel(ctx), g)
+			}
+		}
+	}()
+	t.Cleanup(func() { stop(); <-done })
+}
+
 // TestGreatSetOfReaders: a reader that comes while a great set is granted gets a token of one of its
 // keys. The set's token is greater, or the reader came later (A3).
 func TestGreatSetOfReaders(t *testing.T) {
@@ -50,18 +66,7 @@ func TestGreatSetOfReaders(t *testing.T) {
 	c := shared(t)
 	a, b := open(t, c), open(t, c)
 	all := claims(60, driver.Shared)
-	ctx, stop := context.WithCancel(t.Context())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for ctx.Err() == nil {
-			if g, err := a.Acquire(ctx, storetest.RequestFor(time.Minute, all[59])); err == nil {
-				_ = a.Release(context.WithoutCancel(ctx), g)
-			}
-			time.Sleep(50 * time.Millisecond) // the set needs a moment between two of its readers, also on a busy machine
-		}
-	}()
-	defer func() { stop(); <-done }()
+	reading(t, a, all[59].Key, 50*time.Millisecond) // the set needs a moment between two of its readers, also on a busy machine
 	var last uint64
 	for range 5 {
 		g := hold(t, b, storetest.RequestFor(time.Minute, all...))
@@ -79,19 +84,8 @@ func TestGreatSetOfReaders(t *testing.T) {
 func TestCrowdOfReaders(t *testing.T) {
 	c := shared(t)
 	quick, other := open(t, c), open(t, c)
-	read := func() driver.Request { return storetest.RequestFor(time.Minute, driver.Shared("k")) }
-	ctx, stop := context.WithCancel(t.Context())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for ctx.Err() == nil {
-			if g, err := quick.Acquire(ctx, read()); err == nil {
-				_ = quick.Release(context.WithoutCancel(ctx), g)
-			}
-		}
-	}()
-	defer func() { stop(); <-done }()
+	reading(t, quick, "k", 0)
 	for range 20 {
-		release(t, other, hold(t, other, read()))
+		release(t, other, hold(t, other, storetest.RequestFor(time.Minute, driver.Shared("k"))))
 	}
 }
