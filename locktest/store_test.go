@@ -68,8 +68,7 @@ func TestWaitersLearnOfAnOutageHoweverShort(t *testing.T) {
 	})
 }
 
-// What lingers goes back when the messages that it is wanted cannot be heard, as soon as the store
-// answers again.
+// What lingers goes back when the messages that it is wanted cannot be heard, as soon as the store answers again.
 func TestNothingLingersInAnOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mem := memstore.New()
@@ -151,8 +150,7 @@ func TestLoseShared(t *testing.T) {
 	})
 }
 
-// With no fault on it is a store like any other, and its faults are those that a
-// store may have.
+// With no fault on it is a store like any other, and its faults are those that a store may have.
 func TestContract(t *testing.T) {
 	mem := memstore.New()
 	var stores []*locktest.Store // of the test that runs

@@ -107,7 +107,7 @@ func open(t *testing.T) *store {
 	s := &store{backend: &backend{keys: map[string]*keystate.Key{}, bells: map[string]waitloop.Bell{}}}
 	life, end := context.WithCancel(context.Background())
 	s.ops = casstore.Store{Calls: &s.calls, Life: life, Hard: life, Backend: casstore.Backend{
-		Check: driver.CheckLease, Acquire: s.ask, Transact: s.Transact, Explain: s.Explain, Show: s.show, Failure: s.Failure,
+		Check: driver.CheckLease, Acquire: s.ask, Transact: s.Transact, Explain: s.Explain, Failure: s.Failure,
 	}}
 	t.Cleanup(func() {
 		end()
@@ -137,16 +137,6 @@ func (s *store) ask(ctx context.Context, r keystate.Request) (casstore.Answer, e
 		return ans, err
 	}
 	return a.Run(ctx)
-}
-
-func (s *store) show(_ context.Context, keys []string) (infos []driver.LockInfo, err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	st := &keystate.State{Now: time.Now()}
-	for _, key := range keys {
-		infos = append(infos, st.Show(read(s.keys[key], key)))
-	}
-	return infos, nil
 }
 
 func (s *store) holders() (owners []string) {

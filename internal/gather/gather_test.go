@@ -152,8 +152,7 @@ func TestBatchesBecomeOfOneSize(t *testing.T) {
 	})
 }
 
-// A server that is far away gets a batch although others are under way: one for each perTrip of
-// the fastest round trip.
+// A server that is far away gets a batch although others are under way: one for each perTrip of the fastest round trip.
 func TestFarServersGetMoreBatchesAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newAnswering()

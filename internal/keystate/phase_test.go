@@ -66,8 +66,7 @@ func TestReadersThatAreLeft(t *testing.T) {
 	check(t, in == "4" && !more, "second: %s", in)
 }
 
-// literal is a key as the model of package drivertest has it: it looks at everybody each time, and lets all
-// in at once.
+// literal is a key as the model of package drivertest has it: it looks at everybody each time, and lets all in at once.
 type literal struct {
 	last    driver.Mode // of the holders, or of the last there were
 	holders []visitor

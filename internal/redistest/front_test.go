@@ -12,8 +12,7 @@ import (
 	"github.com/keyturn/keyturn/internal/servertest"
 )
 
-// TestFront: clients reach the nodes of a Cluster through proxies, before and after a restart, and
-// while a slot moves.
+// TestFront: clients reach the nodes of a Cluster through proxies, before and after a restart, and while a slot moves.
 func TestFront(t *testing.T) {
 	servertest.LongParallel(t)
 	nodes := StartCluster(t, 3)

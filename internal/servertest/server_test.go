@@ -23,8 +23,7 @@ const (
 	childVariable = "SERVERTEST_CHILD" // set: this server is the child of another one
 )
 
-// serve is a server that answers what it is sent. Its child, which serves the next port, is a
-// process of its own.
+// serve is a server that answers what it is sent. Its child, which serves the next port, is a process of its own.
 func serve(port string) {
 	l, err := net.Listen("tcp", "127.0.0.1:"+port)
 	if err != nil {

@@ -104,8 +104,7 @@ func watched(t testing.TB, c *clientv3.Client) {
 	}
 }
 
-// TestNoSpace: with the alarm, leases can be renewed and released. When there is room again, the
-// waiters go on.
+// TestNoSpace: with the alarm, leases can be renewed and released. When there is room again, the waiters go on.
 func TestNoSpace(t *testing.T) {
 	t.Parallel()
 	server := etcdtest.Start(t, "--quota-backend-bytes", "2000000")

@@ -12,8 +12,7 @@ import (
 	"github.com/keyturn/keyturn/internal/storetest"
 )
 
-// TestLateTimer: a request that comes between the end of a lease and its timer does not
-// overtake the line.
+// TestLateTimer: a request that comes between the end of a lease and its timer does not overtake the line.
 func TestLateTimer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := New()

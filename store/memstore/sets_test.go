@@ -42,8 +42,7 @@ func isHeldBy(t *testing.T, s *Store, key string, want ...string) {
 	expect(t, slices.Equal(got, want), "%s is held by %q, want %q", key, got, want)
 }
 
-// TestSetThatLosesAPart begins again where that was, so that it never holds a
-// key while it waits for an earlier one.
+// TestSetThatLosesAPart begins again where that was, so that it never holds a key while it waits for an earlier one.
 func TestSetThatLosesAPart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := New()

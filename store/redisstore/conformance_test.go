@@ -18,8 +18,7 @@ import (
 	"github.com/keyturn/keyturn/store/redisstore"
 )
 
-// TestContract runs the suite that every store has to pass. Every store is a process with a network
-// of its own.
+// TestContract runs the suite that every store has to pass. Every store is a process with a network of its own.
 //
 // It runs on a private server, or on the one whose address is in KEYTURN_TEST_REDIS. That one may be
 // in use: nothing is flushed, and the keys have a prefix of their own. It can't be restarted, so the

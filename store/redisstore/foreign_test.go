@@ -36,8 +36,7 @@ func notOurs(t *testing.T, s *redisstore.Store, owner string) {
 	wantIs(t, "Renew by "+owner, renew(t, s, g), driver.ErrLeaseLost)
 }
 
-// TestForeignClients has redis-cli do what a C++ or Java client of the same
-// fleet does.
+// TestForeignClients has redis-cli do what a C++ or Java client of the same fleet does.
 func TestForeignClients(t *testing.T) {
 	server, s := onDatabase(t, redisstore.WithWaiterLease(300*time.Millisecond))
 

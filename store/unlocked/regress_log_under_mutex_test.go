@@ -12,8 +12,7 @@ import (
 	"github.com/keyturn/keyturn/store/unlocked"
 )
 
-// lockingHandler takes a lease for each line, as a handler that sends its lines to a locked
-// place does.
+// lockingHandler takes a lease for each line, as a handler that sends its lines to a locked place does.
 type lockingHandler struct {
 	slog.Handler
 	eng  *core.Engine
@@ -29,8 +28,7 @@ func (h *lockingHandler) Handle(ctx context.Context, _ slog.Record) error {
 	return h.eng.Do(ctx, "log", func(context.Context) error { return nil })
 }
 
-// The store once wrote its warning while it held its mutex, so a handler that took a lease never
-// returned.
+// The store once wrote its warning while it held its mutex, so a handler that took a lease never returned.
 func TestALogHandlerMayTakeALease(t *testing.T) {
 	t.Setenv(unlocked.Env, "1")
 	h := &lockingHandler{Handler: slog.NewTextHandler(io.Discard, nil)}

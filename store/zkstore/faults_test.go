@@ -50,8 +50,7 @@ func TestLostReplies(t *testing.T) {
 	}
 }
 
-// TestLostReleaseReply: a release without an answer may be repeated, and frees the key
-// (apache/curator#1193).
+// TestLostReleaseReply: a release without an answer may be repeated, and frees the key (apache/curator#1193).
 func TestLostReleaseReply(t *testing.T) {
 	t.Parallel()
 	z := newScene(t)
@@ -156,9 +155,8 @@ func TestTooLarge(t *testing.T) {
 	release(t, s, hold(t, s, many))
 }
 
-// TestReleaseSeesWhoCame: a process takes a free key, and another one joins the queue. A release that
-// relied on what the process knew would leave the key to its own next request. The waiter is cut off,
-// so it can't help itself.
+// TestReleaseSeesWhoCame: a process takes a free key, and another one joins the queue. A release that relied on what
+// the process knew would leave the key to its own next request. The waiter is cut off, so it can't help itself.
 func TestReleaseSeesWhoCame(t *testing.T) {
 	t.Parallel()
 	z := newScene(t)

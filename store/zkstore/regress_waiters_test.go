@@ -66,10 +66,9 @@ func TestReconnectsWithWatches(t *testing.T) {
 	w.Granted()
 }
 
-// TestHurriedCallersAreNoOutage: callers who leave the servers a few milliseconds fill the connection of their
-// process with questions that nobody waits for any more. Their errors looked like an outage: the circuit
-// opened, and a rule that may run without its lock in an outage ran beside the holder, although the servers
-// were well.
+// TestHurriedCallersAreNoOutage: callers who leave the servers a few milliseconds fill the connection of their process
+// with questions that nobody waits for any more. Their errors looked like an outage: the circuit opened, and a rule
+// that may run without its lock in an outage ran beside the holder, although the servers were well.
 func TestHurriedCallersAreNoOutage(t *testing.T) {
 	servertest.LongParallel(t)
 	z := newScene(t)

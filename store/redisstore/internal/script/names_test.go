@@ -3,8 +3,6 @@ package script
 import (
 	"strings"
 	"testing"
-
-	"github.com/redis/go-redis/v9"
 )
 
 // TestKeysShareTheSlot looks at what is between the braces, as a cluster does.
@@ -24,17 +22,5 @@ func TestKeysShareTheSlot(t *testing.T) {
 		}
 		forEver := names.counterTTL() == 0
 		check(t, forEver == (where == Single), "topology %d: the counter stays for ever: %t", where, forEver)
-	}
-}
-
-func TestTopology(t *testing.T) {
-	addrs := []string{"127.0.0.1:1"}
-	one := redis.NewClient(&redis.Options{Addr: addrs[0]})
-	many := redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs})
-	shards := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"a": addrs[0]}})
-	for client, want := range map[redis.UniversalClient]Topology{one: Single, many: Cluster, shards: Ring} {
-		got := TopologyOf(client)
-		check(t, got == want, "%T: %d, want %d", client, got, want)
-		_ = client.Close()
 	}
 }
