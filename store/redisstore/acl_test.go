@@ -121,9 +121,8 @@ func TestACLOfOperators(t *testing.T) {
 		"viewers":   {"", aclView, look, []string{"publish"}}, // without a message, nobody can tell at once that a waiter has died
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			server := redistest.Start(t)
-			a, b := open(t, server.Client()), open(t, server.Client())
+			server, a := onServer(t)
+			b := open(t, server.Client())
 			for i := range 20 {
 				lease(t, a, fmt.Sprint("o", i), driver.Exclusive(fmt.Sprint("k", i)))
 			}

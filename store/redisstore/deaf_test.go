@@ -28,9 +28,8 @@ func arrivedAt(t testing.TB, server *redistest.Server, owner string, at time.Tim
 // TestWaiterWithoutInboxIsPassedOverAtFirst by those who can be told, who keep their
 // order; and takes the lock when nobody else wants it.
 func TestWaiterWithoutInboxIsPassedOverAtFirst(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	a, b := open(t, server.Client(), noPolling), open(t, server.Client(), noPolling)
+	server, a := onServer(t, noPolling)
+	b := open(t, server.Client(), noPolling)
 	deaf := open(t, as(t, server, aclKeys, aclCommands, "+info"), noPolling)
 	g := lock(t, a, "holder", "k", time.Minute)
 	last := enqueue(t, deaf, "deaf", "k", time.Minute)
@@ -45,9 +44,8 @@ func TestWaiterWithoutInboxIsPassedOverAtFirst(t *testing.T) {
 // TestWaiterWithoutInboxHasItsTurn when it has waited for a while, before those who came
 // later; and when it is done they have theirs, though it can't tell them.
 func TestWaiterWithoutInboxHasItsTurn(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	a, b := open(t, server.Client(), noPolling), open(t, server.Client(), noPolling)
+	server, a := onServer(t, noPolling)
+	b := open(t, server.Client(), noPolling)
 	deaf := open(t, as(t, server, aclKeys, aclCommands, "+info"), noPolling)
 	g := lock(t, a, "holder", "k", time.Minute)
 	first := enqueue(t, deaf, "deaf", "k", time.Minute)

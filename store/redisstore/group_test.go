@@ -92,7 +92,7 @@ func TestOneCallersCancelIsNotItsNeighbours(t *testing.T) {
 // been carried out by then, and is answered as if it had been the first time.
 func TestGroupsWithLostReplies(t *testing.T) {
 	servertest.LongParallel(t)
-	server, network := proxied(t)
+	server, network := proxied(t, redistest.Start(t))
 	// Losses show in connections that break when the network heals, not in
 	// timeouts, which a busy machine reaches by itself.
 	client := throughProxy(server, network, func(o *redis.Options) { o.ReadTimeout, o.PoolSize = 20*time.Second, 64 })

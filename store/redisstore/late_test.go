@@ -30,8 +30,7 @@ func TestALateCopyOfARequestKeepsNoKey(t *testing.T) {
 		"set":       {[]core.Claim{core.Exclusive("k"), core.Exclusive("l")}, nil},
 		"min hold":  {exclusive, []core.CallOption{core.WithMinHold(time.Second)}},
 	}, func(t *testing.T, c row) {
-		server := database(t)
-		p := servertest.NewProxy(t, server.Addr())
+		server, p := proxied(t, database(t))
 		eng := engine(t, open(t, throughProxy(server, p, hasty)), core.WithTTL(30*time.Second))
 		use := func() {
 			l, err := eng.AcquireAll(bg, c.claims, c.opts...)
@@ -55,7 +54,7 @@ func TestALateCopyOfARequestKeepsNoKey(t *testing.T) {
 func TestALateCopyOfAnAbandonedRequestKeepsNoKey(t *testing.T) {
 	servertest.LongParallel(t)
 	const late = time.Second
-	server, p := proxied(t)
+	server, p := proxied(t, redistest.Start(t))
 	s := open(t, throughProxy(server, p, hasty))
 	lease(t, s, "warm", driver.Exclusive("warm"))
 	p.Delay(late)
@@ -127,7 +126,7 @@ func TestAReleaseAfterAnUnansweredExtensionIsSentAgain(t *testing.T) {
 // for in vain later.
 func heldThrough(t *testing.T, ttl time.Duration) (*redistest.Server, *servertest.Proxy, *core.Lease) {
 	t.Helper()
-	server, network := proxied(t)
+	server, network := proxied(t, redistest.Start(t))
 	s := open(t, throughProxy(server, network, hasty))
 	l := acquire(t, engine(t, s, core.WithTTL(ttl), core.WithReleaseTimeout(200*time.Millisecond)), "k")
 	must(t, l.Extend(within(t, 5*time.Second), 0))

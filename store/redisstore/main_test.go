@@ -141,10 +141,9 @@ func pass(eng *core.Engine, key string) error {
 	return eng.Do(bg, key, func(context.Context) error { return nil })
 }
 
-// proxied starts a server, and a network that leads to it.
-func proxied(t testing.TB) (*redistest.Server, *servertest.Proxy) {
+// proxied has a network lead to a server.
+func proxied(t testing.TB, server *redistest.Server) (*redistest.Server, *servertest.Proxy) {
 	t.Helper()
-	server := redistest.Start(t)
 	return server, servertest.NewProxy(t, server.Addr())
 }
 

@@ -110,8 +110,7 @@ func TestToldAndKilled(t *testing.T) {
 	servertest.LongParallel(t)
 	server, s := storeOn(t, redistest.Start(t))
 	g := lock(t, s, "holder", "k", time.Minute)
-	head := startProcess(t, server, "k", time.Hour)
-	head.says("queued", startup)
+	head := startProcess(t, server, "k", time.Hour, "queued")
 	second := enqueue(t, s, "second", "k", time.Minute)
 	pause(t, head) // it is there to be told
 	released := time.Now()
@@ -126,9 +125,8 @@ func TestToldAndKilled(t *testing.T) {
 // TestCancelRacesWithTheMessage: a caller that gives up at that moment either has the lease or has given it back. So the
 // next one never waits for the claim time.
 func TestCancelRacesWithTheMessage(t *testing.T) {
-	t.Parallel()
-	server := database(t)
-	a, b := open(t, server.Client(), noPolling), open(t, server.Client(), noPolling)
+	server, a := onDatabase(t, noPolling)
+	b := open(t, server.Client(), noPolling)
 	g := lock(t, a, "holder", "k", time.Minute)
 	for i := range 40 {
 		hurried := enqueue(t, b, fmt.Sprint("hurried", i), "k", time.Minute)
@@ -172,7 +170,7 @@ func TestNoMessageWithoutMemory(t *testing.T) {
 func TestNobodyListensInAnyMode(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, modes, func(t *testing.T, claim driver.Claim) {
-		server, network := proxied(t)
+		server, network := proxied(t, redistest.Start(t))
 		a, b := open(t, server.Client(), noPolling), open(t, throughProxy(server, network), noPolling)
 		g := lock(t, a, "holder", "k", time.Minute)
 		w := enqueueFor(t, b, "cut-off", claim)

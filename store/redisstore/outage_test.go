@@ -26,7 +26,7 @@ const slack = 300 * time.Millisecond
 // TestHalfOpenConnection: every call keeps its bound, and no goroutine stays; TestMain looks for those.
 func TestHalfOpenConnection(t *testing.T) {
 	servertest.LongParallel(t)
-	server, network := proxied(t)
+	server, network := proxied(t, redistest.Start(t))
 	// The client's own timeout is longer than any bound here.
 	client := throughProxy(server, network, func(o *redis.Options) { o.ReadTimeout = 300 * time.Millisecond })
 	s, err := redisstore.New(client, silent)
@@ -54,7 +54,7 @@ func TestHalfOpenConnection(t *testing.T) {
 // TestResetStorm cuts all connections again and again: errors are typed, and nobody gets in beside a holder.
 func TestResetStorm(t *testing.T) {
 	servertest.LongParallel(t)
-	server, network := proxied(t)
+	server, network := proxied(t, redistest.Start(t))
 	var inside, done atomic.Int64
 	var all sync.WaitGroup
 	var stop atomic.Bool
@@ -152,8 +152,7 @@ func TestSilentServerWithTLS(t *testing.T) {
 func TestAServerFarAwayKeepsItsConnections(t *testing.T) {
 	t.Parallel()
 	const pairs = 8
-	server := database(t)
-	p := servertest.NewProxy(t, server.Addr())
+	server, p := proxied(t, database(t))
 	client := throughProxy(server, p)
 	eng := engine(t, open(t, client))
 	p.Delay(40 * time.Millisecond) // each way

@@ -78,7 +78,8 @@ type process struct {
 	done  chan struct{}
 }
 
-func startProcess(t testing.TB, server *redistest.Server, key string, ttl time.Duration) *process {
+// startProcess returns when the process has said word.
+func startProcess(t testing.TB, server *redistest.Server, key string, ttl time.Duration, word string) *process {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), envAddr+"="+server.Addr(), envKey+"="+key, envTTL+"="+ttl.String())
@@ -97,6 +98,7 @@ func startProcess(t testing.TB, server *redistest.Server, key string, ttl time.D
 		_ = cmd.Wait() // killed, in some tests
 	}()
 	t.Cleanup(p.kill)
+	p.says(word, 10*time.Second) // a busy machine takes a while
 	return p
 }
 
@@ -121,9 +123,6 @@ func (p *process) says(word string, d time.Duration) string {
 	}
 	return ""
 }
-
-// startup is what a process may take on a busy machine before it asks.
-const startup = 10 * time.Second
 
 // pause is kill -STOP; the process is killed as it is when the test ends.
 func pause(t testing.TB, p *process) {
@@ -152,8 +151,7 @@ func TestKilledHolderFreesTheKey(t *testing.T) {
 	servertest.LongParallel(t)
 	const ttl = 500 * time.Millisecond
 	server := redistest.Start(t)
-	holder := startProcess(t, server, "k", ttl)
-	holder.says("granted", startup)
+	holder := startProcess(t, server, "k", ttl, "granted")
 	s := open(t, server.Client())
 	w := enqueue(t, s, "next", "k", time.Minute)
 	time.Sleep(2 * ttl) // it is alive: it renews

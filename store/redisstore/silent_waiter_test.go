@@ -17,12 +17,10 @@ import (
 
 // TestKilledHeadOfLine: the server sees that nobody listens any more.
 func TestKilledHeadOfLine(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	a, b := open(t, server.Client()), open(t, server.Client())
+	server, a := onServer(t)
+	b := open(t, server.Client())
 	g := lock(t, a, "holder", "k", time.Minute)
-	head := startProcess(t, server, "k", time.Minute)
-	head.says("queued", startup)
+	head := startProcess(t, server, "k", time.Minute, "queued")
 	second := enqueue(t, b, "second", "k", time.Minute)
 	head.kill()
 	eventually(t, soon, "the server notices", func() bool { return subscribers(t, server) == 1 })
@@ -41,9 +39,8 @@ func TestSilentHeadOfLine(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			server := database(t)
+			server, network := proxied(t, database(t))
 			admin := server.Client()
-			network := servertest.NewProxy(t, server.Addr())
 			a, b := open(t, server.Client()), open(t, server.Client(), opts...)
 			silent := open(t, throughProxy(server, network), redisstore.WithWaiterLease(patience))
 			g := lock(t, a, "holder", "k", time.Minute)
@@ -69,10 +66,9 @@ func TestSilentHeadOfLine(t *testing.T) {
 
 // TestPatientWaiterKeepsItsPlace when one that waits for less comes and goes.
 func TestPatientWaiterKeepsItsPlace(t *testing.T) {
-	t.Parallel()
-	server := database(t)
+	server, patient := onDatabase(t, noPolling)
 	admin := server.Client()
-	patient, hasty := open(t, server.Client(), noPolling), open(t, server.Client(), redisstore.WithWaiterLease(100*time.Millisecond))
+	hasty := open(t, server.Client(), redisstore.WithWaiterLease(100*time.Millisecond))
 	g := lock(t, patient, "holder", "k", time.Minute)
 	w := enqueue(t, patient, "patient", "k", time.Minute)
 	gone := enqueue(t, hasty, "hasty", "k", time.Minute)
@@ -93,8 +89,7 @@ func TestWaiterThatSleptThroughItsTurn(t *testing.T) {
 	const ttl = 200 * time.Millisecond
 	server, s := storeOn(t, redistest.Start(t))
 	g := lock(t, s, "holder", "k", time.Minute)
-	sleeper := startProcess(t, server, "k", ttl)
-	sleeper.says("queued", startup)
+	sleeper := startProcess(t, server, "k", ttl, "queued")
 	next := enqueue(t, s, "next", "k", time.Minute)
 	pause(t, sleeper)
 	release(t, s, g) // its message waits in the connection of a process that stands still
@@ -119,8 +114,7 @@ func TestBehindAFrozenWaiter(t *testing.T) {
 		"a reader behind a writer": {driver.Shared("k"), driver.Exclusive("k"), driver.Shared("k")},
 		"a writer behind a reader": {driver.Exclusive("k"), driver.Shared("k"), driver.Exclusive("k")},
 	}, func(t *testing.T, test row) {
-		server := database(t)
-		network := servertest.NewProxy(t, server.Addr())
+		server, network := proxied(t, database(t))
 		s, hangs := open(t, server.Client()), open(t, throughProxy(server, network))
 		h := lease(t, s, "holder", test.holds)
 		frozen := storetest.Enqueue(t, hangs, driver.Request{Owner: "frozen", Claims: []driver.Claim{test.frozen}, TTL: 200 * time.Millisecond})
@@ -138,7 +132,7 @@ func TestBehindAFrozenWaiter(t *testing.T) {
 // that are in is done, so the rest looks for itself, as all waiters do now and then.
 func TestNobodyIsLostBehindADeadReader(t *testing.T) {
 	servertest.LongParallel(t)
-	server, network := proxied(t)
+	server, network := proxied(t, redistest.Start(t))
 	patience := redisstore.WithWaiterLease(3 * time.Second) // those who are let in have half of it to release
 	a, b := open(t, server.Client()), open(t, server.Client(), patience)
 	silent := open(t, throughProxy(server, network), patience)

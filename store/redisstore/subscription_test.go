@@ -22,9 +22,7 @@ import (
 // TestLostSubscription is about redisson#3891 and rueidis#653: a wake-up missed
 // while the connection was down, and a sleep until the TTL.
 func TestLostSubscription(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	a := open(t, server.Client(), noPolling)
+	server, a := onServer(t, noPolling)
 	b := open(t, server.Client(), noPolling)
 	admin := server.Client()
 	lock(t, a, "holder", "k", time.Minute)
@@ -137,7 +135,7 @@ func TestInboxLeavesADeadNode(t *testing.T) {
 // process would be there for ever. The engine is told why messages do not arrive, and when they arrive again.
 func TestHalfOpenSubscription(t *testing.T) {
 	servertest.LongParallel(t)
-	server, network := proxied(t)
+	server, network := proxied(t, redistest.Start(t))
 	s := open(t, &subscribing{UniversalClient: server.Client(), messages: throughProxy(server, network)}, noPolling)
 	told, late := make(chan error, 16), make(chan error, 16)
 	s.Describe().OnImpaired(func(reason error) { told <- reason })
