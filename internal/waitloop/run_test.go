@@ -12,10 +12,7 @@ import (
 	"github.com/keyturn/keyturn/internal/waitloop"
 )
 
-var (
-	check   = storetest.Check
-	require = storetest.Require
-)
+var check = storetest.Check
 
 // never is a time that no test waits for.
 const never = time.Hour
