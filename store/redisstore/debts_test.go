@@ -57,17 +57,17 @@ func TestReleasedWhileTheServerIsAway(t *testing.T) {
 		<-over
 		server.Restart(t)
 		all.Wait()
-		own := make(chan error, 1)
-		go func() { // the circuit may be open for another moment
-			err := driver.ErrUnavailable
-			for deadline := time.Now().Add(soon); errors.Is(err, driver.ErrUnavailable) && time.Now().Before(deadline); time.Sleep(time.Millisecond) {
-				var l *core.Lease
-				if l, err = eng.TryAcquire(bg, "own"); err == nil {
-					err = l.Release(bg)
+		own := storetest.Async(func() error {
+			for deadline := time.Now().Add(soon); ; time.Sleep(time.Millisecond) {
+				l, err := eng.TryAcquire(bg, "own")
+				if err == nil {
+					return l.Release(bg)
+				}
+				if !errors.Is(err, driver.ErrUnavailable) || time.Now().After(deadline) { // the circuit may be open for a moment
+					return err
 				}
 			}
-			own <- err
-		}()
+		})
 		other := engine(t, open(t, server.Client()))
 		for _, key := range []string{"alone", "shared", "a", "b"} {
 			freeSoon(t, other, key)

@@ -144,8 +144,7 @@ func TestUndoneAfterALongOutage(t *testing.T) {
 	s, network := lossy(t, server, refused)
 	admin := server.Client()
 	network.CutReplies()
-	failed := make(chan error, 1)
-	go func() { failed <- errOf(s.Acquire(within(t, 150*time.Millisecond), request("o", "k", longTTL))) }()
+	failed := storetest.Async(func() error { return errOf(s.Acquire(within(t, 150*time.Millisecond), request("o", "k", longTTL))) })
 	eventually(t, soon, "the server has granted it", func() bool { return admin.Exists(bg, "lock:k").Val() == 1 })
 	network.Blackhole() // or it would be undone now
 	wantIs(t, "Acquire", <-failed, driver.ErrUnavailable)

@@ -81,8 +81,7 @@ func TestLostReplies(t *testing.T) {
 		t.Helper()
 		s, network := lossy(t, server) // with a connection on which the request can leave
 		network.CutReplies()
-		answer := make(chan error, 1)
-		go func() { answer <- request(s) }()
+		answer := storetest.Async(func() error { return request(s) })
 		eventually(t, soon, what+" is carried out", func() bool { return admin.Exists(bg, key).Val() == exists })
 		network.Heal()
 		err := <-answer

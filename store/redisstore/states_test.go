@@ -15,6 +15,7 @@ import (
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/redistest"
 	"github.com/keyturn/keyturn/internal/servertest"
+	"github.com/keyturn/keyturn/internal/storetest"
 	"github.com/keyturn/keyturn/store/redisstore"
 )
 
@@ -86,8 +87,7 @@ func TestBusyServer(t *testing.T) {
 	server, s := onServer(t)
 	admin := server.Client(once, func(o *redis.Options) { o.ReadTimeout = time.Minute })
 	set(t, server, "busy-reply-threshold", "10")
-	done := make(chan error, 1)
-	go func() { done <- admin.Eval(bg, "while true do end", nil).Err() }()
+	done := storetest.Async(func() error { return admin.Eval(bg, "while true do end", nil).Err() })
 	eventually(t, 5*time.Second, "the server is busy", func() bool {
 		return redis.HasErrorPrefix(server.Client().Get(bg, "x").Err(), "BUSY")
 	})
@@ -113,13 +113,12 @@ func TestLoadingServer(t *testing.T) {
 		pipe.Set(bg, fmt.Sprint("data", i), "x", 0)
 	}
 	must(t, errOf(pipe.Exec(bg)))
-	done := make(chan error, 1)
-	go func() {
+	done := storetest.Async(func() error {
 		for !isLoading(server.Addr()) {
 			time.Sleep(time.Millisecond)
 		}
-		done <- errOf(s.Acquire(within(t, 10*time.Second), request("o", "k2", time.Minute)))
-	}()
+		return errOf(s.Acquire(within(t, 10*time.Second), request("o", "k2", time.Minute)))
+	})
 	server.Restart(t)
 	must(t, arrives(t, done))
 	wantIs(t, "Renew", renew(t, s, g), nil)
