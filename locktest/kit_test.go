@@ -2,7 +2,6 @@ package locktest_test
 
 import (
 	"context"
-	"errors"
 	"strings"
 	"sync"
 	"testing"
@@ -12,6 +11,7 @@ import (
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/core/observe"
+	"github.com/keyturn/keyturn/internal/storetest"
 	"github.com/keyturn/keyturn/locktest"
 )
 
@@ -20,17 +20,13 @@ var ctx = context.Background()
 func acquire(t *testing.T, eng *core.Engine, key string, opts ...core.CallOption) *core.Lease {
 	t.Helper()
 	l, err := eng.Acquire(ctx, key, opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return l
 }
 
 func release(t *testing.T, l *core.Lease) {
 	t.Helper()
-	if err := l.Release(ctx); err != nil {
-		t.Error(err)
-	}
+	wantNil(t, l.Release(ctx))
 }
 
 func TestKitIsClosedWithItsTest(t *testing.T) {
@@ -42,9 +38,7 @@ func TestKitIsClosedWithItsTest(t *testing.T) {
 		kit.Store.Hang()                                           // a fault left on is no reason to hang
 		j.end()
 		wantNone(t, j)
-		if _, err := kit.Engine.Acquire(ctx, "k"); !errors.Is(err, driver.ErrClosed) {
-			t.Errorf("open still: %v", err)
-		}
+		wantIs(t, "open still", storetest.ErrorOf(kit.Engine.Acquire(ctx, "k")), driver.ErrClosed)
 	})
 }
 
@@ -59,9 +53,8 @@ func TestKitFailsATestThatLeavesALease(t *testing.T) {
 
 func TestKitRefusesBadOptions(t *testing.T) {
 	defer func() {
-		if said, _ := recover().(fatal); !strings.Contains(string(said), "WithTTL") {
-			t.Errorf("said %q", said)
-		}
+		said, _ := recover().(fatal)
+		check(t, strings.Contains(string(said), "WithTTL"), "said %q", said)
 	}()
 	locktest.New(&judged{TB: t}, core.WithTTL(0))
 }
@@ -71,18 +64,12 @@ func TestPeersShareLocksAndNotFaults(t *testing.T) {
 		west := locktest.New(t)
 		east := west.Peer(t)
 		l := acquire(t, west.Engine, "k")
-		if _, err := east.Engine.TryAcquire(ctx, "k"); !errors.Is(err, driver.ErrHeld) {
-			t.Errorf("another process got it as well: %v", err)
-		}
+		wantIs(t, "another process got it as well", storetest.ErrorOf(east.Engine.TryAcquire(ctx, "k")), driver.ErrHeld)
 		east.Store.Refuse()
-		if _, err := east.Engine.TryAcquire(ctx, "k"); !errors.Is(err, driver.ErrUnavailable) {
-			t.Errorf("east: %v", err)
-		}
+		wantIs(t, "east", storetest.ErrorOf(east.Engine.TryAcquire(ctx, "k")), driver.ErrUnavailable)
 		release(t, l)
 		release(t, acquire(t, west.Engine, "k"))
-		if len(east.Locks.Keys()) != 0 || len(west.Locks.Keys()) != 2 {
-			t.Errorf("west saw %q, east %q", west.Locks.Keys(), east.Locks.Keys())
-		}
+		check(t, len(east.Locks.Keys()) == 0 && len(west.Locks.Keys()) == 2, "west saw %q, east %q", west.Locks.Keys(), east.Locks.Keys())
 	})
 }
 
@@ -114,9 +101,7 @@ func TestRecorder(t *testing.T) {
 		wantFailure(t, j, `"c" was never locked`, `"a"`, `"b"`)
 
 		h := kit.Locks.Holds()[0]
-		if h.Rule != "rule" || h.Token != first.Token() || h.End.Sub(h.Begin) != time.Second || h.Err != nil {
-			t.Errorf("remembered %+v", h)
-		}
+		check(t, h.Rule == "rule" && h.Token == first.Token() && h.End.Sub(h.Begin) == time.Second && h.Err == nil, "remembered %+v", h)
 
 		lost := acquire(t, kit.Engine, "lost")
 		kit.Store.Lose("lost")
@@ -126,9 +111,7 @@ func TestRecorder(t *testing.T) {
 		wantFailure(t, j, `"lost" was not released`)
 
 		kit.Store.Refuse()
-		if err := kit.Engine.Do(ctx, "d", func(context.Context) error { return nil }, core.WithRunUnlocked()); err != nil {
-			t.Error(err)
-		}
+		wantNil(t, kit.Engine.Do(ctx, "d", func(context.Context) error { return nil }, core.WithRunUnlocked()))
 		j = &judged{TB: t}
 		kit.Locks.AssertNeverUnlocked(j)
 		wantFailure(t, j, `"d"`)
@@ -176,9 +159,7 @@ func TestSection(t *testing.T) {
 	defer leave()
 	defer s.Enter("a")()
 	wantFailure(t, j, "2 at a time", `"a"`)
-	if s.Entered("a") != 3 || s.Entered("b") != 1 || s.Entered("c") != 0 {
-		t.Errorf("entered a %d times, b %d, c %d", s.Entered("a"), s.Entered("b"), s.Entered("c"))
-	}
+	check(t, s.Entered("a") == 3 && s.Entered("b") == 1 && s.Entered("c") == 0, "entered a %d times, b %d, c %d", s.Entered("a"), s.Entered("b"), s.Entered("c"))
 }
 
 // The two together, as a user's test has them: without the lock it fails.
@@ -205,9 +186,8 @@ func TestSectionTellsLockedFromUnlocked(t *testing.T) {
 					})
 				}
 				all.Wait()
-				if failed := len(j.said) > 0; failed == locked || s.Entered("k") != 5 {
-					t.Errorf("failed %v, entered %d times", failed, s.Entered("k"))
-				}
+				failed := len(j.said) > 0
+				check(t, failed != locked && s.Entered("k") == 5, "failed %v, entered %d times", failed, s.Entered("k"))
 			})
 		})
 	}

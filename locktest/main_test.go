@@ -7,6 +7,16 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"github.com/keyturn/keyturn/internal/storetest"
+)
+
+var (
+	must    = storetest.Must
+	check   = storetest.Check
+	require = storetest.Require
+	wantNil = storetest.WantNil
+	wantIs  = storetest.WantIs
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -43,19 +53,13 @@ func (j *judged) end() {
 // wantFailure fails unless the judged test failed once, saying so.
 func wantFailure(t *testing.T, j *judged, says ...string) {
 	t.Helper()
-	if len(j.said) != 1 {
-		t.Fatalf("said %q, want one failure", j.said)
-	}
+	require(t, len(j.said) == 1, "said %q, want one failure", j.said)
 	for _, s := range says {
-		if !strings.Contains(j.said[0], s) {
-			t.Errorf("%q does not say %q", j.said[0], s)
-		}
+		check(t, strings.Contains(j.said[0], s), "%q does not say %q", j.said[0], s)
 	}
 }
 
 func wantNone(t *testing.T, j *judged) {
 	t.Helper()
-	if len(j.said) > 0 {
-		t.Errorf("failed: %q", j.said)
-	}
+	check(t, len(j.said) == 0, "failed: %q", j.said)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/core/drivertest"
+	"github.com/keyturn/keyturn/internal/storetest"
 	"github.com/keyturn/keyturn/locktest"
 	"github.com/keyturn/keyturn/store/memstore"
 )
@@ -34,22 +35,13 @@ func TestOutages(t *testing.T) {
 				l := acquire(t, kit.Engine, "held")
 				tc.fail(kit.Store)
 				began := time.Now()
-				if _, err := kit.Engine.Acquire(ctx, "k"); !errors.Is(err, driver.ErrUnavailable) {
-					t.Errorf("Acquire: %v", err)
-				}
-				if took := time.Since(began); took != tc.took {
-					t.Errorf("Acquire took %v", took)
-				}
-				if _, err := kit.Engine.Once(ctx, "o", nothing); !errors.Is(err, driver.ErrUnavailable) {
-					t.Errorf("Once: %v", err)
-				}
-				if err := l.Release(ctx); !errors.Is(err, core.ErrOutcomeUnknown) {
-					t.Errorf("Release: %v", err)
-				}
+				wantIs(t, "Acquire", storetest.ErrorOf(kit.Engine.Acquire(ctx, "k")), driver.ErrUnavailable)
+				took := time.Since(began)
+				check(t, took == tc.took, "Acquire took %v", took)
+				wantIs(t, "Once", storetest.ErrorOf(kit.Engine.Once(ctx, "o", nothing)), driver.ErrUnavailable)
+				wantIs(t, "Release", l.Release(ctx), core.ErrOutcomeUnknown)
 				kit.Store.Heal()
-				if err := l.Release(ctx); err != nil {
-					t.Errorf("Release, when the store was back: %v", err)
-				}
+				wantIs(t, "Release, when the store was back", l.Release(ctx), nil)
 				time.Sleep(30 * time.Second) // what a lost answer left behind
 				for _, key := range []string{"held", "k", "o"} {
 					release(t, acquire(t, kit.Engine, key))
@@ -65,9 +57,8 @@ func TestWaitersLearnOfAnOutageHoweverShort(t *testing.T) {
 		l := acquire(t, kit.Engine, "k")
 		var waiting sync.WaitGroup
 		waiting.Go(func() {
-			if _, err := kit.Engine.Acquire(ctx, "k"); !errors.Is(err, driver.ErrUnavailable) {
-				t.Errorf("error %v", err)
-			}
+			_, err := kit.Engine.Acquire(ctx, "k")
+			check(t, errors.Is(err, driver.ErrUnavailable), "error %v", err)
 		})
 		time.Sleep(time.Second) // it waits for a hand-off at first, and then at the store
 		kit.Store.Refuse()
@@ -77,37 +68,26 @@ func TestWaitersLearnOfAnOutageHoweverShort(t *testing.T) {
 	})
 }
 
-// What lingers goes back when the messages that it is wanted cannot be heard, as soon as the store
-// answers again.
+// What lingers goes back when the messages that it is wanted cannot be heard, as soon as the store answers again.
 func TestNothingLingersInAnOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mem := memstore.New()
 		store := locktest.NewStore(mem)
 		eng, err := core.New(store, core.WithLinger(time.Hour), core.WithLogger(slog.New(slog.DiscardHandler)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		ctx := context.Background()
-		if err := eng.Do(ctx, "k", func(context.Context) error { return nil }); err != nil {
-			t.Fatal(err)
-		}
+		must(t, eng.Do(ctx, "k", func(context.Context) error { return nil }))
 		lingers := func() bool {
 			info, err := mem.Inspect(ctx, "k")
 			return err == nil && len(info.Holders) == 1 && info.Holders[0].Lingers
 		}
-		if !lingers() {
-			t.Error("the lease does not linger")
-		}
+		check(t, lingers(), "the lease does not linger")
 		store.Refuse()
 		time.Sleep(time.Second)
 		store.Heal()
 		time.Sleep(time.Second)
-		if lingers() {
-			t.Error("the lease lingers, although nobody would have heard that it is wanted")
-		}
-		if err := eng.Close(ctx); err != nil {
-			t.Error(err)
-		}
+		check(t, !lingers(), "the lease lingers, although nobody would have heard that it is wanted")
+		wantNil(t, eng.Close(ctx))
 	})
 }
 
@@ -117,25 +97,18 @@ func TestDelay(t *testing.T) {
 		kit.Store.Delay(200 * time.Millisecond)
 		began := time.Now()
 		release(t, acquire(t, kit.Engine, "k"))
-		if took := time.Since(began); took != 400*time.Millisecond {
-			t.Errorf("acquire and release took %v", took)
-		}
-		if _, err := kit.Engine.Acquire(ctx, "k", core.WithMaxWait(100*time.Millisecond)); !errors.Is(err, driver.ErrUnavailable) {
-			t.Errorf("slower than the wait: %v", err)
-		}
+		took := time.Since(began)
+		check(t, took == 400*time.Millisecond, "acquire and release took %v", took)
+		wantIs(t, "slower than the wait", storetest.ErrorOf(kit.Engine.Acquire(ctx, "k", core.WithMaxWait(100*time.Millisecond))), driver.ErrUnavailable)
 	})
 }
 
 func TestLose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		kit := locktest.New(t)
-		if kit.Store.Lose("k") {
-			t.Error("nobody had it")
-		}
+		check(t, !kit.Store.Lose("k"), "nobody had it")
 		l := acquire(t, kit.Engine, "k")
-		if !kit.Store.Lose("k") {
-			t.Error("it was held")
-		}
+		check(t, kit.Store.Lose("k"), "it was held")
 		next := acquire(t, kit.Engine, "k")
 		<-l.Context().Done()
 		var lost *driver.LeaseLostError
@@ -143,19 +116,11 @@ func TestLose(t *testing.T) {
 			t.Errorf("cause %v", context.Cause(l.Context()))
 		}
 		_ = l.Release(ctx) // leaves the next one's alone
-		if err := next.Err(); err != nil {
-			t.Error(err)
-		}
+		wantNil(t, next.Err())
 		release(t, next)
-		if kit.Store.Lose("k") {
-			t.Error("it was released")
-		}
-		if _, err := kit.Engine.Once(ctx, "k", nothing); err != nil {
-			t.Error(err)
-		}
-		if kit.Store.Lose("k") {
-			t.Error("its execution is done")
-		}
+		check(t, !kit.Store.Lose("k"), "it was released")
+		wantNil(t, storetest.ErrorOf(kit.Engine.Once(ctx, "k", nothing)))
+		check(t, !kit.Store.Lose("k"), "its execution is done")
 	})
 }
 
@@ -167,9 +132,7 @@ func TestLoseShared(t *testing.T) {
 		acquire := func(k *locktest.Kit, claims ...driver.Claim) *core.Lease {
 			t.Helper()
 			l, err := k.Engine.AcquireAll(ctx, claims)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			return l
 		}
 		mine := []*core.Lease{
@@ -177,22 +140,17 @@ func TestLoseShared(t *testing.T) {
 			acquire(kit, driver.Exclusive("a"), driver.Shared("k")),
 		}
 		theirs := acquire(peer, driver.Shared("k"), driver.Permit("p", 2))
-		if !kit.Store.Lose("k") || kit.Store.Lose("k") {
-			t.Error("it was held, once")
-		}
+		check(t, kit.Store.Lose("k") && !kit.Store.Lose("k"), "it was held, once")
 		for _, l := range mine {
 			<-l.Context().Done()
-			if !errors.Is(l.Release(ctx), driver.ErrLeaseLost) {
-				t.Error("not lost")
-			}
+			check(t, errors.Is(l.Release(ctx), driver.ErrLeaseLost), "not lost")
 		}
 		time.Sleep(30 * time.Second)
 		release(t, theirs)
 	})
 }
 
-// With no fault on it is a store like any other, and its faults are those that a
-// store may have.
+// With no fault on it is a store like any other, and its faults are those that a store may have.
 func TestContract(t *testing.T) {
 	mem := memstore.New()
 	var stores []*locktest.Store // of the test that runs

@@ -27,8 +27,6 @@ func TestWhenToAskAgain(t *testing.T) {
 		a := &casstore.Acquisition{Within: 5 * time.Second, Notice: c.notice}
 		a.Claims, a.TTL = c.claims, 6*time.Second
 		got := a.Answer(keystate.Answer{Held: &c.held}, time.Time{}).Held
-		if got.Within != c.within || got.Changes[0] != c.change || got.Changes[1] >= 0 {
-			t.Errorf("%s: within %v, at %v", name, got.Within, got.Changes)
-		}
+		check(t, got.Within == c.within && got.Changes[0] == c.change && got.Changes[1] < 0, "%s: within %v, at %v", name, got.Within, got.Changes)
 	}
 }

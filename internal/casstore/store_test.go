@@ -12,7 +12,15 @@ import (
 	"github.com/keyturn/keyturn/internal/casstore"
 	"github.com/keyturn/keyturn/internal/keystate"
 	"github.com/keyturn/keyturn/internal/lifetime"
+	"github.com/keyturn/keyturn/internal/storetest"
 	"github.com/keyturn/keyturn/internal/waitloop"
+)
+
+var (
+	must    = storetest.Must
+	check   = storetest.Check
+	wantNil = storetest.WantNil
+	wantIs  = storetest.WantIs
 )
 
 // backend has keys in memory. A write is refused if somebody else has written since the read.
@@ -99,13 +107,11 @@ func open(t *testing.T) *store {
 	s := &store{backend: &backend{keys: map[string]*keystate.Key{}, bells: map[string]waitloop.Bell{}}}
 	life, end := context.WithCancel(context.Background())
 	s.ops = casstore.Store{Calls: &s.calls, Life: life, Hard: life, Backend: casstore.Backend{
-		Check: driver.CheckLease, Acquire: s.ask, Transact: s.Transact, Explain: s.Explain, Show: s.show, Failure: s.Failure,
+		Check: driver.CheckLease, Acquire: s.ask, Transact: s.Transact, Explain: s.Explain, Failure: s.Failure,
 	}}
 	t.Cleanup(func() {
 		end()
-		if err := s.calls.Close(func() error { return s.calls.Drain("store", nil) }); err != nil {
-			t.Error(err)
-		}
+		wantNil(t, s.calls.Close(func() error { return s.calls.Drain("store", nil) }))
 	})
 	return s
 }
@@ -133,16 +139,6 @@ func (s *store) ask(ctx context.Context, r keystate.Request) (casstore.Answer, e
 	return a.Run(ctx)
 }
 
-func (s *store) show(_ context.Context, keys []string) (infos []driver.LockInfo, err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	st := &keystate.State{Now: time.Now()}
-	for _, key := range keys {
-		infos = append(infos, st.Show(read(s.keys[key], key)))
-	}
-	return infos, nil
-}
-
 func (s *store) holders() (owners []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -157,14 +153,11 @@ func TestDecidesAnew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := open(t)
 		s.between = func() {
-			if _, err := s.acquire(t.Context(), "quicker", false); err != nil {
-				t.Error(err)
-			}
+			wantNil(t, storetest.ErrorOf(s.acquire(t.Context(), "quicker", false)))
 		}
 		var held *driver.HeldError
-		if _, err := s.acquire(t.Context(), "slower", false); !errors.As(err, &held) || held.Holder != "quicker" {
-			t.Errorf("the slower one got %v", err)
-		}
+		_, err := s.acquire(t.Context(), "slower", false)
+		check(t, errors.As(err, &held) && held.Holder == "quicker", "the slower one got %v", err)
 	})
 }
 
@@ -173,15 +166,11 @@ func TestWaiterIsWoken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := open(t)
 		g, err := s.acquire(t.Context(), "first", false)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		waiter := make(chan driver.Grant)
 		go func() {
 			g, err := s.acquire(t.Context(), "second", true)
-			if err != nil {
-				t.Error(err)
-			}
+			wantNil(t, err)
 			waiter <- g
 		}()
 		synctest.Wait()
@@ -191,12 +180,10 @@ func TestWaiterIsWoken(t *testing.T) {
 		second := <-waiter
 		s.forced = "stuck"
 		var loss *driver.LeaseLostError
-		if err := s.ops.Release(t.Context(), g, nil); !errors.As(err, &loss) || loss.Detail != "stuck" {
-			t.Errorf("the first holder's release: %v", err)
-		}
-		if err := s.ops.Release(t.Context(), second, nil); err != nil || len(s.holders()) > 0 {
-			t.Errorf("the second holder's release: %v, and %v hold the key", err, s.holders())
-		}
+		err = s.ops.Release(t.Context(), g, nil)
+		check(t, errors.As(err, &loss) && loss.Detail == "stuck", "the first holder's release: %v", err)
+		err = s.ops.Release(t.Context(), second, nil)
+		check(t, err == nil && len(s.holders()) == 0, "the second holder's release: %v, and %v hold the key", err, s.holders())
 	})
 }
 
@@ -207,14 +194,10 @@ func TestLateGrantIsUndone(t *testing.T) {
 		s.silent = make(chan struct{})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if _, err := s.acquire(ctx, "gone", false); !errors.Is(err, driver.ErrUnavailable) {
-			t.Errorf("without an answer: %v", err)
-		}
+		wantIs(t, "without an answer", storetest.ErrorOf(s.acquire(ctx, "gone", false)), driver.ErrUnavailable)
 		close(s.silent)
 		synctest.Wait()
-		if s.writes < 2 || len(s.holders()) > 0 {
-			t.Errorf("after %d writes %v hold the key", s.writes, s.holders())
-		}
+		check(t, s.writes >= 2 && len(s.holders()) == 0, "after %d writes %v hold the key", s.writes, s.holders())
 	})
 }
 
@@ -223,19 +206,11 @@ func TestRepeatedRelease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := open(t)
 		g, err := s.acquire(t.Context(), "o", false)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := s.ops.Release(t.Context(), g, nil); err != nil {
-			t.Fatal(err)
-		}
-		if err := s.ops.Release(t.Context(), g, nil); !errors.Is(err, driver.ErrLeaseLost) {
-			t.Errorf("a second release: %v", err)
-		}
+		must(t, err)
+		must(t, s.ops.Release(t.Context(), g, nil))
+		wantIs(t, "a second release", s.ops.Release(t.Context(), g, nil), driver.ErrLeaseLost)
 		s.unsure = true
-		if err := s.ops.Release(t.Context(), g, nil); err != nil {
-			t.Errorf("a release that was sent twice: %v", err)
-		}
+		wantIs(t, "a release that was sent twice", s.ops.Release(t.Context(), g, nil), nil)
 	})
 }
 
@@ -252,20 +227,15 @@ func TestForceInSteps(t *testing.T) {
 				}})
 				return err
 			})
-			if err != nil {
-				t.Error(err)
-			}
+			wantNil(t, err)
 		}
 		for _, owner := range []string{"a", "b", "c", "d", "e"} {
 			read(owner)
 		}
 		s.between = func() { s.between = func() { read("late") } } // before the second step
 		gone, err := s.ops.ForceRelease(t.Context(), "k", "stuck")
-		if err != nil || len(gone) != 5 {
-			t.Errorf("ended %v, %v", gone, err)
-		}
-		if left := s.holders(); len(left) != 1 || left[0] != "late" {
-			t.Errorf("%v hold the key", left)
-		}
+		check(t, err == nil && len(gone) == 5, "ended %v, %v", gone, err)
+		left := s.holders()
+		check(t, len(left) == 1 && left[0] == "late", "%v hold the key", left)
 	})
 }

@@ -6,7 +6,11 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/keyturn/keyturn/internal/storetest"
 )
+
+var check, require = storetest.Check, storetest.Require
 
 const (
 	batchSize = 128
@@ -92,9 +96,7 @@ func (p *answering) sent(t *testing.T, want ...int) {
 	synctest.Wait()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !slices.Equal(p.batches, want) {
-		t.Fatalf("batches of %v were sent, want %v", p.batches, want)
-	}
+	require(t, slices.Equal(p.batches, want), "batches of %v were sent, want %v", p.batches, want)
 }
 
 func back(all []*request) (n int) {
@@ -118,17 +120,13 @@ func TestRequestsGatherWhileOthersAreUnderWay(t *testing.T) {
 		p.sent(t, 1, 1)
 		p.answer(0)
 		p.sent(t, 1, 1, 4)
-		if back(first) != 1 || back(second) != 0 {
-			t.Error("a request is back with another's batch")
-		}
+		check(t, back(first) == 1 && back(second) == 0, "a request is back with another's batch")
 		p.answer(1)
 		p.sent(t, 1, 1, 4, 3)
 		p.answer(2)
 		p.answer(3)
 		p.tasks.Wait()
-		if back(first) != 2 || back(second) != 7 {
-			t.Errorf("%d of 2 and %d of 7 are back", back(first), back(second))
-		}
+		check(t, back(first) == 2 && back(second) == 7, "%d of 2 and %d of 7 are back", back(first), back(second))
 	})
 }
 
@@ -154,8 +152,7 @@ func TestBatchesBecomeOfOneSize(t *testing.T) {
 	})
 }
 
-// A server that is far away gets a batch although others are under way: one for each perTrip of
-// the fastest round trip.
+// A server that is far away gets a batch although others are under way: one for each perTrip of the fastest round trip.
 func TestFarServersGetMoreBatchesAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newAnswering()
@@ -212,9 +209,7 @@ func TestBatchesAreBounded(t *testing.T) {
 		p.sent(t, 1, 1, batchSize, batchSize, 3)
 		p.answerAll()
 		p.tasks.Wait()
-		if back(all) != len(all) {
-			t.Errorf("%d of %d are back", back(all), len(all))
-		}
+		check(t, back(all) == len(all), "%d of %d are back", back(all), len(all))
 	})
 }
 
@@ -232,17 +227,14 @@ func TestHangingRoundTripsDoNotHoldUpOthers(t *testing.T) {
 		p.sent(t, 1, 1, 5)
 		p.answer(2)
 		synctest.Wait()
-		if back(late) != 5 {
-			t.Errorf("%d of 5 are back", back(late))
-		}
+		check(t, back(late) == 5, "%d of 5 are back", back(late))
 		for range 2 * mostRoundTrips { // now all hang
 			p.ask(1)
 			time.Sleep(2 * overdue)
 		}
 		synctest.Wait()
-		if n := len(p.batches) - 1; n != mostRoundTrips {
-			t.Errorf("%d round trips are out, want %d", n, mostRoundTrips)
-		}
+		n := len(p.batches) - 1
+		check(t, n == mostRoundTrips, "%d round trips are out, want %d", n, mostRoundTrips)
 		p.answerAll()
 		if p.underWay != 0 || len(p.waiting) != 0 || p.out != 0 || p.all.Load() != 0 {
 			t.Errorf("%d round trips are left, %d requests wait, %d are out, %d are counted", p.underWay, len(p.waiting), p.out, p.all.Load())
@@ -273,9 +265,8 @@ func TestFewAreSentByTheirCallers(t *testing.T) {
 		p.Alone = 8
 		mayGo := func(want int) {
 			t.Helper()
-			if n := p.enter(); n != want {
-				t.Errorf("%d may go, want %d", n, want)
-			}
+			n := p.enter()
+			check(t, n == want, "%d may go, want %d", n, want)
 		}
 		trip := func(batch int) {
 			synctest.Wait()
@@ -302,9 +293,8 @@ func TestFewAreSentByTheirCallers(t *testing.T) {
 func TestOneIsSentByItsCaller(t *testing.T) {
 	p := newAnswering()
 	for range 3 {
-		if n := p.enter(); n != 1 {
-			t.Errorf("%d may go, want 1", n)
-		}
+		n := p.enter()
+		check(t, n == 1, "%d may go, want 1", n)
 		p.leave(1)
 	}
 }

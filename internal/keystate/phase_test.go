@@ -44,9 +44,7 @@ func keyOf(mode string, holders int, waiters string) *keystate.Key {
 func settle(t *testing.T, k *keystate.Key, most int) (in string, more bool) {
 	t.Helper()
 	s := keystate.State{Now: time.UnixMicro(1000), Keys: []*keystate.Key{k}, Rules: &keystate.Rules{Untimed: true, Most: most}}
-	if err := s.Settle(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Settle())
 	var owners []string
 	for _, w := range s.Woken {
 		owners = append(owners, w.Owner)
@@ -58,20 +56,17 @@ func settle(t *testing.T, k *keystate.Key, most int) (in string, more bool) {
 // readers that come meanwhile do not belong to them.
 func TestReadersThatAreLeft(t *testing.T) {
 	k := keyOf("x", 0, "x s s s")
-	if in, more := settle(t, k, 2); in != "2 3" || !more {
-		t.Fatalf("first: %s", in)
-	}
+	in, more := settle(t, k, 2)
+	require(t, in == "2 3" && more, "first: %s", in)
 	k.Add(&keystate.Member{Owner: "5", Waits: true, Mode: driver.ModeShared, Arrived: 5})
 	for _, m := range slices.Clone(k.Holders()) { // also if the first two have gone by now
 		k.Remove(m)
 	}
-	if in, more := settle(t, k, 2); in != "4" || more {
-		t.Errorf("second: %s", in)
-	}
+	in, more = settle(t, k, 2)
+	check(t, in == "4" && !more, "second: %s", in)
 }
 
-// literal is a key as the model of package drivertest has it: it looks at everybody each time, and lets all
-// in at once.
+// literal is a key as the model of package drivertest has it: it looks at everybody each time, and lets all in at once.
 type literal struct {
 	last    driver.Mode // of the holders, or of the last there were
 	holders []visitor

@@ -11,6 +11,13 @@ import (
 	"github.com/keyturn/keyturn/core/drivertest"
 	"github.com/keyturn/keyturn/core/drivertest/model"
 	"github.com/keyturn/keyturn/internal/keystate"
+	"github.com/keyturn/keyturn/internal/storetest"
+)
+
+var (
+	must    = storetest.Must
+	check   = storetest.Check
+	require = storetest.Require
 )
 
 // TestContract: a backend of rows keeps every sentence.
@@ -27,9 +34,7 @@ func run(t *testing.T, late bool, program []model.Step) {
 		Stores: []driver.Store{b.open(t), b.open(t)}, Keys: []string{"a", "b", "c"},
 		Sleep: time.Sleep, Settle: synctest.Wait, Exact: true,
 	}
-	if err := rig.Run(program); err != nil {
-		t.Fatal(err)
-	}
+	must(t, rig.Run(program))
 }
 
 const steps = 100 // of a program

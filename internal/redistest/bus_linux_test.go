@@ -10,35 +10,25 @@ import (
 // TestBus: a node that is cut off from the others serves nobody after a while, although clients still
 // reach it. The others serve on. When the cut is over, all of them do.
 func TestBus(t *testing.T) {
-	servertest.Long(t)
-	t.Parallel()
+	servertest.LongParallel(t)
 	nodes := StartCluster(t, 3, "--cluster-node-timeout", "500", "--cluster-require-full-coverage", "no")
 	bus := FrontBus(t, nodes)
 	keys := []string{"bar", "hello", "foo"} // of slots 5061, 866 and 12182, so of nodes 0, 0 and 2
 	set := func(node int, key string) string {
 		said, err := nodes[node].CLI("SET", key, "v")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return said
 	}
 	for _, restart := range []bool{false, true} {
 		if restart {
 			nodes[0].Restart(t)
-			if !within(joinTimeout, func() bool { return set(0, keys[0]) == "OK" }) {
-				t.Fatal("the node does not come back")
-			}
+			require(t, within(joinTimeout, func() bool { return set(0, keys[0]) == "OK" }), "the node does not come back")
 		}
 		bus.Cut(0)
-		if !within(joinTimeout, func() bool { return strings.HasPrefix(set(0, keys[0]), "CLUSTERDOWN") }) {
-			t.Error("a node that is cut off serves on")
-		}
-		if said := set(2, keys[2]); said != "OK" {
-			t.Errorf("another node says %q", said)
-		}
+		check(t, within(joinTimeout, func() bool { return strings.HasPrefix(set(0, keys[0]), "CLUSTERDOWN") }), "a node that is cut off serves on")
+		said := set(2, keys[2])
+		check(t, said == "OK", "another node says %q", said)
 		bus.Heal()
-		if !within(joinTimeout, func() bool { return set(0, keys[1]) == "OK" }) {
-			t.Error("the node does not come back")
-		}
+		check(t, within(joinTimeout, func() bool { return set(0, keys[1]) == "OK" }), "the node does not come back")
 	}
 }

@@ -154,3 +154,22 @@ func (see OnCommand) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.P
 		return next(ctx, cmds)
 	}
 }
+
+// SetUser changes the user keyturn. Rules stand between spaces, as in redis-cli.
+func (s *Server) SetUser(t testing.TB, rules ...string) {
+	t.Helper()
+	args := []any{"acl", "setuser", "keyturn"}
+	for _, rule := range strings.Fields(strings.Join(rules, " ")) {
+		args = append(args, rule)
+	}
+	if err := s.Client().Do(t.Context(), args...).Err(); err != nil {
+		t.Fatalf("redistest: %v", err)
+	}
+}
+
+// Quiet has go-redis log nothing: tests break connections by the hundred.
+func Quiet() { redis.SetLogger(quiet{}) }
+
+type quiet struct{}
+
+func (quiet) Printf(context.Context, string, ...any) {}

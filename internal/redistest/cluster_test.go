@@ -15,19 +15,13 @@ func TestStartClusterSpreadsTheKeys(t *testing.T) {
 	defer client.Close()
 	const keys = 300
 	for i := range keys {
-		if err := client.Set(t.Context(), fmt.Sprint("k", i), "v", 0).Err(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, client.Set(t.Context(), fmt.Sprint("k", i), "v", 0).Err())
 	}
 	total := 0
 	for _, node := range nodes {
 		n := int(node.Client().DBSize(t.Context()).Val())
-		if n < keys/6 {
-			t.Errorf("%s has %d of %d keys", node.Addr(), n, keys)
-		}
+		check(t, n >= keys/6, "%s has %d of %d keys", node.Addr(), n, keys)
 		total += n
 	}
-	if total != keys {
-		t.Errorf("%d keys in all, want %d", total, keys)
-	}
+	check(t, total == keys, "%d keys in all, want %d", total, keys)
 }

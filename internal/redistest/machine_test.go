@@ -14,31 +14,24 @@ func TestClockJumps(t *testing.T) {
 	client, ctx := server.Client(), t.Context()
 	now := func() time.Duration {
 		at, err := client.Time(ctx).Result()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return time.Until(at)
 	}
 	near := func(got, want time.Duration) {
 		t.Helper()
-		if d := got - want; d < -patience || d > patience {
-			t.Errorf("the clock is %v ahead, want %v", got, want)
-		}
+		d := got - want
+		check(t, d >= -patience && d <= patience, "the clock is %v ahead, want %v", got, want)
 	}
 	near(now(), 0)
-	if err := client.Set(ctx, "k", "v", 30*time.Minute).Err(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, client.Set(ctx, "k", "v", 30*time.Minute).Err())
 	machine.Jump(-time.Hour)
 	near(now(), -time.Hour)
-	if ttl := client.PTTL(ctx, "k").Val(); ttl < time.Hour {
-		t.Errorf("the key has %v left", ttl)
-	}
+	ttl := client.PTTL(ctx, "k").Val()
+	check(t, ttl >= time.Hour, "the key has %v left", ttl)
 	machine.Jump(2 * time.Hour)
 	near(now(), time.Hour)
-	if n := client.Exists(ctx, "k").Val(); n != 0 {
-		t.Error("the key outlived its time")
-	}
+	n := client.Exists(ctx, "k").Val()
+	check(t, n == 0, "the key outlived its time")
 	server.Restart(t)
 	near(now(), time.Hour)
 }
@@ -50,18 +43,13 @@ func TestSlowDisk(t *testing.T) {
 	client, ctx := server.Client(), t.Context()
 	took := func() time.Duration {
 		began := time.Now()
-		if err := client.Set(ctx, "k", "v", 0).Err(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, client.Set(ctx, "k", "v", 0).Err())
 		return time.Since(began)
 	}
 	const slow = 300 * time.Millisecond
 	machine.SlowDisk(slow)
-	if d := took(); d < slow {
-		t.Errorf("a write took %v on a disk that takes %v", d, slow)
-	}
+	d := took()
+	check(t, d >= slow, "a write took %v on a disk that takes %v", d, slow)
 	machine.SlowDisk(0)
-	if !within(patience, func() bool { return took() < slow }) {
-		t.Error("the disk stays slow")
-	}
+	check(t, within(patience, func() bool { return took() < slow }), "the disk stays slow")
 }

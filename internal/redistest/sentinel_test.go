@@ -7,38 +7,29 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/internal/servertest"
+	"github.com/keyturn/keyturn/internal/storetest"
 )
 
 // A client of the Sentinel must be able to find the new master, whether the old one has stopped
 // or is cut off, and also if the machine was too busy for the Sentinel itself.
 func TestSentinelPromotesAReplica(t *testing.T) {
 	servertest.Long(t)
-	for name, fail := range map[string]func(s *Sentinel){
+	storetest.Each(t, map[string]func(s *Sentinel){
 		"paused":  func(s *Sentinel) { s.Nodes[0].Pause() },
 		"cut off": func(s *Sentinel) { s.Ways[0].Blackhole() },
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := StartSentinel(t, 1, 500*time.Millisecond)
-			if m := s.Master(t); m != 0 {
-				t.Fatalf("node %d is the master", m)
-			}
-			client := s.Client()
-			if err := client.Set(t.Context(), "k", "v", 0).Err(); err != nil {
-				t.Fatal(err)
-			}
-			client.Wait(t.Context(), 1, patience)
-			fail(s)
-			if m := s.AwaitFailover(t, 0); m != 1 {
-				t.Fatalf("node %d is the master", m)
-			}
-			// A client of its own, as an older one has connections to find dead first.
-			if got, err := s.Client().Get(t.Context(), "k").Result(); err != nil || got != "v" {
-				t.Errorf("%q, %v", got, err)
-			}
-			if err := s.Client().Set(t.Context(), "k", "w", 0).Err(); err != nil {
-				t.Error(err)
-			}
-		})
-	}
+	}, func(t *testing.T, fail func(s *Sentinel)) {
+		s := StartSentinel(t, 1, 500*time.Millisecond)
+		m := s.Master(t)
+		require(t, m == 0, "node %d is the master", m)
+		client := s.Client()
+		must(t, client.Set(t.Context(), "k", "v", 0).Err())
+		client.Wait(t.Context(), 1, patience)
+		fail(s)
+		m = s.AwaitFailover(t, 0)
+		require(t, m == 1, "node %d is the master", m)
+		// A client of its own, as an older one has connections to find dead first.
+		got, err := s.Client().Get(t.Context(), "k").Result()
+		check(t, err == nil && got == "v", "%q, %v", got, err)
+		wantNil(t, s.Client().Set(t.Context(), "k", "w", 0).Err())
+	})
 }

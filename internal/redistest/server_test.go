@@ -44,9 +44,7 @@ func fatal(t *testing.T, fn func(t testing.TB)) string {
 
 func TestStartFailsWithServersReason(t *testing.T) {
 	message := fatal(t, func(t testing.TB) { Start(t, "--no-such-option", "1") })
-	if !strings.Contains(message, "no-such-option") {
-		t.Errorf("%q does not say what the server said", message)
-	}
+	check(t, strings.Contains(message, "no-such-option"), "%q does not say what the server said", message)
 }
 
 func TestCLIIsAForeignClient(t *testing.T) {
@@ -61,24 +59,18 @@ func TestCLIIsAForeignClient(t *testing.T) {
 		{[]string{"DEL", "lock:k"}, "1"},
 	} {
 		got, err := s.CLI(step.args...)
-		if err != nil || got != step.want {
-			t.Errorf("%v: %q, %v; want %q", step.args, got, err, step.want)
-		}
+		check(t, err == nil && got == step.want, "%v: %q, %v; want %q", step.args, got, err, step.want)
 	}
-	if got, err := s.CLI("NOSUCH"); err != nil || !strings.HasPrefix(got, "ERR") {
-		t.Errorf("an unknown command: %q, %v", got, err)
-	}
+	got, err := s.CLI("NOSUCH")
+	check(t, err == nil && strings.HasPrefix(got, "ERR"), "an unknown command: %q, %v", got, err)
 	other := s.Database(t, 7)
-	if got, err := other.CLI("SET", "lock:k", "theirs", "NX"); got != "OK" || other.Client().Get(t.Context(), "lock:k").Val() != "theirs" {
-		t.Errorf("in another database: %q, %v", got, err)
-	}
-	if n := s.Client().DBSize(t.Context()).Val(); n != 0 {
-		t.Errorf("%d keys came from another database", n)
-	}
+	got, err = other.CLI("SET", "lock:k", "theirs", "NX")
+	check(t, got == "OK" && other.Client().Get(t.Context(), "lock:k").Val() == "theirs", "in another database: %q, %v", got, err)
+	n := s.Client().DBSize(t.Context()).Val()
+	check(t, n == 0, "%d keys came from another database", n)
 	s.Kill()
-	if got, err := s.CLI("PING"); err == nil {
-		t.Errorf("a killed server answers %q", got)
-	}
+	got, err = s.CLI("PING")
+	check(t, err != nil, "a killed server answers %q", got)
 }
 
 func TestCommandsCountsClientsButNotItself(t *testing.T) {
@@ -91,12 +83,9 @@ func TestCommandsCountsClientsButNotItself(t *testing.T) {
 
 	counts := s.Commands(t)
 	for name, want := range map[string]int64{"set": 3, "eval": 1, "get": 1, "info": 0} {
-		if counts[name] != want {
-			t.Errorf("%s ran %d times, want %d", name, counts[name], want)
-		}
+		check(t, counts[name] == want, "%s ran %d times, want %d", name, counts[name], want)
 	}
 	first := s.CommandCount(t)
-	if second := s.CommandCount(t); first < 5 || second != first {
-		t.Errorf("counted %d, then %d: an idle server counts on", first, second)
-	}
+	second := s.CommandCount(t)
+	check(t, first >= 5 && second == first, "counted %d, then %d: an idle server counts on", first, second)
 }

@@ -11,3 +11,10 @@ func Long(t testing.TB) {
 		t.Skip("only in the long run")
 	}
 }
+
+// LongParallel is Long for a test that runs beside others.
+func LongParallel(t *testing.T) {
+	t.Helper()
+	Long(t)
+	t.Parallel()
+}

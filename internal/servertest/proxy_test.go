@@ -1,4 +1,4 @@
-package servertest
+package servertest_test
 
 import (
 	"bufio"
@@ -9,6 +9,16 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/keyturn/keyturn/internal/servertest"
+	"github.com/keyturn/keyturn/internal/storetest"
+)
+
+var (
+	must    = storetest.Must
+	check   = storetest.Check
+	require = storetest.Require
+	wantNil = storetest.WantNil
 )
 
 // Long enough for anything on this machine, for what should happen.
@@ -25,9 +35,7 @@ type echo struct {
 
 func startEcho(t *testing.T) *echo {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	e := &echo{addr: l.Addr().String()}
 	var running sync.WaitGroup
 	t.Cleanup(func() { l.Close(); running.Wait() })
@@ -59,9 +67,7 @@ func startEcho(t *testing.T) *echo {
 func dial(t *testing.T, addr string) net.Conn {
 	t.Helper()
 	conn, err := net.Dial("tcp", addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { conn.Close() })
 	return conn
 }
@@ -72,49 +78,40 @@ func say(t *testing.T, conn net.Conn, line string, wait time.Duration) error {
 	if _, err := conn.Write([]byte(line + "\n")); err != nil {
 		return err
 	}
-	if err := conn.SetReadDeadline(time.Now().Add(wait)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, conn.SetReadDeadline(time.Now().Add(wait)))
 	got, err := bufio.NewReader(conn).ReadString('\n')
-	if err == nil && got != line+"\n" {
-		t.Fatalf("said %q, heard %q", line, got)
-	}
+	require(t, err != nil || got == line+"\n", "said %q, heard %q", line, got)
 	return err
 }
 
 func wantTalk(t *testing.T, conn net.Conn) {
 	t.Helper()
-	if err := say(t, conn, "hello", patience); err != nil {
-		t.Fatalf("the connection does not work: %v", err)
-	}
+	err := say(t, conn, "hello", patience)
+	require(t, err == nil, "the connection does not work: %v", err)
 }
 
 func wantSilence(t *testing.T, conn net.Conn) {
 	t.Helper()
-	if err := say(t, conn, "anybody there", silence); !errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Fatalf("got %v, want an open connection without an answer", err)
-	}
+	err := say(t, conn, "anybody there", silence)
+	require(t, errors.Is(err, os.ErrDeadlineExceeded), "got %v, want an open connection without an answer", err)
 }
 
 func wantClosed(t *testing.T, conn net.Conn) {
 	t.Helper()
-	if err := say(t, conn, "hello", patience); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Fatalf("got %v, want a closed connection", err)
-	}
+	err := say(t, conn, "hello", patience)
+	require(t, err != nil && !errors.Is(err, os.ErrDeadlineExceeded), "got %v, want a closed connection", err)
 }
 
 // waitHeard waits until the server has heard n lines in all.
 func waitHeard(t *testing.T, e *echo, n int64) {
 	t.Helper()
 	for end := time.Now().Add(patience); e.heard.Load() < n; time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("the server heard %d lines, want %d", e.heard.Load(), n)
-		}
+		require(t, time.Now().Before(end), "the server heard %d lines, want %d", e.heard.Load(), n)
 	}
 }
 
 func TestProxyCutClosesOldAndNewConnections(t *testing.T) {
-	p := NewProxy(t, startEcho(t).addr)
+	p := servertest.NewProxy(t, startEcho(t).addr)
 	conn := dial(t, p.Addr())
 	wantTalk(t, conn)
 
@@ -126,13 +123,19 @@ func TestProxyCutClosesOldAndNewConnections(t *testing.T) {
 	wantTalk(t, dial(t, p.Addr()))
 }
 
-func TestProxyCutRepliesStillDelivers(t *testing.T) {
-	e := startEcho(t)
-	p := NewProxy(t, e.addr)
-	broken, idle := dial(t, p.Addr()), dial(t, p.Addr())
-	wantTalk(t, broken)
-	wantTalk(t, idle)
+// proxied is a server, a proxy to it, and two connections that work.
+func proxied(t *testing.T) (e *echo, p *servertest.Proxy, one, two net.Conn) {
+	t.Helper()
+	e = startEcho(t)
+	p = servertest.NewProxy(t, e.addr)
+	one, two = dial(t, p.Addr()), dial(t, p.Addr())
+	wantTalk(t, one)
+	wantTalk(t, two)
+	return e, p, one, two
+}
 
+func TestProxyCutRepliesStillDelivers(t *testing.T) {
+	e, p, broken, idle := proxied(t)
 	p.CutReplies()
 	wantSilence(t, broken)
 	waitHeard(t, e, 3)
@@ -143,18 +146,12 @@ func TestProxyCutRepliesStillDelivers(t *testing.T) {
 }
 
 func TestProxyBlackholeDeliversNothing(t *testing.T) {
-	e := startEcho(t)
-	p := NewProxy(t, e.addr)
-	broken, idle := dial(t, p.Addr()), dial(t, p.Addr())
-	wantTalk(t, broken)
-	wantTalk(t, idle)
-
+	e, p, broken, idle := proxied(t)
 	p.Blackhole()
 	wantSilence(t, broken)
 	wantSilence(t, dial(t, p.Addr()))
-	if heard := e.heard.Load(); heard != 2 {
-		t.Errorf("the server heard %d lines, want the 2 from before", heard)
-	}
+	heard := e.heard.Load()
+	check(t, heard == 2, "the server heard %d lines, want the 2 from before", heard)
 
 	p.Heal()
 	wantClosed(t, broken)
@@ -163,32 +160,28 @@ func TestProxyBlackholeDeliversNothing(t *testing.T) {
 
 func TestProxyDelaysBytes(t *testing.T) {
 	const d = 50 * time.Millisecond
-	p := NewProxy(t, startEcho(t).addr)
+	p := servertest.NewProxy(t, startEcho(t).addr)
 	conn := dial(t, p.Addr())
 	p.Delay(d)
 	began := time.Now()
 	wantTalk(t, conn)
-	if took := time.Since(began); took < 2*d {
-		t.Errorf("an answer after %v, want %v each way", took, d)
-	}
+	took := time.Since(began)
+	check(t, took >= 2*d, "an answer after %v, want %v each way", took, d)
 }
 
 func TestProxyDeliversLateBytesOfAClosedConnection(t *testing.T) {
-	e := startEcho(t)
-	p := NewProxy(t, e.addr)
-	late, other := dial(t, p.Addr()), dial(t, p.Addr())
-	wantTalk(t, late)
+	e, p, late, other := proxied(t)
 	p.DelayNext(300 * time.Millisecond)
 	wantSilence(t, late)
 	_ = late.Close()
 	wantTalk(t, other)
-	waitHeard(t, e, 3)
+	waitHeard(t, e, 4)
 }
 
 func TestProxyShunsOneClient(t *testing.T) {
 	const other = "127.0.0.2"
 	e := startEcho(t)
-	p := NewProxy(t, e.addr)
+	p := servertest.NewProxy(t, e.addr)
 	from := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(other)}}
 	shunned, err := from.Dial("tcp", p.Addr())
 	if err != nil {

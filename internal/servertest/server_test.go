@@ -1,6 +1,6 @@
 //go:build unix
 
-package servertest
+package servertest_test
 
 import (
 	"bufio"
@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/keyturn/keyturn/internal/servertest"
 )
 
 const (
@@ -21,8 +23,7 @@ const (
 	childVariable = "SERVERTEST_CHILD" // set: this server is the child of another one
 )
 
-// serve is a server that answers what it is sent. Its child, which serves the next port, is a
-// process of its own.
+// serve is a server that answers what it is sent. Its child, which serves the next port, is a process of its own.
 func serve(port string) {
 	l, err := net.Listen("tcp", "127.0.0.1:"+port)
 	if err != nil {
@@ -49,8 +50,8 @@ func serve(port string) {
 }
 
 // program is the one that serve is.
-func program(env ...string) Program {
-	return Program{Ready: "serving", Command: func(port int) *exec.Cmd {
+func program(env ...string) servertest.Program {
+	return servertest.Program{Ready: "serving", Command: func(port int) *exec.Cmd {
 		cmd := exec.Command(os.Args[0])
 		cmd.Env = append(env, portVariable+"="+strconv.Itoa(port))
 		return cmd
@@ -76,9 +77,7 @@ func answers(addr string, d time.Duration) error {
 
 func TestStartTakesAnotherPortWhenThePickedOneIsTaken(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer l.Close()
 	taken := l.Addr().(*net.TCPAddr).Port
 	p, picks := program(), 0
@@ -87,19 +86,17 @@ func TestStartTakesAnotherPortWhenThePickedOneIsTaken(t *testing.T) {
 		if picks == 1 {
 			return taken, nil
 		}
-		return FreePort()
+		return servertest.FreePort()
 	}
-	s := Start(t, p)
+	s := servertest.Start(t, p)
 	if picks != 2 || s.Port() == taken {
 		t.Errorf("%d picks, port %d", picks, s.Port())
 	}
-	if err := answers(s.Addr(), patience); err != nil {
-		t.Error(err)
-	}
+	wantNil(t, answers(s.Addr(), patience))
 }
 
 func TestKillRefusesConnectionsUntilRestart(t *testing.T) {
-	s := Start(t, program())
+	s := servertest.Start(t, program())
 	s.Kill()
 	s.Kill()
 	if conn, err := net.Dial("tcp", s.Addr()); err == nil {
@@ -111,56 +108,44 @@ func TestKillRefusesConnectionsUntilRestart(t *testing.T) {
 		t.Error("somebody else got the port of a killed server")
 	}
 	s.Restart(t)
-	if err := answers(s.Addr(), patience); err != nil {
-		t.Error(err)
-	}
+	wantNil(t, answers(s.Addr(), patience))
 }
 
 // Every connection to PostgreSQL is a process of its own.
 func TestPauseAndKillReachTheChildren(t *testing.T) {
-	child, err := FreePort()
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := Start(t, program(childVariable+"="+strconv.Itoa(child)))
+	child, err := servertest.FreePort()
+	must(t, err)
+	s := servertest.Start(t, program(childVariable+"="+strconv.Itoa(child)))
 	addr := net.JoinHostPort("127.0.0.1", strconv.Itoa(child))
 	for _, at := range []string{s.Addr(), addr} {
-		if err := answers(at, patience); err != nil {
-			t.Fatal(err)
-		}
+		must(t, answers(at, patience))
 	}
 	s.Pause()
 	for _, at := range []string{s.Addr(), addr} {
 		var timeout net.Error
-		if err := answers(at, silence); !errors.As(err, &timeout) || !timeout.Timeout() {
-			t.Errorf("a paused server answers: %v", err)
-		}
+		err := answers(at, silence)
+		check(t, errors.As(err, &timeout) && timeout.Timeout(), "a paused server answers: %v", err)
 	}
 	s.Resume()
 	for _, at := range []string{s.Addr(), addr} {
-		if err := answers(at, patience); err != nil {
-			t.Error(err)
-		}
+		wantNil(t, answers(at, patience))
 	}
 	s.Pause() // a paused server can be killed, too
 	s.Kill()
-	if err := answers(addr, patience); err == nil {
-		t.Error("the child of a killed server answers")
-	}
+	err = answers(addr, patience)
+	check(t, err != nil, "the child of a killed server answers")
 }
 
 func TestPausedServerEndsWithTheTest(t *testing.T) {
 	begin := time.Now()
 	var pid int
 	t.Run("pause", func(t *testing.T) {
-		s := Start(t, program())
+		s := servertest.Start(t, program())
 		pid = s.PID()
 		s.Pause()
 	})
-	if took := time.Since(begin); took > stopTimeout {
-		t.Errorf("it took %v: SIGTERM was not seen", took)
-	}
-	if err := syscall.Kill(pid, 0); !errors.Is(err, syscall.ESRCH) {
-		t.Errorf("process %d is still there: %v", pid, err)
-	}
+	took := time.Since(begin)
+	check(t, took <= 2*time.Second, "it took %v: SIGTERM was not seen", took)
+	err := syscall.Kill(pid, 0)
+	check(t, errors.Is(err, syscall.ESRCH), "process %d is still there: %v", pid, err)
 }

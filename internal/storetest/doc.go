@@ -1,3 +1,3 @@
-// Package storetest has what the tests of stores on servers of their own repeat: requests and waiters, a
-// network for each process of the contract's suite, what Examine finds, and benchmarks beside other locks.
+// Package storetest has what the tests of stores, and of the packages that stores share, repeat: checks, requests and
+// waiters, a network for each process of the contract's suite, what Examine finds, and benchmarks beside other locks.
 package storetest

@@ -60,3 +60,12 @@ func AwayAtStart(t *testing.T, server string, open func(addr string) (driver.Sto
 		})
 	}
 }
+
+// Every does something with all of them: for what a harness does with several servers.
+func Every[T any](all []T, do func(T)) func(testing.TB) {
+	return func(testing.TB) {
+		for _, one := range all {
+			do(one)
+		}
+	}
+}

@@ -61,6 +61,12 @@ func Release(t testing.TB, s driver.Store, g driver.Grant) {
 	}
 }
 
+// Renew renews one lease.
+func Renew(t testing.TB, s driver.Store, g driver.Grant) error {
+	t.Helper()
+	return s.Renew(Within(t, 5*time.Second), []driver.Grant{g})[0]
+}
+
 // Use takes keys, which are free, and gives them back.
 func Use(t testing.TB, s driver.Store, keys ...string) {
 	t.Helper()
@@ -107,10 +113,8 @@ func Enqueue(t testing.TB, s driver.Store, req driver.Request) *Waiting {
 // Waits returns when the request is in the queue. It must not have been answered.
 func (w *Waiting) Waits() {
 	w.t.Helper()
-	select {
-	case <-w.ended:
+	if w.IsAnswered() {
 		w.t.Fatalf("a request does not wait: %+v, %v", w.grant, w.err)
-	default:
 	}
 	select {
 	case <-w.queued:
@@ -124,13 +128,28 @@ func (w *Waiting) Waits() {
 // Answered is closed when the request has been answered.
 func (w *Waiting) Answered() <-chan struct{} { return w.ended }
 
+// IsAnswered reports whether the request has been answered.
+func (w *Waiting) IsAnswered() bool {
+	select {
+	case <-w.ended:
+		return true
+	default:
+		return false
+	}
+}
+
 // Answer returns the answer, which must come soon.
 func (w *Waiting) Answer() (driver.Grant, error) {
 	w.t.Helper()
+	return w.answerIn(Soon)
+}
+
+func (w *Waiting) answerIn(d time.Duration) (driver.Grant, error) {
+	w.t.Helper()
 	select {
 	case <-w.ended:
-	case <-time.After(Soon):
-		w.t.Fatal("a waiter has no answer")
+	case <-time.After(d):
+		w.t.Fatalf("a waiter has no answer after %v", d)
 	}
 	return w.grant, w.err
 }
@@ -138,11 +157,23 @@ func (w *Waiting) Answer() (driver.Grant, error) {
 // Granted returns the grant, which must come soon.
 func (w *Waiting) Granted() driver.Grant {
 	w.t.Helper()
-	g, err := w.Answer()
-	if err != nil {
-		w.t.Fatalf("a waiter got an error: %v", err)
-	}
+	return w.GrantedIn(Soon)
+}
+
+// GrantedIn returns the grant, which must come within d.
+func (w *Waiting) GrantedIn(d time.Duration) driver.Grant {
+	w.t.Helper()
+	g, err := w.answerIn(d)
+	Require(w.t, err == nil, "a waiter got an error: %v", err)
 	return g
+}
+
+// Refused returns the error, which must come soon.
+func (w *Waiting) Refused() error {
+	w.t.Helper()
+	g, err := w.Answer()
+	Require(w.t, err != nil, "a waiter was granted %+v", g)
+	return err
 }
 
 // IsHeld checks that a request is told that its key is held.

@@ -16,9 +16,7 @@ func TestAwait(t *testing.T) {
 	errOp := errors.New("op")
 	late := func() { t.Error("late was called although the answer was in time") }
 	v, err, answered := waitloop.Await(t.Context(), start, func() (int, error) { return 3, errOp }, late)
-	if v != 3 || !errors.Is(err, errOp) || !answered {
-		t.Errorf("got %d, %v, %v", v, err, answered)
-	}
+	check(t, v == 3 && errors.Is(err, errOp) && answered, "got %d, %v, %v", v, err, answered)
 }
 
 // The caller goes first. What op leaves behind is for late, which must not come before.
@@ -34,14 +32,10 @@ func TestAwaitAbandoned(t *testing.T) {
 		}
 		began := time.Now()
 		_, _, answered := waitloop.Await(ctx, start, op, func() { tidied = time.Now() })
-		if answered || time.Since(began) != time.Second {
-			t.Errorf("answered %v after %v", answered, time.Since(began))
-		}
+		check(t, !answered && time.Since(began) == time.Second, "answered %v after %v", answered, time.Since(began))
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		if done.IsZero() || tidied.Before(done) {
-			t.Errorf("op ended at %v, late was called at %v", done, tidied)
-		}
+		check(t, !done.IsZero() && !tidied.Before(done), "op ended at %v, late was called at %v", done, tidied)
 	})
 }
 
@@ -65,8 +59,29 @@ func TestInsist(t *testing.T) {
 		}
 		life, end := context.WithTimeout(t.Context(), time.Minute)
 		defer end()
-		if waitloop.Insist(life, time.Now().Add(time.Hour), until(-1)) {
-			t.Error("the end of the store counts as success")
-		}
+		check(t, !waitloop.Insist(life, time.Now().Add(time.Hour), until(-1)), "the end of the store counts as success")
 	})
+}
+
+func TestBell(t *testing.T) {
+	b := waitloop.NewBell()
+	b.Ring()
+	b.Ring()
+	<-b
+	select {
+	case <-b:
+		t.Error("rung twice, heard twice")
+	default:
+	}
+	b.Ring()
+	b.Clear()
+	b.Clear()
+	select {
+	case <-b:
+		t.Error("heard after Clear")
+	default:
+	}
+	var none waitloop.Bell
+	none.Ring()
+	none.Clear()
 }

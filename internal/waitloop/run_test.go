@@ -8,8 +8,11 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/storetest"
 	"github.com/keyturn/keyturn/internal/waitloop"
 )
+
+var check = storetest.Check
 
 // never is a time that no test waits for.
 const never = time.Hour
@@ -115,18 +118,15 @@ func wait(t *testing.T, b *backend, patience time.Duration, meanwhile func(*wait
 		}
 		o.answer, o.err = waitloop.Run(ctx, terms, b)
 		o.after = b.now()
-		if b.asleep != 0 {
-			t.Errorf("%d waits are counted as asleep after the end", b.asleep)
-		}
+		check(t, b.asleep == 0, "%d waits are counted as asleep after the end", b.asleep)
 	})
 	return o
 }
 
 func TestAnsweredAtOnce(t *testing.T) {
 	b := &backend{fails: driver.ErrResultNotKept}
-	if o := wait(t, b, never, nil); !errors.Is(o.err, driver.ErrResultNotKept) || o.after != 0 || b.entered+b.withdrawn != 0 {
-		t.Errorf("%+v, entered %d, withdrawn %d", o, b.entered, b.withdrawn)
-	}
+	o := wait(t, b, never, nil)
+	check(t, errors.Is(o.err, driver.ErrResultNotKept) && o.after == 0 && b.entered+b.withdrawn == 0, "%+v, entered %d, withdrawn %d", o, b.entered, b.withdrawn)
 }
 
 // TestNoWaitNoAllocation: most requests are answered at once, and are to cost nothing here.
@@ -138,18 +138,14 @@ func TestNoWaitNoAllocation(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	if n > 0 {
-		t.Errorf("%v allocations", n)
-	}
+	check(t, n == 0, "%v allocations", n)
 }
 
 func TestRefusedWithoutWait(t *testing.T) {
 	b := &backend{}
 	o := wait(t, b, never, func(terms *waitloop.Terms, _ context.CancelFunc) { terms.Wait = false })
 	var held *driver.HeldError
-	if !errors.As(o.err, &held) || held.Holder != "holder" || b.entered != 0 || len(b.questions) != 1 {
-		t.Errorf("%+v after %d questions", o, len(b.questions))
-	}
+	check(t, errors.As(o.err, &held) && held.Holder == "holder" && b.entered == 0 && len(b.questions) == 1, "%+v after %d questions", o, len(b.questions))
 }
 
 // TestLooks: when a wait looks by itself, if nobody tells it anything.
@@ -167,9 +163,7 @@ func TestLooks(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := wait(t, &tc.backend, never/2, nil)
-			if o.err != nil || o.after < tc.min || o.after > tc.max || tc.backend.withdrawn != 0 {
-				t.Errorf("%+v after questions at %v", o, tc.backend.questions)
-			}
+			check(t, o.err == nil && o.after >= tc.min && o.after <= tc.max && tc.backend.withdrawn == 0, "%+v after questions at %v", o, tc.backend.questions)
 		})
 	}
 }
@@ -178,9 +172,7 @@ func TestLooks(t *testing.T) {
 func TestGetsInLine(t *testing.T) {
 	b := &backend{late: true}
 	wait(t, b, time.Second, nil)
-	if len(b.questions) != 2 || b.questions[1] != 0 {
-		t.Errorf("questions at %v", b.questions)
-	}
+	check(t, len(b.questions) == 2 && b.questions[1] == 0, "questions at %v", b.questions)
 }
 
 // TestMessages: one that is a grant needs no question, any other calls for one.
@@ -191,9 +183,7 @@ func TestMessages(t *testing.T) {
 			mailbox := b.mailbox
 			time.AfterFunc(time.Second, func() { mailbox <- m })
 		})
-		if o.err != nil || o.after != time.Second || len(b.questions) != questions || b.withdrawn != 0 {
-			t.Errorf("%s: %+v, %d questions", m, o, len(b.questions))
-		}
+		check(t, o.err == nil && o.after == time.Second && len(b.questions) == questions && b.withdrawn == 0, "%s: %+v, %d questions", m, o, len(b.questions))
 	}
 }
 
@@ -205,73 +195,47 @@ func TestOnHeld(t *testing.T) {
 		o := wait(t, b, never, func(terms *waitloop.Terms, _ context.CancelFunc) {
 			terms.OnHeld = func(held driver.HeldError) {
 				told++
-				if held.Ahead != len(b.questions) || late && len(b.questions) < 2 {
-					t.Errorf("told %+v after %d questions", held, len(b.questions))
-				}
+				check(t, held.Ahead == len(b.questions) && (!late || len(b.questions) >= 2), "told %+v after %d questions", held, len(b.questions))
 			}
 		})
-		if o.err != nil || told != 3 {
-			t.Errorf("%+v, told %d times", o, told)
-		}
+		check(t, o.err == nil && told == 3, "%+v, told %d times", o, told)
 	}
 }
 
 // TestEndOfPatience: A8.
 func TestEndOfPatience(t *testing.T) {
 	const patience = 4 * time.Second
-	t.Run("behind a holder", func(t *testing.T) {
-		b := &backend{}
-		o := wait(t, b, patience, nil)
-		var held *driver.HeldError
-		if !errors.As(o.err, &held) || o.after != patience || b.withdrawn != 1 {
-			t.Fatalf("%+v, withdrawn %d times", o, b.withdrawn)
-		}
-		// What was known when the backend said it, as of now.
-		if held.RetryAfter != 6*time.Second || held.HeldFor != 5*time.Second {
-			t.Errorf("retry after %v, held for %v", held.RetryAfter, held.HeldFor)
-		}
-	})
-	t.Run("the backend has fallen silent", func(t *testing.T) {
-		b := &backend{silent: time.Second}
-		o := wait(t, b, patience, nil)
-		if !errors.Is(o.err, driver.ErrUnavailable) || errors.Is(o.err, driver.ErrHeld) || o.after != patience+waitloop.Grace {
-			t.Errorf("%+v", o)
-		}
-	})
-	t.Run("during a question", func(t *testing.T) {
-		b := &backend{silent: time.Second, within: time.Second}
-		o := wait(t, b, patience, nil)
-		if !errors.Is(o.err, driver.ErrUnavailable) || b.withdrawn != 1 || o.after != patience+waitloop.Grace {
-			t.Errorf("%+v, withdrawn %d times", o, b.withdrawn)
-		}
-	})
-	// Otherwise the question could put the request back in the queue.
-	for name, times := range map[string]struct{ lasts, leaves time.Duration }{
-		"withdraws when the question is over":   {100 * time.Millisecond, 100 * time.Millisecond},
-		"withdraws although a connection hangs": {never, waitloop.Grace / 2},
+	for name, c := range map[string]struct {
+		backend   backend
+		want      error
+		withdrawn int
+		after     time.Duration
+	}{
+		"behind a holder":               {backend{}, driver.ErrHeld, 1, patience},
+		"the backend has fallen silent": {backend{silent: time.Second}, driver.ErrUnavailable, 1, patience + waitloop.Grace},
+		"during a question":             {backend{silent: time.Second, within: time.Second}, driver.ErrUnavailable, 1, patience + waitloop.Grace},
+		// Otherwise the question could put the request back in the queue.
+		"withdraws when the question is over": {
+			backend{silent: time.Second, within: time.Second, lasts: 100 * time.Millisecond}, driver.ErrHeld, 1, patience + 100*time.Millisecond,
+		},
+		"withdraws although a connection hangs": {
+			backend{silent: time.Second, within: time.Second, lasts: never}, driver.ErrHeld, 1, patience + waitloop.Grace/2,
+		},
+		"never answered": {backend{silent: -1}, driver.ErrUnavailable, 0, patience},
+		"an error of the backend's own": {
+			backend{within: time.Second, fails: &driver.DeadlockError{Key: "k"}, failsAt: 2 * time.Second}, driver.ErrWouldDeadlock, 0, 2 * time.Second,
+		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			b := &backend{silent: time.Second, within: time.Second, lasts: times.lasts}
-			o := wait(t, b, patience, nil)
-			if !errors.Is(o.err, driver.ErrHeld) || b.withdrawn != 1 || b.left != patience+times.leaves {
-				t.Errorf("%+v, withdrawn %d times, at %v", o, b.withdrawn, b.left)
-			}
-		})
+		b := &c.backend
+		o := wait(t, b, patience, nil)
+		good := errors.Is(o.err, c.want) && (c.want == driver.ErrHeld) == errors.Is(o.err, driver.ErrHeld) && o.after == c.after
+		inTime := c.want != driver.ErrHeld || b.left == c.after
+		check(t, good && b.withdrawn == c.withdrawn && inTime, "%s: %+v, withdrawn %d times, at %v", name, o, b.withdrawn, b.left)
+		var held *driver.HeldError
+		if name == "behind a holder" && errors.As(o.err, &held) { // what was known when the backend said it, as of now
+			check(t, held.RetryAfter == 6*time.Second && held.HeldFor == 5*time.Second, "retry after %v, held for %v", held.RetryAfter, held.HeldFor)
+		}
 	}
-	t.Run("never answered", func(t *testing.T) {
-		b := &backend{silent: -1}
-		o := wait(t, b, patience, nil)
-		if !errors.Is(o.err, driver.ErrUnavailable) || b.withdrawn != 0 || o.after > patience {
-			t.Errorf("%+v, withdrawn %d times", o, b.withdrawn)
-		}
-	})
-	t.Run("an error of the backend's own", func(t *testing.T) {
-		b := &backend{within: time.Second, fails: &driver.DeadlockError{Key: "k"}, failsAt: 2 * time.Second}
-		o := wait(t, b, patience, nil)
-		if !errors.Is(o.err, driver.ErrWouldDeadlock) || o.after != 2*time.Second || b.withdrawn != 0 {
-			t.Errorf("%+v, withdrawn %d times", o, b.withdrawn)
-		}
-	})
 }
 
 // TestClose ends a wait at once, whatever it was doing (C1).

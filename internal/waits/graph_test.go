@@ -8,8 +8,11 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/storetest"
 	"github.com/keyturn/keyturn/internal/waits"
 )
+
+var check = storetest.Check
 
 var serial atomic.Int64
 
@@ -108,16 +111,12 @@ func TestCircles(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			g := waits.Build(waits.Pairs(test.infos))
-			if got := text(g.Deadlocks); got != test.deadlocks {
-				t.Errorf("deadlocks %q, want %q", got, test.deadlocks)
-			}
-			if got := text(g.Hints); got != test.hints {
-				t.Errorf("hints %q, want %q", got, test.hints)
-			}
+			got := text(g.Deadlocks)
+			check(t, got == test.deadlocks, "deadlocks %q, want %q", got, test.deadlocks)
+			got = text(g.Hints)
+			check(t, got == test.hints, "hints %q, want %q", got, test.hints)
 			for _, e := range g.Edges {
-				if e.InDeadlock && test.deadlocks == "" || e.InHint && test.hints == "" {
-					t.Errorf("%+v", e)
-				}
+				check(t, (!e.InDeadlock || test.deadlocks != "") && (!e.InHint || test.hints != ""), "%+v", e)
 			}
 		})
 	}
@@ -134,14 +133,11 @@ func TestTheGraphIsOfProcesses(t *testing.T) {
 	for _, e := range g.Edges {
 		got = append(got, fmt.Sprint(g.Nodes[e.From].Process.Label, ">", g.Nodes[e.To].Process.Label, e.Keys, e.Longest))
 	}
-	if want := "h pid 2>h pid 1[b a] 3s h pid 3>h pid 1[a] 2s"; strings.Join(got, " ") != want {
-		t.Errorf("%q, want %q", got, want)
-	}
+	want := "h pid 2>h pid 1[b a] 3s h pid 3>h pid 1[a] 2s"
+	check(t, strings.Join(got, " ") == want, "%q, want %q", got, want)
 	for _, n := range g.Nodes {
 		want := map[string][2]int{"h pid 1": {0, 4}, "h pid 2": {3, 0}, "h pid 3": {1, 0}}[n.Process.Label]
-		if n.Waiters != want[0] || n.Blocked != want[1] {
-			t.Errorf("%+v, want %v", n, want)
-		}
+		check(t, n.Waiters == want[0] && n.Blocked == want[1], "%+v, want %v", n, want)
 	}
 }
 
@@ -150,9 +146,7 @@ func TestForIsTheYoungestWait(t *testing.T) {
 	g := waits.Build(waits.Pairs([]driver.LockInfo{
 		key("a", 9*time.Second, [2]int{1, 11}, [2]int{2, 22}), key("b", 3*time.Second, [2]int{2, 22}, [2]int{1, 11}),
 	}))
-	if len(g.Deadlocks) != 1 || g.Deadlocks[0].For != 3*time.Second {
-		t.Errorf("%+v", g.Deadlocks)
-	}
+	check(t, len(g.Deadlocks) == 1 && g.Deadlocks[0].For == 3*time.Second, "%+v", g.Deadlocks)
 }
 
 func TestALongChain(t *testing.T) {
@@ -162,11 +156,9 @@ func TestALongChain(t *testing.T) {
 	for i := range n {
 		infos = append(infos, key(fmt.Sprint("k", i), 9*time.Second, [2]int{i, i + 1}, [2]int{i + 1, i + 2}))
 	}
-	if g := waits.Build(waits.Pairs(infos)); len(g.Deadlocks)+len(g.Hints) > 0 {
-		t.Error("a circle in a chain")
-	}
+	g := waits.Build(waits.Pairs(infos))
+	check(t, len(g.Deadlocks)+len(g.Hints) == 0, "a circle in a chain")
 	infos = append(infos, key("last", 9*time.Second, [2]int{n, n + 1}, [2]int{0, 1}))
-	if g := waits.Build(waits.Pairs(infos)); len(g.Deadlocks) != 1 || len(g.Deadlocks[0].Waits) != n+1 {
-		t.Error("the circle was not found")
-	}
+	g = waits.Build(waits.Pairs(infos))
+	check(t, len(g.Deadlocks) == 1 && len(g.Deadlocks[0].Waits) == n+1, "the circle was not found")
 }

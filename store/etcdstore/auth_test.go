@@ -31,20 +31,17 @@ func permissions(t *testing.T, c *clientv3.Client) {
 	h := hold(t, a, request("k", 10*time.Second))
 	w := enqueue(t, b, request("k", 20*time.Second))
 	must(t, a.Renew(t.Context(), []driver.Grant{h})[0])
-	if ended, err := b.ForceRelease(t.Context(), "k", "for the test"); err != nil || len(ended) != 1 {
-		t.Errorf("ForceRelease: %v, %v", ended, err)
-	}
+	ended, err := b.ForceRelease(t.Context(), "k", "for the test")
+	check(t, err == nil && len(ended) == 1, "ForceRelease: %v, %v", ended, err)
 	loss := (*driver.LeaseLostError)(nil)
-	if err := a.Release(t.Context(), h); !errors.As(err, &loss) || loss.Detail != "for the test" {
-		t.Errorf("Release after that: %v", err)
-	}
+	err = a.Release(t.Context(), h)
+	check(t, errors.As(err, &loss) && loss.Detail == "for the test", "Release after that: %v", err)
 	must(t, b.Complete(t.Context(), w.Granted(), driver.Record{Result: []byte("done")}, time.Hour))
 	must(t, storetest.ErrorOf(b.AdvanceVersion(t.Context(), "k", 7, time.Hour)))
-	if page, _, err := b.List(t.Context(), driver.Listing{Limit: 10, Records: true}); err != nil || len(page) != 1 || page[0].Record == nil {
-		t.Errorf("List: %+v, %v", page, err)
-	}
+	page, _, err := b.List(t.Context(), driver.Listing{Limit: 10, Records: true})
+	check(t, err == nil && len(page) == 1 && page[0].Record != nil, "List: %+v, %v", page, err)
 
-	_, err := open(t, c, etcdstore.WithPrefix("other/")).Acquire(t.Context(), request("k", 10*time.Second))
+	_, err = open(t, c, etcdstore.WithPrefix("other/")).Acquire(t.Context(), request("k", 10*time.Second))
 	storetest.IsRefused(t, err, `"program"`, `"other/"`, "permission denied")
 }
 

@@ -23,62 +23,55 @@ import (
 // TestLeaderLost: the processes go on taking turns when the leader is killed, or is paused until
 // there is another one and then goes on. A process that held a lock before still holds it.
 func TestLeaderLost(t *testing.T) {
-	servertest.Long(t)
-	t.Parallel()
-	for name, lose := range map[string]func(*etcdtest.Server){
+	servertest.LongParallel(t)
+	storetest.Each(t, map[string]func(*etcdtest.Server){
 		"killed": func(leader *etcdtest.Server) { leader.Kill() },
 		"paused": func(leader *etcdtest.Server) {
 			leader.Pause()
 			time.AfterFunc(time.Second, leader.Resume)
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			members := etcdtest.Cluster(t, 3)
-			leader := leaderOf(t, members)
-			var engines []*core.Engine
-			for range 3 {
-				engines = append(engines, engine(t, on(t, members...), 15*time.Second, 10*time.Second))
-			}
-			held, err := engines[0].Acquire(t.Context(), "held")
-			must(t, err)
-			var inside, turns atomic.Int64
-			ctx, stop := context.WithCancel(t.Context())
-			var all sync.WaitGroup
-			defer func() { stop(); all.Wait() }()
-			for _, eng := range engines {
-				all.Go(func() {
-					for ctx.Err() == nil {
-						_ = eng.Do(ctx, "turns", func(ctx context.Context) error {
-							if n := inside.Add(1); n > 1 && ctx.Err() == nil {
-								t.Errorf("%d are inside", n)
-							}
-							time.Sleep(time.Millisecond)
-							inside.Add(-1)
-							turns.Add(1)
-							return nil
-						})
-					}
-				})
-			}
-			more := func(what string) {
-				t.Helper()
-				want := turns.Load() + 20
-				storetest.Eventually(t, what, func() bool { return turns.Load() >= want })
-			}
-			more("there are turns at first")
-			lose(leader)
-			more("there are turns without the leader")
-			stop()
-			all.Wait()
-			if err := held.Release(context.Background()); err != nil {
-				t.Errorf("the lease that was held all the time: %v", err)
-			}
-			if leader.PID() != 0 {
-				time.Sleep(time.Second) // until it has been resumed
-			}
-		})
-	}
+	}, func(t *testing.T, lose func(*etcdtest.Server)) {
+		members := etcdtest.Cluster(t, 3)
+		leader := leaderOf(t, members)
+		var engines []*core.Engine
+		for range 3 {
+			engines = append(engines, engine(t, on(t, members...), 15*time.Second, 10*time.Second))
+		}
+		held, err := engines[0].Acquire(t.Context(), "held")
+		must(t, err)
+		var inside, turns atomic.Int64
+		ctx, stop := context.WithCancel(t.Context())
+		var all sync.WaitGroup
+		defer func() { stop(); all.Wait() }()
+		for _, eng := range engines {
+			all.Go(func() {
+				for ctx.Err() == nil {
+					_ = eng.Do(ctx, "turns", func(ctx context.Context) error {
+						n := inside.Add(1)
+						check(t, n <= 1 || ctx.Err() != nil, "%d are inside", n)
+						time.Sleep(time.Millisecond)
+						inside.Add(-1)
+						turns.Add(1)
+						return nil
+					})
+				}
+			})
+		}
+		more := func(what string) {
+			t.Helper()
+			want := turns.Load() + 20
+			storetest.Eventually(t, what, func() bool { return turns.Load() >= want })
+		}
+		more("there are turns at first")
+		lose(leader)
+		more("there are turns without the leader")
+		stop()
+		all.Wait()
+		wantIs(t, "the lease that was held all the time", held.Release(context.Background()), nil)
+		if leader.PID() != 0 {
+			time.Sleep(time.Second) // until it has been resumed
+		}
+	})
 }
 
 // TestCompaction: what a waiter has missed was compacted. Its lease is long, so it would ask by itself
@@ -111,8 +104,7 @@ func watched(t testing.TB, c *clientv3.Client) {
 	}
 }
 
-// TestNoSpace: with the alarm, leases can be renewed and released. When there is room again, the
-// waiters go on.
+// TestNoSpace: with the alarm, leases can be renewed and released. When there is room again, the waiters go on.
 func TestNoSpace(t *testing.T) {
 	t.Parallel()
 	server := etcdtest.Start(t, "--quota-backend-bytes", "2000000")
@@ -154,8 +146,7 @@ func engine(t *testing.T, s driver.Store, ttl, maxWait time.Duration) *core.Engi
 // the others go on. A process that only knows the old leader loses its lease before another one gets the
 // key, and is not told that nobody has it. When the network is back, it takes part again.
 func TestLeaderCutOff(t *testing.T) {
-	servertest.Long(t)
-	t.Parallel()
+	servertest.LongParallel(t)
 	members, network := etcdtest.Splittable(t, 3)
 	leader := leaderOf(t, members)
 	others := slices.DeleteFunc(slices.Clone(members), func(m *etcdtest.Server) bool { return m == leader })
@@ -165,36 +156,22 @@ func TestLeaderCutOff(t *testing.T) {
 	must(t, err)
 	network.CutOff(t, leader)
 	next, err := young.Acquire(t.Context(), "held")
-	if err != nil {
-		t.Fatalf("the others do not go on: %v", err)
-	}
-	if held.Context().Err() == nil {
-		t.Errorf("two hold the key: tokens %d and %d", held.Token(), next.Token())
-	}
-	if next.Token() <= held.Token() {
-		t.Errorf("token %d after %d", next.Token(), held.Token())
-	}
+	require(t, err == nil, "the others do not go on: %v", err)
+	check(t, held.Context().Err() != nil, "two hold the key: tokens %d and %d", held.Token(), next.Token())
+	check(t, next.Token() > held.Token(), "token %d after %d", next.Token(), held.Token())
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
 	_, err = behind.Acquire(ctx, request("free", time.Minute))
-	if !errors.Is(err, driver.ErrUnavailable) {
-		t.Errorf("a member without the others answers: %v", err)
-	}
+	wantIs(t, "a member without the others answers", err, driver.ErrUnavailable)
 	network.Join()
 	storetest.Eventually(t, "the member takes part again", func() bool {
 		_, err := old.TryAcquire(t.Context(), "held")
-		if err == nil {
-			t.Fatal("two hold the key when the network is back")
-		}
+		require(t, err != nil, "two hold the key when the network is back")
 		return errors.Is(err, core.ErrHeld)
 	})
 	must(t, next.Release(t.Context()))
 	last, err := old.Acquire(t.Context(), "held")
-	if err != nil {
-		t.Fatalf("after the partition: %v", err)
-	}
-	if last.Token() <= next.Token() {
-		t.Errorf("token %d after %d", last.Token(), next.Token())
-	}
+	require(t, err == nil, "after the partition: %v", err)
+	check(t, last.Token() > next.Token(), "token %d after %d", last.Token(), next.Token())
 	must(t, last.Release(t.Context()))
 }

@@ -72,18 +72,12 @@ func TestForeignCursor(t *testing.T) {
 		hold(t, s, request(key, time.Minute))
 	}
 	_, cursor, err := s.List(t.Context(), driver.Listing{Limit: 1, Records: true})
-	if err != nil || cursor == "" {
-		t.Fatalf("the first page ends with %q, %v", cursor, err)
-	}
+	require(t, err == nil && cursor != "", "the first page ends with %q, %v", cursor, err)
 	page, _, err := s.List(t.Context(), driver.Listing{Prefix: "secret", Cursor: cursor, Limit: 10, Records: true})
 	for _, info := range page {
-		if info.Key != "secret" {
-			t.Errorf("%s is in the list of what begins with secret", info.Key)
-		}
+		check(t, info.Key == "secret", "%s is in the list of what begins with secret", info.Key)
 	}
-	if err != nil && !errors.Is(err, driver.ErrInvalidOption) {
-		t.Error(err)
-	}
+	check(t, err == nil || errors.Is(err, driver.ErrInvalidOption), "%v", err)
 }
 
 // Somebody has written most of a megabyte into a lock. It must not go as a whole into each conflict, list and log.
@@ -106,7 +100,6 @@ func TestALongForeignValueIsShortened(t *testing.T) {
 	drivertest.Shortened(t, s, "k")
 
 	must(t, storetest.ErrorOf(c.Put(t.Context(), memberKey(t, "other", "o"), long))) // not JSON
-	if _, err := s.Acquire(t.Context(), request("other", time.Minute)); err == nil || len(err.Error()) > 2000 {
-		t.Errorf("the error is not short: %.300v", err)
-	}
+	_, err = s.Acquire(t.Context(), request("other", time.Minute))
+	check(t, err != nil && len(err.Error()) <= 2000, "the error is not short: %.300v", err)
 }

@@ -32,6 +32,9 @@ var (
 	hold    = storetest.Hold
 	release = storetest.Release
 	enqueue = storetest.Enqueue
+	check   = storetest.Check
+	require = storetest.Require
+	wantIs  = storetest.WantIs
 )
 
 // silent is for stores whose server is broken on purpose.
@@ -92,9 +95,7 @@ func stored(t testing.TB, c *clientv3.Client, key, owner string) (value string, 
 	t.Helper()
 	r, err := c.Get(t.Context(), memberKey(t, key, owner))
 	must(t, err)
-	if len(r.Kvs) != 1 {
-		t.Fatalf("the key of %s: %v", owner, r)
-	}
+	require(t, len(r.Kvs) == 1, "the key of %s: %v", owner, r)
 	return string(r.Kvs[0].Value), clientv3.LeaseID(r.Kvs[0].Lease)
 }
 

@@ -31,13 +31,10 @@ func TestBadOptions(t *testing.T) {
 		"one of several": {etcdstore.WithPrefix("a/"), etcdstore.WithLogger(nil)},
 	} {
 		_, err := etcdstore.New(t.Context(), nobody, opts...)
-		if option := (*driver.OptionError)(nil); !errors.As(err, &option) || errors.Is(err, driver.ErrUnavailable) {
-			t.Errorf("%s: %v", name, err)
-		}
+		option := (*driver.OptionError)(nil)
+		check(t, errors.As(err, &option) && !errors.Is(err, driver.ErrUnavailable), "%s: %v", name, err)
 	}
-	if _, err := etcdstore.New(t.Context(), nil); !errors.Is(err, driver.ErrInvalidOption) {
-		t.Errorf("no client: %v", err)
-	}
+	wantIs(t, "no client", storetest.ErrorOf(etcdstore.New(t.Context(), nil)), driver.ErrInvalidOption)
 }
 
 // TestClientStays: the store does not close the caller's client. And requests that etcd could not keep are refused
@@ -54,9 +51,8 @@ func TestClientStays(t *testing.T) {
 		"half a second": request("k", 1500*time.Millisecond),
 		"no claim":      storetest.RequestFor(time.Minute), // driver.CheckLease finds the others of its kind
 	} {
-		if _, err := s.Acquire(t.Context(), req); !errors.Is(err, driver.ErrInvalidOption) && !errors.Is(err, driver.ErrInvalidClaim) {
-			t.Errorf("%s: %v", what, err)
-		}
+		_, err := s.Acquire(t.Context(), req)
+		check(t, errors.Is(err, driver.ErrInvalidOption) || errors.Is(err, driver.ErrInvalidClaim), "%s: %v", what, err)
 	}
 }
 
@@ -81,9 +77,7 @@ func TestBadURL(t *testing.T) {
 		"etcd:", "etcd://a/path", "etcd://a?prefx=x", "etcd://a?waiter_lease=soon", "etcd://a?prefix=%7B", "etcd://a?waiter_lease=1500ms",
 	} {
 		_, err := storeurl.Open(t.Context(), url)
-		if !errors.Is(err, storeurl.ErrInvalidURL) && !errors.Is(err, driver.ErrInvalidOption) {
-			t.Errorf("%s: %v", url, err)
-		}
+		check(t, errors.Is(err, storeurl.ErrInvalidURL) || errors.Is(err, driver.ErrInvalidOption), "%s: %v", url, err)
 	}
 }
 
@@ -108,14 +102,12 @@ func TestSilentServerIsNoLogLine(t *testing.T) {
 	s, err := storeurl.Open(t.Context(), fmt.Sprint("etcd://127.0.0.1:", port))
 	must(t, err)
 	must(t, s.Close())
-	if said, err := os.ReadFile(file.Name()); err != nil || len(said) > 0 {
-		t.Errorf("standard error has %s (%v)", said, err)
-	}
+	said, err := os.ReadFile(file.Name())
+	check(t, err == nil && len(said) == 0, "standard error has %s (%v)", said, err)
 }
 
 func TestExamineCluster(t *testing.T) {
-	servertest.Long(t)
-	t.Parallel()
+	servertest.LongParallel(t)
 	members := etcdtest.Cluster(t, 3)
 	all := on(t, members...)
 	storetest.AreRisks(t, all)

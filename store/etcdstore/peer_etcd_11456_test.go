@@ -49,7 +49,5 @@ func TestRevokedWaiterOfEtcd(t *testing.T) {
 		t.Fatalf("%v:\n%s", err, out)
 	}
 	out, err := exec.CommandContext(t.Context(), program, etcdtest.Start(t).Addr()).Output()
-	if err != nil || string(out) != "2" {
-		t.Errorf("%s hold etcd's mutex, %v; this test should show that two do", out, err)
-	}
+	check(t, err == nil && string(out) == "2", "%s hold etcd's mutex, %v; this test should show that two do", out, err)
 }

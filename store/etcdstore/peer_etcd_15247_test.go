@@ -78,10 +78,7 @@ func TestKeptAliveByAnOldLeader(t *testing.T) {
 	m.old.Store(true)
 	before := m.answered.Load()
 	err = s.Renew(t.Context(), []driver.Grant{g})[0]
-	if !errors.Is(err, driver.ErrUnavailable) || errors.Is(err, driver.ErrLeaseLost) {
-		t.Errorf("a renewal by the old leader: %v", err)
-	}
-	if n := m.answered.Load() - before; n != 2 {
-		t.Errorf("%d keep-alives were sent, want a second try", n)
-	}
+	check(t, errors.Is(err, driver.ErrUnavailable) && !errors.Is(err, driver.ErrLeaseLost), "a renewal by the old leader: %v", err)
+	n := m.answered.Load() - before
+	check(t, n == 2, "%d keep-alives were sent, want a second try", n)
 }

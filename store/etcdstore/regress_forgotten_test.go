@@ -13,8 +13,7 @@ import (
 // TestSameRevisionsAgain: etcd has lost its data, and the revisions that a store remembers come again.
 // What the store remembers must not let it in beside an owner that was granted the lock since.
 func TestSameRevisionsAgain(t *testing.T) {
-	servertest.Long(t)
-	t.Parallel()
+	servertest.LongParallel(t)
 	server := etcdtest.Start(t)
 	a := on(t, server)
 	storetest.Use(t, a, "k")
@@ -26,8 +25,7 @@ func TestSameRevisionsAgain(t *testing.T) {
 // TestLeasesForgotten: etcd has lost its data, and with them the leases that many keys share, and more idle leases
 // than a request tries.
 func TestLeasesForgotten(t *testing.T) {
-	servertest.Long(t)
-	t.Parallel()
+	servertest.LongParallel(t)
 	server := etcdtest.Start(t)
 	s := on(t, server)
 	for name, do := range map[string]func() error{
@@ -52,9 +50,8 @@ func TestLeasesForgotten(t *testing.T) {
 		},
 	} {
 		for range 2 {
-			if err := do(); err != nil {
-				t.Errorf("%s: %v", name, err)
-			}
+			err := do()
+			check(t, err == nil, "%s: %v", name, err)
 			server.Forget(t)
 			must(t, storetest.ErrorOf(s.Inspect(t.Context(), "k"))) // the client is connected again
 		}
@@ -64,8 +61,7 @@ func TestLeasesForgotten(t *testing.T) {
 // TestBackupIsRestored: what was released after the backup is held again, until its time is over. A lease
 // that was granted since is lost at its next renewal. Tokens rise, as a fence needs it.
 func TestBackupIsRestored(t *testing.T) {
-	servertest.Long(t)
-	t.Parallel()
+	servertest.LongParallel(t)
 	server := etcdtest.Start(t)
 	a, b := on(t, server), on(t, server)
 	kept := hold(t, a, request("kept", time.Minute))

@@ -2,7 +2,6 @@ package etcdstore_test
 
 import (
 	"context"
-	"errors"
 	"testing"
 	"time"
 
@@ -20,8 +19,7 @@ import (
 // TestSilentAfterCut: the connection ends, and the next one is accepted and stays silent. The client waits
 // for its first word for 20 s. A waiter must not: its call ends with its context.
 func TestSilentAfterCut(t *testing.T) {
-	servertest.Long(t)
-	t.Parallel()
+	servertest.LongParallel(t)
 	network := servertest.NewProxy(t, etcdtest.Shared(t).Addr())
 	c, err := clientv3.New(clientv3.Config{Endpoints: []string{network.Addr()}, Logger: zap.NewNop()})
 	must(t, err)
@@ -44,9 +42,7 @@ func TestSilentAfterCut(t *testing.T) {
 	began := time.Now()
 	brief, stop := context.WithTimeout(t.Context(), time.Second)
 	defer stop()
-	if err := s.Renew(brief, []driver.Grant{h})[0]; !errors.Is(err, driver.ErrUnavailable) {
-		t.Errorf("Renew: %v", err)
-	}
+	wantIs(t, "Renew", s.Renew(brief, []driver.Grant{h})[0], driver.ErrUnavailable)
 	select {
 	case err := <-ended:
 		t.Logf("the waiter's error after %v: %v", time.Since(began), err)

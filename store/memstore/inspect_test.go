@@ -19,12 +19,11 @@ func TestListRefuses(t *testing.T) {
 		_, _, err := s.List(bg, driver.Listing{Cursor: cursor, Limit: 10, Records: true})
 		wantIs(t, cursor, err, driver.ErrInvalidOption)
 	}
-	if _, _, err := s.List(bg, driver.Listing{Cursor: "63/a/b", Limit: 10, Records: true}); err != nil {
-		t.Error(err)
-	}
+	_, _, err := s.List(bg, driver.Listing{Cursor: "63/a/b", Limit: 10, Records: true})
+	expect(t, err == nil, "%v", err)
 	ctx, cancel := context.WithCancel(bg)
 	cancel()
-	_, _, err := s.List(ctx, driver.Listing{Limit: 10, Records: true})
+	_, _, err = s.List(ctx, driver.Listing{Limit: 10, Records: true})
 	wantIs(t, "an ended context", err, context.Canceled)
 }
 
@@ -39,23 +38,17 @@ func TestNotesAreBounded(t *testing.T) {
 			must(t, storetest.ErrorOf(s.ForceRelease(bg, "k", fmt.Sprint(i))))
 			time.Sleep(time.Millisecond)
 		}
-		if kept := len(s.mem.shard("k").forced.byLease); kept != maxNotes {
-			t.Errorf("%d notes in a shard, want at most %d", kept, maxNotes)
-		}
+		kept := len(s.mem.shard("k").forced.byLease)
+		expect(t, kept == maxNotes, "%d notes in a shard, want at most %d", kept, maxNotes)
 		for i, err := range s.Renew(bg, grants) {
 			lost := (*driver.LeaseLostError)(nil)
-			if !errors.As(err, &lost) || (lost.Detail != "") != (i >= n-maxNotes) {
-				t.Errorf("note %d: %v", i, err)
-			}
+			expect(t, errors.As(err, &lost) && (lost.Detail != "") == (i >= n-maxNotes), "note %d: %v", i, err)
 		}
 		time.Sleep(keystate.ReasonKept)
 		lost := (*driver.LeaseLostError)(nil)
-		if !errors.As(s.Renew(bg, grants[n-1:])[0], &lost) || lost.Reason != driver.LossTaken {
-			t.Errorf("after an hour: %+v", lost)
-		}
+		expect(t, errors.As(s.Renew(bg, grants[n-1:])[0], &lost) && lost.Reason == driver.LossTaken, "after an hour: %+v", lost)
 		s.mem.sweepAll()
-		if kept := len(s.mem.shard("k").forced.byLease); kept != 0 {
-			t.Errorf("%d notes are left after an hour", kept)
-		}
+		kept = len(s.mem.shard("k").forced.byLease)
+		expect(t, kept == 0, "%d notes are left after an hour", kept)
 	})
 }

@@ -12,52 +12,17 @@ import (
 	"github.com/keyturn/keyturn/internal/storetest"
 )
 
-// outcome is what became of a wait, and when.
-type outcome struct {
-	grant driver.Grant
-	err   error
-	at    time.Time
-}
-
-// enqueue puts a request in line before it returns. For use in a bubble.
-func enqueue(t *testing.T, ctx context.Context, s *Store, req driver.Request) <-chan outcome {
-	t.Helper()
-	queued := false
-	req.Wait = true
-	req.OnHeld = func(driver.HeldError) { queued = true }
-	done := make(chan outcome, 1)
-	go func() {
-		g, err := s.Acquire(ctx, req)
-		done <- outcome{g, err, time.Now()}
-	}()
-	synctest.Wait()
-	if !queued {
-		t.Fatal("the request does not wait")
-	}
-	return done
-}
-
-func wantIs(t *testing.T, what string, err, target error) {
-	t.Helper()
-	if !errors.Is(err, target) {
-		t.Errorf("%s: got %v, want an error that matches %v", what, err, target)
-	}
-}
-
-// TestLateTimer: a request that comes between the end of a lease and its timer does not
-// overtake the line.
+// TestLateTimer: a request that comes between the end of a lease and its timer does not overtake the line.
 func TestLateTimer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := New()
 		mustAcquire(t, s, request("k", 0, time.Second))
-		first := enqueue(t, bg, s, request("k", 1, time.Minute))
+		first := enqueue(t, s, request("k", 1, time.Minute))
 		s.mem.shard("k").entries["k"].timer.Stop()
 		time.Sleep(time.Hour)
 		_, err := s.Acquire(bg, request("k", 2, time.Second))
 		wantIs(t, "the newcomer", err, driver.ErrHeld)
-		if o := <-first; o.err != nil {
-			t.Errorf("the first in line: %v", o.err)
-		}
+		first.Granted()
 	})
 }
 
@@ -78,9 +43,7 @@ func TestAnswerBeforeEnd(t *testing.T) {
 			end()
 		}
 		g, err := s.Acquire(ctx, req)
-		if err != nil {
-			t.Fatalf("granted before it ended, and got: %v", err)
-		}
+		require(t, err == nil, "granted before it ended, and got: %v", err)
 		storetest.Release(t, s, g)
 		checkEmpty(t, s)
 	}
@@ -95,9 +58,8 @@ func TestBadClaims(t *testing.T) {
 	} {
 		_, err := s.Acquire(bg, driver.Request{Owner: "o", Claims: claims, TTL: time.Second, Wait: true})
 		wantIs(t, fmt.Sprint("Acquire of ", claims), err, driver.ErrInvalidClaim)
-		if bad := (*driver.ClaimError)(nil); !errors.As(err, &bad) || bad.Key != key {
-			t.Errorf("%v, want one about %q", err, key)
-		}
+		bad := (*driver.ClaimError)(nil)
+		expect(t, errors.As(err, &bad) && bad.Key == key, "%v, want one about %q", err, key)
 	}
 	for _, claims := range [][]driver.Claim{
 		nil, {driver.Shared("a")}, {driver.Permit("a", 2)}, {driver.Exclusive("a"), driver.Exclusive("b")},
@@ -121,16 +83,14 @@ func TestALeaseIsWantedInTheStepThatGrantsIt(t *testing.T) {
 			mustAcquire(t, s, request("k", 0, ttl))
 			lingering := request("k", 1, ttl)
 			lingering.Linger = true
-			next := enqueue(t, bg, s, lingering)
+			next := enqueue(t, s, lingering)
 			time.Sleep(ttl) // nobody releases the first lease
-			last := enqueue(t, bg, s, request("k", 2, ttl))
+			last := enqueue(t, s, request("k", 2, ttl))
 
-			o := <-next
-			if o.err != nil || len(wanted) != 1 || wanted[0] != o.grant.Owner {
-				t.Fatalf("granted to %q (%v), wanted from %q", o.grant.Owner, o.err, wanted)
-			}
-			storetest.Release(t, s, o.grant)
-			must(t, (<-last).err)
+			g := next.Granted()
+			require(t, len(wanted) == 1 && wanted[0] == g.Owner, "granted to %q, wanted from %q", g.Owner, wanted)
+			storetest.Release(t, s, g)
+			last.Granted()
 		})
 	}
 }

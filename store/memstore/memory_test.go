@@ -14,6 +14,15 @@ import (
 	"github.com/keyturn/keyturn/internal/storetest"
 )
 
+var (
+	must        = storetest.Must
+	expect      = storetest.Check
+	require     = storetest.Require
+	wantNil     = storetest.WantNil
+	wantIs      = storetest.WantIs
+	mustAcquire = storetest.Hold
+)
+
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var bg = context.Background()
@@ -27,7 +36,13 @@ func request(key string, n int, ttl time.Duration) driver.Request {
 	}
 }
 
-var must, mustAcquire = storetest.Must, storetest.Hold
+// enqueue puts a request in line, and waits until it sleeps there. For use in a bubble.
+func enqueue(t *testing.T, s *Store, req driver.Request) *storetest.Waiting {
+	t.Helper()
+	w := storetest.Enqueue(t, s, req)
+	synctest.Wait()
+	return w
+}
 
 // size is how many keys that are held or waited for, and records, are in memory.
 func (m *memory) size() (entries, records int) {
@@ -43,9 +58,8 @@ func (m *memory) size() (entries, records int) {
 
 func checkEmpty(t *testing.T, s *Store) {
 	t.Helper()
-	if entries, records := s.mem.size(); entries+records != 0 {
-		t.Errorf("left in memory: %d keys, %d records", entries, records)
-	}
+	entries, records := s.mem.size()
+	expect(t, entries+records == 0, "left in memory: %d keys, %d records", entries, records)
 }
 
 // sweepAll is what the next keys to come would set off.
@@ -80,15 +94,11 @@ func TestSweep(t *testing.T) {
 			time.Sleep(2 * time.Second)
 		}
 		// What is in force, as much again that may wait for a sweep, and the floor.
-		if bound := 2*keys + sweepFloor*len(s.mem.shards); most > bound {
-			t.Errorf("%d leases and records were in memory at a time, of at most %d in force; want at most %d", most, keys, bound)
-		}
-		if err := s.Release(bg, kept); err != nil {
-			t.Errorf("a sweep took a lease that is in force: %v", err)
-		}
-		if _, rec, err := s.Begin(bg, request("done", 1, time.Second)); err != nil || rec == nil || rec.Trace != "t" {
-			t.Errorf("a sweep took a record that is in force: %+v, %v", rec, err)
-		}
+		bound := 2*keys + sweepFloor*len(s.mem.shards)
+		expect(t, most <= bound, "%d leases and records were in memory at a time, of at most %d in force; want at most %d", most, keys, bound)
+		wantIs(t, "a sweep took a lease that is in force", s.Release(bg, kept), nil)
+		_, rec, err := s.Begin(bg, request("done", 1, time.Second))
+		expect(t, err == nil && rec != nil && rec.Trace == "t", "a sweep took a record that is in force: %+v, %v", rec, err)
 	})
 }
 
@@ -145,11 +155,9 @@ func TestMemoryOfModes(t *testing.T) {
 				for n, claims := range all {
 					grants = append(grants, mustAcquire(t, s, driver.Request{Owner: fmt.Sprint(i, ".", n), Claims: claims, TTL: time.Second}))
 				}
-				ctx, giveUp := context.WithCancel(bg)
 				if i%100 == 0 {
-					enqueue(t, ctx, s, driver.Request{Owner: "waits", Claims: set, TTL: time.Second})
+					enqueue(t, s, driver.Request{Owner: "waits", Claims: set, TTL: time.Second}).Cancel()
 				}
-				giveUp()
 				for _, g := range grants {
 					end(s, g)
 				}
@@ -161,9 +169,8 @@ func TestMemoryOfModes(t *testing.T) {
 				}
 			}
 			// At most 200 are in force at a time.
-			if bound := 2*200 + sweepFloor*len(s.mem.shards); most > bound {
-				t.Errorf("%s: %d keys were in memory at a time, want at most %d", what, most, bound)
-			}
+			bound := 2*200 + sweepFloor*len(s.mem.shards)
+			expect(t, most <= bound, "%s: %d keys were in memory at a time, want at most %d", what, most, bound)
 			time.Sleep(keystate.ReasonKept)
 			s.mem.sweepAll()
 			checkEmpty(t, s)
@@ -186,7 +193,5 @@ func TestPairAllocatesNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
-	if allocs > 0 {
-		t.Errorf("%v allocations for an acquire and its release", allocs)
-	}
+	expect(t, allocs == 0, "%v allocations for an acquire and its release", allocs)
 }

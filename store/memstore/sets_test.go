@@ -39,33 +39,26 @@ func isHeldBy(t *testing.T, s *Store, key string, want ...string) {
 	for _, h := range info.Holders {
 		got = append(got, h.Owner)
 	}
-	if !slices.Equal(got, want) {
-		t.Errorf("%s is held by %q, want %q", key, got, want)
-	}
+	expect(t, slices.Equal(got, want), "%s is held by %q, want %q", key, got, want)
 }
 
-// TestSetThatLosesAPart begins again where that was, so that it never holds a
-// key while it waits for an earlier one.
+// TestSetThatLosesAPart begins again where that was, so that it never holds a key while it waits for an earlier one.
 func TestSetThatLosesAPart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := New()
 		mustAcquire(t, s, request("c", 0, 8*time.Second))
-		set := enqueue(t, bg, s, setOf("set", time.Minute, "a", "b", "c"))
-		second := enqueue(t, bg, s, request("a", 1, 9*time.Second))
-		if had, err := s.ForceRelease(bg, "a", "test"); err != nil || len(had) != 1 || had[0].Owner != "set" {
-			t.Errorf("%v, %v", had, err)
-		}
+		set := enqueue(t, s, setOf("set", time.Minute, "a", "b", "c"))
+		second := enqueue(t, s, request("a", 1, 9*time.Second))
+		had, err := s.ForceRelease(bg, "a", "test")
+		expect(t, err == nil && len(had) == 1 && had[0].Owner == "set", "%v, %v", had, err)
 		isHeldBy(t, s, "a", "a/1")
 		time.Sleep(8 * time.Second) // its turn on c comes, and it sees
 		synctest.Wait()
 		isHeldBy(t, s, "b")
 		isHeldBy(t, s, "c")
-		must(t, (<-second).err)
-		o := <-set
-		if o.err != nil {
-			t.Fatal(o.err)
-		}
-		must(t, errors.Join(s.Renew(bg, []driver.Grant{o.grant})[0], s.Release(bg, o.grant)))
+		second.Granted()
+		g := set.Granted()
+		must(t, errors.Join(s.Renew(bg, []driver.Grant{g})[0], s.Release(bg, g)))
 		checkEmpty(t, s)
 	})
 }
@@ -75,18 +68,17 @@ func TestSetThatLosesAPartWhileItWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := New()
 		c := mustAcquire(t, s, request("c", 0, time.Hour))
-		set := enqueue(t, bg, s, setOf("set", 3*time.Second, "a", "b", "c"))
-		second := enqueue(t, bg, s, request("a", 1, time.Hour))
+		set := enqueue(t, s, setOf("set", 3*time.Second, "a", "b", "c"))
+		second := enqueue(t, s, request("a", 1, time.Hour))
 		must(t, storetest.ErrorOf(s.ForceRelease(bg, "a", "test")))
 		time.Sleep(time.Second) // it looks after its claims
 		synctest.Wait()
 		isHeldBy(t, s, "b")
 		for key, want := range map[string]int{"a": 1, "c": 0} {
-			if info, _ := s.Inspect(bg, key); len(info.Waiters) != want {
-				t.Errorf("%s is waited for by %+v", key, info.Waiters)
-			}
+			info, _ := s.Inspect(bg, key)
+			expect(t, len(info.Waiters) == want, "%s is waited for by %+v", key, info.Waiters)
 		}
-		must(t, errors.Join(s.Release(bg, c), s.Release(bg, (<-second).grant), s.Release(bg, (<-set).grant)))
+		must(t, errors.Join(s.Release(bg, c), s.Release(bg, second.Granted()), s.Release(bg, set.Granted())))
 		checkEmpty(t, s)
 	})
 }
@@ -124,9 +116,7 @@ func TestSetStress(t *testing.T) {
 				patient := ctx.Err() == nil
 				cancel()
 				if err != nil {
-					if patient || !errors.Is(err, driver.ErrHeld) {
-						t.Errorf("%v", err)
-					}
+					expect(t, !patient && errors.Is(err, driver.ErrHeld), "%v", err)
 					continue
 				}
 				for _, c := range g.Claims {
@@ -138,9 +128,7 @@ func TestSetStress(t *testing.T) {
 				for _, c := range g.Claims {
 					inside[c.Key[0]-'0'].Add(-weight(c))
 				}
-				if err := st.Release(bg, g); err != nil {
-					t.Error(err)
-				}
+				wantNil(t, st.Release(bg, g))
 			}
 		})
 	}
@@ -162,8 +150,7 @@ func enter(t *testing.T, c driver.Claim, token uint64, inside []atomic.Int64, la
 		t.Errorf("%+v in force with %d", c, n)
 	}
 	if c.Mode == driver.ModeExclusive {
-		if before := last[key].Swap(token); before >= token {
-			t.Errorf("%s: token %d after %d", c.Key, token, before)
-		}
+		before := last[key].Swap(token)
+		expect(t, before < token, "%s: token %d after %d", c.Key, token, before)
 	}
 }

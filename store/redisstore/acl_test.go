@@ -14,6 +14,7 @@ import (
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/redistest"
 	"github.com/keyturn/keyturn/internal/servertest"
+	"github.com/keyturn/keyturn/internal/storetest"
 	"github.com/keyturn/keyturn/store/redisstore"
 )
 
@@ -32,18 +33,8 @@ const (
 // as makes a client of a user who may do what rules say.
 func as(t testing.TB, server *redistest.Server, rules ...string) *redis.Client {
 	t.Helper()
-	setUser(t, server, append([]string{"on >pw resetkeys resetchannels -@all"}, rules...)...)
+	server.SetUser(t, append([]string{"on >pw resetkeys resetchannels -@all"}, rules...)...)
 	return server.Client(func(o *redis.Options) { o.Username, o.Password = "keyturn", "pw" })
-}
-
-// setUser changes the user keyturn of a server.
-func setUser(t testing.TB, server *redistest.Server, rules ...string) {
-	t.Helper()
-	args := []any{"acl", "setuser", "keyturn"}
-	for _, rule := range strings.Fields(strings.Join(rules, " ")) {
-		args = append(args, rule)
-	}
-	must(t, server.Client().Do(bg, args...).Err())
 }
 
 // useEverything does all that a store does.
@@ -51,11 +42,11 @@ func useEverything(t *testing.T, a, b *redisstore.Store) {
 	g := lock(t, a, "holder", "k", time.Minute)
 	gone := enqueue(t, b, "gone", "k", time.Minute)
 	w := enqueue(t, b, "w", "k", time.Minute)
-	gone.cancel()
-	gone.refused(soon)
+	gone.Cancel()
+	gone.Refused()
 	wantIs(t, "Renew", renew(t, a, g), nil)
 	release(t, a, g)
-	g = w.granted(soon)
+	g = w.GrantedIn(soon)
 	wantIs(t, "Complete", b.Complete(within(t, soon), g, driver.Record{Result: []byte("r")}, time.Minute), nil)
 	_, rec, err := a.Begin(within(t, soon), request("late", "k", time.Minute))
 	check(t, err == nil && rec != nil, "Begin: %v, %v", rec, err)
@@ -80,11 +71,11 @@ func useModes(t *testing.T, a, b *redisstore.Store) {
 	w := enqueueFor(t, b, "writer", driver.Exclusive("s"))
 	release(t, a, first)
 	release(t, b, second)
-	release(t, b, w.granted(soon))
+	release(t, b, w.GrantedIn(soon))
 	set := lease(t, a, "set", driver.Permit("p1", 2), driver.Permit("p2", 1))
 	w = enqueueFor(t, b, "another", driver.Permit("p1", 2), driver.Permit("p2", 1))
 	release(t, a, set)
-	release(t, b, w.granted(soon))
+	release(t, b, w.GrantedIn(soon))
 }
 
 // inspectEverything does all that operators do, and returns what went wrong.
@@ -93,12 +84,9 @@ func inspectEverything(s *redisstore.Store) error {
 	defer cancel()
 	var errs []error
 	for _, c := range []driver.Claim{driver.Exclusive("x"), driver.Shared("s")} {
-		_, err := s.Acquire(ctx, driver.Request{Owner: "o", Claims: []driver.Claim{c}, TTL: time.Minute})
-		_, err2 := s.Inspect(ctx, c.Key)
-		_, _, err3 := s.List(ctx, driver.Listing{Limit: 10, Records: true})
-		_, err4 := s.ForceRelease(ctx, c.Key, "why")
-		_, err5 := s.Forget(ctx, c.Key)
-		errs = append(errs, err, err2, err3, err4, err5)
+		_, _, err := s.List(ctx, driver.Listing{Limit: 10, Records: true})
+		errs = append(errs, err, errOf(s.Acquire(ctx, claiming("o", c))), errOf(s.Inspect(ctx, c.Key)),
+			errOf(s.ForceRelease(ctx, c.Key, "why")), errOf(s.Forget(ctx, c.Key)))
 	}
 	return errors.Join(errs...)
 }
@@ -123,8 +111,7 @@ func look(s *redisstore.Store) error {
 // TestACLOfOperators: a user who may do what docs/operations.md says is refused nothing. Each of the commands is needed:
 // without it, something is refused. A user that only looks has no permission to write. TestCheck has the commands of holders.
 func TestACLOfOperators(t *testing.T) {
-	servertest.Long(t)
-	t.Parallel()
+	servertest.LongParallel(t)
 	for name, c := range map[string]struct {
 		others, commands string
 		use              func(*redisstore.Store) error
@@ -134,9 +121,8 @@ func TestACLOfOperators(t *testing.T) {
 		"viewers":   {"", aclView, look, []string{"publish"}}, // without a message, nobody can tell at once that a waiter has died
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			server := redistest.Start(t)
-			a, b := open(t, server.Client()), open(t, server.Client())
+			server, a := onServer(t)
+			b := open(t, server.Client())
 			for i := range 20 {
 				lease(t, a, fmt.Sprint("o", i), driver.Exclusive(fmt.Sprint("k", i)))
 			}
@@ -192,9 +178,9 @@ func TestWithoutPubSub(t *testing.T) {
 		key := ttl.String()
 		a, b, c := open(t, client, quickLooks), open(t, client, quickLooks), open(t, client)
 		g := lock(t, a, "holder", key, time.Minute)
-		for _, w := range []*waiter{enqueue(t, b, "w1", key, ttl), enqueue(t, c, "w2", key, ttl), enqueue(t, a, "w3", key, ttl)} {
+		for _, w := range []*storetest.Waiting{enqueue(t, b, "w1", key, ttl), enqueue(t, c, "w2", key, ttl), enqueue(t, a, "w3", key, ttl)} {
 			release(t, a, g)
-			next := w.granted(soon)
+			next := w.GrantedIn(soon)
 			check(t, next.Token > g.Token, "token %d follows %d", next.Token, g.Token)
 			g = next
 		}

@@ -23,8 +23,7 @@ const (
 
 // TestACLOfCluster: users are not replicated, so every node has the user.
 func TestACLOfCluster(t *testing.T) {
-	servertest.Long(t)
-	t.Parallel()
+	servertest.LongParallel(t)
 	nodes := redistest.StartCluster(t, 3)
 	for _, node := range nodes {
 		as(t, node, aclKeys, aclChannels, aclCommands, aclMessages, aclCluster)
@@ -37,8 +36,7 @@ func TestACLOfCluster(t *testing.T) {
 // TestACLOfSentinel: the user is allowed what it needs on all servers, and another one on the Sentinel.
 // Before a failover and after it, everything works.
 func TestACLOfSentinel(t *testing.T) {
-	servertest.Long(t)
-	t.Parallel()
+	servertest.LongParallel(t)
 	s := redistest.StartSentinel(t, 1, 500*time.Millisecond)
 	for _, node := range s.Nodes {
 		as(t, node, aclKeys, aclChannels, aclCommands, aclMessages, aclReplicas)
@@ -62,8 +60,7 @@ func TestACLOfSentinel(t *testing.T) {
 // TestClientThatReadsFromReplicas: a program may let go-redis read from the replicas of a Cluster,
 // which lag. The store must not: a replica that it asked would not know the last grants.
 func TestClientThatReadsFromReplicas(t *testing.T) {
-	servertest.Long(t)
-	t.Parallel()
+	servertest.LongParallel(t)
 	masters := redistest.StartCluster(t, 1)
 	replicas := redistest.AddReplicas(t, masters)
 	for name, route := range map[string]func(*redis.ClusterOptions){

@@ -25,9 +25,7 @@ func found(t testing.TB, err error) []string {
 	var about []string
 	for _, err := range err.(interface{ Unwrap() []error }).Unwrap() {
 		var c *redisstore.CheckError
-		if !errors.As(err, &c) || c.Advice == "" {
-			t.Fatalf("not of a check: %v", err)
-		}
+		require(t, errors.As(err, &c) && c.Advice != "", "not of a check: %v", err)
 		about = append(about, c.About)
 	}
 	return about
@@ -35,8 +33,7 @@ func found(t testing.TB, err error) []string {
 
 // TestAdvice: what to do depends on what is wrong.
 func TestAdvice(t *testing.T) {
-	servertest.Long(t)
-	t.Parallel()
+	servertest.LongParallel(t)
 	server := redistest.Start(t, "--requirepass", "secret")
 	master := redistest.Start(t)
 	replica := redistest.Start(t, "--replicaof", strings.Replace(master.Addr(), ":", " ", 1))
@@ -79,8 +76,7 @@ func TestImpairedFromTheStart(t *testing.T) {
 
 // The user of a Cluster is a user of each node. One that was forgotten is found each time.
 func TestCheckLooksAtEachMaster(t *testing.T) {
-	servertest.Long(t)
-	t.Parallel()
+	servertest.LongParallel(t)
 	nodes := redistest.StartCluster(t, 3)
 	for i, node := range nodes {
 		as(t, node, "~* &* +@all", []string{"", "-evalsha -eval", ""}[i])
@@ -88,9 +84,8 @@ func TestCheckLooksAtEachMaster(t *testing.T) {
 	s := open(t, clusterOf(t, nodes, func(o *redis.ClusterOptions) { o.Username, o.Password = "keyturn", "pw" }))
 	for range 5 {
 		err := s.Check(within(t, 30*time.Second))
-		if got := found(t, err); !slices.Equal(got, []string{"locks"}) || !strings.Contains(err.Error(), nodes[1].Addr()) {
-			t.Fatalf("found %q: %v", got, err)
-		}
+		got := found(t, err)
+		require(t, slices.Equal(got, []string{"locks"}) && strings.Contains(err.Error(), nodes[1].Addr()), "found %q: %v", got, err)
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/redistest"
 	"github.com/keyturn/keyturn/internal/servertest"
+	"github.com/keyturn/keyturn/internal/storetest"
 )
 
 // startRing spreads the keys over two servers.
@@ -36,8 +37,7 @@ func startRing(t testing.TB, opts ...func(*redis.RingOptions)) ([]*redistest.Ser
 // TestMovingSlot: while the keys of a slot move, a lock may be on one server and its counter on another. Requests wait
 // until that is over, and a lock that has moved is not free.
 func TestMovingSlot(t *testing.T) {
-	servertest.Long(t)
-	t.Parallel()
+	servertest.LongParallel(t)
 	servers, client := startCluster(t)
 	s := open(t, client)
 	ctx := within(t, 10*time.Second)
@@ -85,8 +85,7 @@ func TestMovingSlot(t *testing.T) {
 
 // Slots move while many ask: each is told where to ask by the server that it asked in a write with others, and does.
 func TestCrowdFollowsMovedSlots(t *testing.T) {
-	servertest.Long(t)
-	t.Parallel()
+	servertest.LongParallel(t)
 	servers, client := startCluster(t)
 	s := open(t, client)
 	ctx := within(t, 20*time.Second)
@@ -131,40 +130,35 @@ func TestCrowdFollowsMovedSlots(t *testing.T) {
 // TestRing: go-redis moves the keys of a server that does not answer to the others, although its locks
 // stay behind. With the setting of docs/operations.md they wait for their server.
 func TestRing(t *testing.T) {
-	servertest.Long(t)
-	t.Parallel()
-	for name, c := range map[string]struct {
+	servertest.LongParallel(t)
+	type row struct {
 		heartbeat time.Duration // how often it asks each server
 		moves     bool
-	}{
+	}
+	storetest.Each(t, map[string]row{
 		"a server may leave": {100 * time.Millisecond, true}, // otherwise the setting would do nothing
 		"no server leaves":   {1000 * time.Hour, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			ctx := within(t, time.Minute)
-			servers, ring := startRing(t, func(o *redis.RingOptions) {
-				o.HeartbeatFrequency, o.ReadTimeout, o.MaxRetries = c.heartbeat, time.Second, -1
-			})
-			acquire(t, engine(t, open(t, ring)), "k")
-			silent := servers[0]
-			if silent.Client().DBSize(ctx).Val() == 0 {
-				silent = servers[1]
-			}
-			silent.Pause()
-			eventually(t, 10*time.Second, "the server has left the ring, if it may", func() bool { return !c.moves || ring.Len() == 1 })
-			next := engine(t, open(t, ring))
-			for range 5 {
-				_, err := next.Acquire(ctx, "k", core.WithMaxWait(200*time.Millisecond))
-				if c.moves && err == nil {
-					return
-				}
-				if !c.moves && !errors.Is(err, core.ErrUnavailable) {
-					t.Fatalf("a key of a server that is away: %v", err)
-				}
-				time.Sleep(200 * time.Millisecond) // longer than three heartbeats in all
-			}
-			check(t, !c.moves, "the key did not move")
+	}, func(t *testing.T, c row) {
+		ctx := within(t, time.Minute)
+		servers, ring := startRing(t, func(o *redis.RingOptions) {
+			o.HeartbeatFrequency, o.ReadTimeout, o.MaxRetries = c.heartbeat, time.Second, -1
 		})
-	}
+		acquire(t, engine(t, open(t, ring)), "k")
+		silent := servers[0]
+		if silent.Client().DBSize(ctx).Val() == 0 {
+			silent = servers[1]
+		}
+		silent.Pause()
+		eventually(t, 10*time.Second, "the server has left the ring, if it may", func() bool { return !c.moves || ring.Len() == 1 })
+		next := engine(t, open(t, ring))
+		for range 5 {
+			_, err := next.Acquire(ctx, "k", core.WithMaxWait(200*time.Millisecond))
+			if c.moves && err == nil {
+				return
+			}
+			require(t, c.moves || errors.Is(err, core.ErrUnavailable), "a key of a server that is away: %v", err)
+			time.Sleep(200 * time.Millisecond) // longer than three heartbeats in all
+		}
+		check(t, !c.moves, "the key did not move")
+	})
 }

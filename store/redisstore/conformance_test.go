@@ -4,7 +4,6 @@ import (
 	"crypto/rand"
 	"os"
 	"regexp"
-	"sync"
 	"testing"
 	"time"
 
@@ -15,11 +14,11 @@ import (
 	"github.com/keyturn/keyturn/core/drivertest/model"
 	"github.com/keyturn/keyturn/internal/redistest"
 	"github.com/keyturn/keyturn/internal/servertest"
+	"github.com/keyturn/keyturn/internal/storetest"
 	"github.com/keyturn/keyturn/store/redisstore"
 )
 
-// TestContract runs the suite that every store has to pass. Every store is a process with a network
-// of its own.
+// TestContract runs the suite that every store has to pass. Every store is a process with a network of its own.
 //
 // It runs on a private server, or on the one whose address is in KEYTURN_TEST_REDIS. That one may be
 // in use: nothing is flushed, and the keys have a prefix of their own. It can't be restarted, so the
@@ -35,21 +34,11 @@ func TestContract(t *testing.T) {
 		h.Pause = func(testing.TB) { server.Pause() }
 		h.Resume = func(testing.TB) { server.Resume() }
 	}
-	var networks sync.Map // driver.Store -> *servertest.Proxy
-	network := func(s driver.Store) *servertest.Proxy {
-		p, _ := networks.Load(s)
-		return p.(*servertest.Proxy)
-	}
-	h.New = func(t testing.TB) driver.Store {
-		p := servertest.NewProxy(t, addr)
-		client := redis.NewClient(&redis.Options{Addr: p.Addr()})
+	h, _ = storetest.Networked(h, addr, func(t testing.TB, addr string) driver.Store {
+		client := redis.NewClient(&redis.Options{Addr: addr})
 		t.Cleanup(func() { _ = client.Close() })
-		s := open(t, client, more)
-		networks.Store(s, p)
-		return s
-	}
-	h.Cut = func(_ testing.TB, s driver.Store) { network(s).Cut() }
-	h.Heal = func(_ testing.TB, s driver.Store) { network(s).Heal() }
+		return open(t, client, more)
+	})
 	drivertest.Run(t, h)
 }
 
@@ -66,7 +55,7 @@ func TestContractOfCluster(t *testing.T) {
 		h.OneByOne = true
 	} else {
 		servers, own := startCluster(t)
-		client, h.Pause, h.Resume = own, each(servers, (*redistest.Server).Pause), each(servers, (*redistest.Server).Resume)
+		client, h.Pause, h.Resume = own, storetest.Every(servers, (*redistest.Server).Pause), storetest.Every(servers, (*redistest.Server).Resume)
 	}
 	h.New = func(t testing.TB) driver.Store { return open(t, client, redisstore.WithPrefix("")) }
 	drivertest.Run(t, h)
@@ -75,14 +64,13 @@ func TestContractOfCluster(t *testing.T) {
 // TestContractOfRing runs what several servers do otherwise. No messages arrive there, so all waiters look for themselves,
 // in their order only as far as they are in time.
 func TestContractOfRing(t *testing.T) {
-	servertest.Long(t)
-	t.Parallel()
+	servertest.LongParallel(t)
 	servers, client := startRing(t)
 	drivertest.Run(t, drivertest.Harness{
 		New:       func(t testing.TB) driver.Store { return open(t, client, quickLooks) },
 		Latitude:  model.Latitude{Blurred: true, SeparateClaims: true},
-		Pause:     each(servers, (*redistest.Server).Pause),
-		Resume:    each(servers, (*redistest.Server).Resume),
+		Pause:     storetest.Every(servers, (*redistest.Server).Pause),
+		Resume:    storetest.Every(servers, (*redistest.Server).Resume),
 		Elsewhere: "TestContract",
 		Also:      allBut(`^(S|A1 |A3|A13|I|L|N|R1)|\bset\b`),
 	})
@@ -92,12 +80,4 @@ func TestContractOfRing(t *testing.T) {
 func allBut(pattern string) func(check string) bool {
 	differs := regexp.MustCompile(pattern)
 	return func(check string) bool { return !differs.MatchString(check) }
-}
-
-func each(servers []*redistest.Server, do func(*redistest.Server)) func(testing.TB) {
-	return func(testing.TB) {
-		for _, server := range servers {
-			do(server)
-		}
-	}
 }

@@ -18,8 +18,7 @@ import (
 
 // TestNobodyWaitingCostsNoMessage is about redisson#3349 and #4216, too: pub/sub that every lock pays for.
 func TestNobodyWaitingCostsNoMessage(t *testing.T) {
-	t.Parallel()
-	server, s := storeOn(t, redistest.Start(t))
+	server, s := onServer(t)
 	g := lock(t, s, "holder", "k", time.Minute)
 	for range 10 {
 		held(t, s, driver.Exclusive("k"))
@@ -40,8 +39,7 @@ func TestNobodyWaitingCostsNoMessage(t *testing.T) {
 // TestIdleWaiterUnderFlushAll is about rueidis#372: FLUSHALL in a loop kept its
 // waiters busy. Here, the lock is gone and the waiter has it.
 func TestIdleWaiterUnderFlushAll(t *testing.T) {
-	t.Parallel()
-	server, s := storeOn(t, redistest.Start(t), redisstore.WithWaiterLease(600*time.Millisecond))
+	server, s := onServer(t, redisstore.WithWaiterLease(600*time.Millisecond))
 	admin := server.Client()
 	lock(t, s, "holder", "k", time.Minute)
 	w := enqueue(t, s, "w", "k", time.Minute)
@@ -49,15 +47,14 @@ func TestIdleWaiterUnderFlushAll(t *testing.T) {
 	for range 50 {
 		admin.FlushAll(bg)
 	}
-	w.granted(soon)
+	w.GrantedIn(soon)
 	n := calls(t, server) - before
 	check(t, n <= 3, "%d requests for one grant", n)
 }
 
 // TestIdleWaiterIsQuiet is about rueidis#602, a waiter that spun.
 func TestIdleWaiterIsQuiet(t *testing.T) {
-	servertest.Long(t)
-	t.Parallel()
+	servertest.LongParallel(t)
 	server, s := storeOn(t, redistest.Start(t)) // as it is by default
 	lock(t, s, "holder", "k", time.Minute)
 	enqueue(t, s, "w", "k", time.Minute)
@@ -75,10 +72,8 @@ func TestIdleWaiterIsQuiet(t *testing.T) {
 // Each question about a foreign value of a megabyte read and hashed the whole of it: some waiters
 // for such keys kept the server from all others.
 func TestLongForeignValueCostsLikeAShortOne(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
+	server, s := onServer(t)
 	admin := server.Client()
-	s := open(t, server.Client())
 	cost := func(key, value string) float64 {
 		t.Helper()
 		admin.Set(bg, "lock:"+key, value, time.Minute)
@@ -109,23 +104,20 @@ func scriptTime(t testing.TB, server *redistest.Server) (micros float64) {
 // unless it had something for the releaser already. So the release of a lease that others wait for
 // leaves behind a PING, in the same write. Other releases do not pay for that.
 func TestReleaseOfAWantedLease(t *testing.T) {
-	t.Parallel()
-	server, s := storeOn(t, redistest.Start(t), noPolling)
+	server, s := onServer(t, noPolling)
 	pings := func() int64 { return server.Commands(t)["ping"] }
 	first := lock(t, s, "first", "k", time.Minute)
-	next := enqueue(t, s, "next", "k", time.Minute)
+	w := enqueue(t, s, "next", "k", time.Minute)
 	before := pings()
 	release(t, s, first)
-	next.granted(10 * time.Second)
-	if n := pings() - before; n != 0 || !next.grant.Contended {
-		t.Fatalf("%d pings with the release of a lease that nobody waited for when it was granted; the next is contended: %v", n, next.grant.Contended)
-	}
-	release(t, s, next.grant)
+	next := w.Granted()
+	n := pings() - before
+	require(t, n == 0 && next.Contended, "%d pings with the release of a lease that nobody waited for when it was granted; the next is contended: %v", n, next.Contended)
+	release(t, s, next)
 	wanted := pings() // more than one if the machine is so slow that the request was sent again
 	release(t, s, lock(t, s, "alone", "k", time.Minute))
-	if n := pings() - wanted; wanted == before || n != 0 {
-		t.Errorf("%d pings with the release of a lease that is wanted, want 1; %d with one that is not", wanted-before, n)
-	}
+	n = pings() - wanted
+	check(t, wanted != before && n == 0, "%d pings with the release of a lease that is wanted, want 1; %d with one that is not", wanted-before, n)
 }
 
 // A batch of 500 messages, half of them repeated, takes a few round trips. A loop takes 750.

@@ -28,45 +28,43 @@ func arrivedAt(t testing.TB, server *redistest.Server, owner string, at time.Tim
 // TestWaiterWithoutInboxIsPassedOverAtFirst by those who can be told, who keep their
 // order; and takes the lock when nobody else wants it.
 func TestWaiterWithoutInboxIsPassedOverAtFirst(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	a, b := open(t, server.Client(), noPolling), open(t, server.Client(), noPolling)
+	server, a := onServer(t, noPolling)
+	b := open(t, server.Client(), noPolling)
 	deaf := open(t, as(t, server, aclKeys, aclCommands, "+info"), noPolling)
 	g := lock(t, a, "holder", "k", time.Minute)
 	last := enqueue(t, deaf, "deaf", "k", time.Minute)
 	arrivedAt(t, server, "deaf", time.Now().Add(time.Hour)) // at first, for as long as this takes
 	first, second := enqueue(t, a, "first", "k", time.Minute), enqueue(t, b, "second", "k", time.Minute)
 	release(t, a, g)
-	release(t, a, first.granted(soon))
-	release(t, b, second.granted(soon))
-	last.granted(soon)
+	release(t, a, first.GrantedIn(soon))
+	release(t, b, second.GrantedIn(soon))
+	last.GrantedIn(soon)
 }
 
 // TestWaiterWithoutInboxHasItsTurn when it has waited for a while, before those who came
 // later; and when it is done they have theirs, though it can't tell them.
 func TestWaiterWithoutInboxHasItsTurn(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	a, b := open(t, server.Client(), noPolling), open(t, server.Client(), noPolling)
+	server, a := onServer(t, noPolling)
+	b := open(t, server.Client(), noPolling)
 	deaf := open(t, as(t, server, aclKeys, aclCommands, "+info"), noPolling)
 	g := lock(t, a, "holder", "k", time.Minute)
 	first := enqueue(t, deaf, "deaf", "k", time.Minute)
 	// A waiter directly behind one without an inbox asks often. This one does not: there was another one in between.
 	between := enqueue(t, b, "between", "k", time.Minute)
 	second, third := enqueue(t, a, "second", "k", time.Minute), enqueue(t, b, "third", "k", time.Minute)
-	between.cancel()
-	between.refused(soon)
+	between.Cancel()
+	between.Refused()
 	arrivedAt(t, server, "deaf", time.Now().Add(-time.Hour))
 	before, _ := question(t, server, "second")
 	release(t, a, g)
-	g = first.granted(soon)
+	g = first.GrantedIn(soon)
 	eventually(t, soon, "the next one looks, again and again", func() bool {
 		now, _ := question(t, server, "second")
 		return now > before+5
 	})
 	release(t, deaf, g)
-	release(t, a, second.granted(soon))
-	third.granted(soon)
+	release(t, a, second.GrantedIn(soon))
+	third.GrantedIn(soon)
 }
 
 // TestWaiterWithoutInboxThatDoesNotCome: the lock is kept for it for a moment, not for
@@ -81,10 +79,9 @@ func TestWaiterWithoutInboxThatDoesNotCome(t *testing.T) {
 	admin.HSet(bg, "{lock:k}:w", "gone", "1 8000000000000 150 x 0 1 1 0 0  ") // see entry
 	w := enqueue(t, a, "w", "k", time.Minute)
 	release(t, a, g)
-	if v := admin.Get(bg, "lock:k").Val(); !strings.HasPrefix(v, "gone:") {
-		t.Fatalf("passed to %q", v)
-	}
-	w.granted(soon)
+	v := admin.Get(bg, "lock:k").Val()
+	require(t, strings.HasPrefix(v, "gone:"), "passed to %q", v)
+	w.GrantedIn(soon)
 }
 
 // TestManyWaitersWithoutMessages: thousands of waiters that look for themselves have one

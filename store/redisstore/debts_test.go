@@ -2,7 +2,6 @@ package redisstore_test
 
 import (
 	"errors"
-	"fmt"
 	"reflect"
 	"sync"
 	"testing"
@@ -14,6 +13,7 @@ import (
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/redistest"
 	"github.com/keyturn/keyturn/internal/servertest"
+	"github.com/keyturn/keyturn/internal/storetest"
 )
 
 // soon is within what time a key that nobody holds must be free again after an outage: the engine tries every 0.6 s at
@@ -41,43 +41,39 @@ func freeSoon(t testing.TB, eng *core.Engine, key string) {
 // TestReleasedWhileTheServerIsAway: a server that comes back with its data finds the leases in force whose holders are
 // done. The engine releases them: for other processes, and for its own callers, who need not wait for that.
 func TestReleasedWhileTheServerIsAway(t *testing.T) {
-	servertest.Long(t)
-	t.Parallel()
-	for _, outage := range []time.Duration{300 * time.Millisecond, 3 * time.Second} {
-		t.Run(fmt.Sprint(outage), func(t *testing.T) {
-			t.Parallel()
-			server := redistest.Start(t, redistest.KeepData...)
-			eng := engine(t, open(t, server.Client(refused)))
-			leases := []*core.Lease{acquire(t, eng, "alone"), acquire(t, eng, "shared", core.WithShared()), acquire(t, eng, "own")}
-			set, err := eng.AcquireAll(within(t, 10*time.Second), []driver.Claim{driver.Exclusive("a"), driver.Permit("b", 2)})
-			must(t, err)
-			server.Kill()
-			over := time.After(outage)
-			var all sync.WaitGroup
-			for _, l := range append(leases, set) {
-				all.Go(func() { wantIs(t, "release of "+l.Key(), l.Release(bg), core.ErrOutcomeUnknown) })
-			}
-			<-over
-			server.Restart(t)
-			all.Wait()
-			own := make(chan error, 1)
-			go func() { // the circuit may be open for another moment
-				err := driver.ErrUnavailable
-				for deadline := time.Now().Add(soon); errors.Is(err, driver.ErrUnavailable) && time.Now().Before(deadline); time.Sleep(time.Millisecond) {
-					var l *core.Lease
-					if l, err = eng.TryAcquire(bg, "own"); err == nil {
-						err = l.Release(bg)
-					}
+	servertest.LongParallel(t)
+	storetest.Each(t, map[string]time.Duration{"short": 300 * time.Millisecond, "long": 3 * time.Second}, func(t *testing.T, outage time.Duration) {
+		server := redistest.Start(t, redistest.KeepData...)
+		eng := engine(t, open(t, server.Client(refused)))
+		leases := []*core.Lease{acquire(t, eng, "alone"), acquire(t, eng, "shared", core.WithShared()), acquire(t, eng, "own")}
+		set, err := eng.AcquireAll(within(t, 10*time.Second), []driver.Claim{driver.Exclusive("a"), driver.Permit("b", 2)})
+		must(t, err)
+		server.Kill()
+		over := time.After(outage)
+		var all sync.WaitGroup
+		for _, l := range append(leases, set) {
+			all.Go(func() { wantIs(t, "release of "+l.Key(), l.Release(bg), core.ErrOutcomeUnknown) })
+		}
+		<-over
+		server.Restart(t)
+		all.Wait()
+		own := storetest.Async(func() error {
+			for deadline := time.Now().Add(soon); ; time.Sleep(time.Millisecond) {
+				l, err := eng.TryAcquire(bg, "own")
+				if err == nil {
+					return l.Release(bg)
 				}
-				own <- err
-			}()
-			other := engine(t, open(t, server.Client()))
-			for _, key := range []string{"alone", "shared", "a", "b"} {
-				freeSoon(t, other, key)
+				if !errors.Is(err, driver.ErrUnavailable) || time.Now().After(deadline) { // the circuit may be open for a moment
+					return err
+				}
 			}
-			wantIs(t, "the same process", <-own, nil)
 		})
-	}
+		other := engine(t, open(t, server.Client()))
+		for _, key := range []string{"alone", "shared", "a", "b"} {
+			freeSoon(t, other, key)
+		}
+		wantIs(t, "the same process", <-own, nil)
+	})
 }
 
 // TestSuccessorOfAnOwedRelease: the first attempt arrived, but its answer did not,

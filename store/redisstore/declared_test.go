@@ -18,8 +18,7 @@ import (
 // TestScriptsKeepToOneSlot on a Cluster, of all that the store does. The scripts of plain
 // requests make the names of keys that they were not told, so no server could check that.
 func TestScriptsKeepToOneSlot(t *testing.T) {
-	servertest.Long(t)
-	t.Parallel()
+	servertest.LongParallel(t)
 	servers, client := startCluster(t)
 	ctx := within(t, 30*time.Second)
 	var monitors []*bufio.Scanner
@@ -33,7 +32,7 @@ func TestScriptsKeepToOneSlot(t *testing.T) {
 	reader := enqueueFor(t, s, "reader", driver.Shared("d"))
 	g.Claims = []driver.Claim{driver.Shared("d")}
 	must(t, s.Downgrade(ctx, g))
-	release(t, s, reader.granted(soon))
+	release(t, s, reader.GrantedIn(soon))
 	must(t, client.ForEachMaster(ctx, func(ctx context.Context, c *redis.Client) error {
 		return c.Echo(ctx, "end of it").Err()
 	}))

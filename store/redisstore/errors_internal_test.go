@@ -8,7 +8,10 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/storetest"
 )
+
+var check = storetest.Check
 
 // serverError is what a server answers.
 type serverError string
@@ -32,22 +35,14 @@ func TestFailure(t *testing.T) {
 		"MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk. Commands that may modify the data set are disabled ...": driver.ErrUnavailable,
 	} {
 		err := failure("acquire", "k", serverError(text))
-		if !errors.Is(err, want) {
-			t.Errorf("%q: want %v, got %v", text, want, err)
-		}
-		if outage := errors.Is(err, driver.ErrUnavailable); outage == (want == ErrWrongType) {
-			t.Errorf("%q: an outage: %t", text, outage)
-		}
+		check(t, errors.Is(err, want), "%q: want %v, got %v", text, want, err)
+		outage := errors.Is(err, driver.ErrUnavailable)
+		check(t, outage != (want == ErrWrongType), "%q: an outage: %t", text, outage)
 		var cause redis.Error
-		if !errors.As(err, &cause) {
-			t.Errorf("%q: the cause is lost in %v", text, err)
-		}
+		check(t, errors.As(err, &cause), "%q: the cause is lost in %v", text, err)
 	}
 	// What no server said is not read like that.
-	if err := failure("acquire", "k", errors.New("WRONGTYPE of connection")); errors.Is(err, ErrWrongType) {
-		t.Error(err)
-	}
-	if err := failure("acquire", "k", io.EOF); !errors.Is(err, driver.ErrUnavailable) || !errors.Is(err, io.EOF) {
-		t.Error(err)
-	}
+	check(t, !errors.Is(failure("acquire", "k", errors.New("WRONGTYPE of connection")), ErrWrongType), "a client's error is read like a server's")
+	eof := failure("acquire", "k", io.EOF)
+	check(t, errors.Is(eof, driver.ErrUnavailable) && errors.Is(eof, io.EOF), "%v", eof)
 }

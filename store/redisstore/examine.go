@@ -19,7 +19,7 @@ import (
 // docs/operations.md advises, of each master.
 func (s *Store) examine(ctx context.Context) []driver.Finding {
 	if err := s.calls.Enter(); err != nil {
-		return []driver.Finding{{About: "server", Risk: err.Error()}}
+		return []driver.Finding{{About: "server", Risk: err.Error(), Advice: "open the store again"}}
 	}
 	defer s.calls.Leave()
 	var all []driver.Finding

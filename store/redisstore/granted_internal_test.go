@@ -33,12 +33,10 @@ func TestPassed(t *testing.T) {
 		}
 		c.change(a)
 		ans, ok := a.passed(c.m)
-		if ok != c.grant {
-			t.Errorf("%s: a grant: %t, %+v", what, ok, ans.grant)
-		}
-		if g := ans.grant; ok && (g.Owner != "o" || g.Token != 9 || g.TTL != time.Minute || g.Term != 3*time.Second || !g.Since.Equal(now.Add(-time.Second))) {
-			t.Errorf("%s: %+v", what, g)
-		}
+		check(t, ok == c.grant, "%s: a grant: %t, %+v", what, ok, ans.grant)
+		g := ans.grant
+		good := g.Owner == "o" && g.Token == 9 && g.TTL == time.Minute && g.Term == 3*time.Second && g.Since.Equal(now.Add(-time.Second))
+		check(t, !ok || good, "%s: %+v", what, g)
 	}
 }
 
@@ -57,9 +55,8 @@ func TestCounted(t *testing.T) {
 		{one, false, 1, false},
 	} {
 		a := &acquisition{s: &Store{cfg: config{replicas: c.replicas}}, req: driver.Request{Claims: c.claims}, once: c.once}
-		if got := a.counted(); got != c.want {
-			t.Errorf("%+v: %t", c, got)
-		}
+		got := a.counted()
+		check(t, got == c.want, "%+v: %t", c, got)
 	}
 }
 
@@ -89,19 +86,14 @@ func TestOnlySignsOfLifeArePatient(t *testing.T) {
 		"a change":           {true, false, time.Second, false},
 		"a sign of life":     {true, false, 2 * time.Second, true},
 	} {
-		if got := ask(c.queued, c.told, c.slept, "k"); got != c.want {
-			t.Errorf("%s is patient: %t", name, got)
-		}
+		check(t, ask(c.queued, c.told, c.slept, "k") == c.want, "%s is patient: %t", name, !c.want)
 	}
-	if ask(true, false, time.Hour, "j", "k") {
-		t.Error("a set is patient, which has a part of its claims")
-	}
+	check(t, !ask(true, false, time.Hour, "j", "k"), "a set is patient, which has a part of its claims")
 	for late, want := range map[time.Duration]time.Duration{
 		0: DefaultWaiterLease, 3 * time.Second: DefaultWaiterLease + 6*time.Second, time.Hour: maxWaiterLease,
 	} {
 		s.signsLate.Store(int64(late))
-		if got := s.waiterLease(); got != want {
-			t.Errorf("signs of life are %v late: a waiter keeps its place for %v, want %v", late, got, want)
-		}
+		got := s.waiterLease()
+		check(t, got == want, "signs of life are %v late: a waiter keeps its place for %v, want %v", late, got, want)
 	}
 }

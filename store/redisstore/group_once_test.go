@@ -8,14 +8,12 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
-	"github.com/keyturn/keyturn/internal/redistest"
 )
 
 // TestExecutionsInAGroupHaveOutcomesOfTheirOwn: each request of a group gets the answer that it would get
 // alone, whatever its neighbours' keys are like. Records may be any bytes.
 func TestExecutionsInAGroupHaveOutcomesOfTheirOwn(t *testing.T) {
-	t.Parallel()
-	server, s := storeOn(t, redistest.Start(t))
+	server, s := onServer(t)
 	admin := server.Client()
 	stored := driver.Record{Fingerprint: []byte("\n:+!"), Result: []byte("5\n\x00é:"), Trace: "00-trace"}
 	key := func(i int) string { return fmt.Sprint("k", i) }
@@ -30,9 +28,7 @@ func TestExecutionsInAGroupHaveOutcomesOfTheirOwn(t *testing.T) {
 		switch i % kinds {
 		case recorded:
 			g, _, err := asks("earlier", i)
-			if err != nil || s.Complete(within(t, time.Second), g, stored, time.Minute) != nil {
-				t.Fatal(err)
-			}
+			require(t, err == nil && s.Complete(within(t, time.Second), g, stored, time.Minute) == nil, "%v", err)
 		case held:
 			before[i] = lock(t, s, fmt.Sprint("holder", i), key(i), time.Minute)
 		case mine: // as if the answer had been lost
@@ -69,10 +65,7 @@ func TestExecutionsInAGroupHaveOutcomesOfTheirOwn(t *testing.T) {
 		seen[g.Token] = i
 	}
 
-	if err := admin.Del(within(t, time.Second), "lock:"+key(mine)).Err(); err != nil { // somebody took it away
-		t.Fatal(err)
-	}
-
+	must(t, admin.Del(within(t, time.Second), "lock:"+key(mine)).Err()) // somebody took it away
 	crowd(t, server, func(i int) {
 		if i%kinds == recorded || i%kinds == held || i%kinds == wrongType {
 			return
@@ -94,12 +87,10 @@ func TestExecutionsInAGroupHaveOutcomesOfTheirOwn(t *testing.T) {
 			check(t, err == nil && rec == nil, "after a lost lease: %+v, %+v, %v", g, rec, err)
 		case i%kinds == fresh || i%kinds == mine:
 			_, rec, err := asks("later", i)
-			if err != nil || rec == nil || string(rec.Result) != key(i)+string(stored.Result) || rec.Trace != stored.Trace {
-				t.Errorf("the record of %d: %+v, %v", i, rec, err)
-			}
+			good := err == nil && rec != nil && string(rec.Result) == key(i)+string(stored.Result) && rec.Trace == stored.Trace
+			check(t, good, "the record of %d: %+v, %v", i, rec, err)
 		}
-		if held := admin.Exists(bg, "lock:"+key(i)).Val() == 1; held != (i == mine) {
-			t.Errorf("%d of kind %d: held %v", i, i%kinds, held)
-		}
+		n := admin.Exists(bg, "lock:"+key(i)).Val()
+		check(t, (n == 1) == (i == mine), "%d of kind %d: held %d times", i, i%kinds, n)
 	}
 }

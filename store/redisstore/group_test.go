@@ -40,8 +40,7 @@ func crowd(t *testing.T, server *redistest.Server, do func(i int)) {
 
 // Every third key holds something that is not a lock, so a third of each group fails.
 func TestOneRequestsFailureIsNotItsNeighbours(t *testing.T) {
-	t.Parallel()
-	server, s := storeOn(t, redistest.Start(t))
+	server, s := onServer(t)
 	admin := server.Client()
 	for i := 0; i < many; i += 3 {
 		must(t, admin.RPush(within(t, time.Second), fmt.Sprint("lock:k", i), "x").Err())
@@ -62,8 +61,7 @@ func TestOneRequestsFailureIsNotItsNeighbours(t *testing.T) {
 
 // A caller who hangs up takes nobody along, and leaves nothing behind.
 func TestOneCallersCancelIsNotItsNeighbours(t *testing.T) {
-	t.Parallel()
-	server, s := storeOn(t, redistest.Start(t))
+	server, s := onServer(t)
 	lock(t, s, "warm", "up", time.Minute)
 	ctx, hangUp := context.WithCancel(within(t, 10*time.Second))
 	defer time.AfterFunc(50*time.Millisecond, hangUp).Stop()
@@ -93,9 +91,8 @@ func TestOneCallersCancelIsNotItsNeighbours(t *testing.T) {
 // The client sends a group again whose reply was lost. Each of its requests has
 // been carried out by then, and is answered as if it had been the first time.
 func TestGroupsWithLostReplies(t *testing.T) {
-	servertest.Long(t)
-	t.Parallel()
-	server, network := proxied(t)
+	servertest.LongParallel(t)
+	server, network := proxied(t, redistest.Start(t))
 	// Losses show in connections that break when the network heals, not in
 	// timeouts, which a busy machine reaches by itself.
 	client := throughProxy(server, network, func(o *redis.Options) { o.ReadTimeout, o.PoolSize = 20*time.Second, 64 })
@@ -162,8 +159,7 @@ func TestGroupsWithLostReplies(t *testing.T) {
 
 // A server without memory can't grant, but it can still say who holds a key: that must not look like an outage.
 func TestHeldKeysInAGroupWithoutMemory(t *testing.T) {
-	t.Parallel()
-	server, s := storeOn(t, redistest.Start(t))
+	server, s := onServer(t)
 	g := lock(t, s, "holder", "k", time.Minute)
 	set(t, server, "maxmemory", "1mb") // the server alone takes more
 	crowd(t, server, func(i int) {

@@ -25,9 +25,8 @@ func inspect(t testing.TB, s *redisstore.Store, key string) driver.LockInfo {
 
 // TestInspectForeignLocks: what other clients keep at a key is a holder without a token, which can be forced out.
 func TestInspectForeignLocks(t *testing.T) {
-	t.Parallel()
-	server := database(t)
-	s, admin := open(t, server.Client()), server.Client()
+	server, s := onDatabase(t)
+	admin := server.Client()
 	admin.Set(bg, "lock:foreign", "9f2c", 0)
 	info := inspect(t, s, "foreign")
 	check(t, len(info.Holders) == 1 && info.Holders[0].Owner == "9f2c" && info.Holders[0].Token == 0 && info.Holders[0].Left < 0, "%+v", info)
@@ -40,9 +39,8 @@ func TestInspectForeignLocks(t *testing.T) {
 
 // TestReasonOfAForcedRelease is kept for an hour at most, and is that of the lease that was ended.
 func TestReasonOfAForcedRelease(t *testing.T) {
-	t.Parallel()
-	server := database(t)
-	s, admin := open(t, server.Client()), server.Client()
+	server, s := onDatabase(t)
+	admin := server.Client()
 	for _, c := range []driver.Claim{driver.Exclusive("x"), driver.Shared("s"), driver.Permit("p", 2)} {
 		lease(t, s, "o", c)
 		must(t, errOf(s.ForceRelease(bg, c.Key, "why: because")))
@@ -132,8 +130,7 @@ func TestListOfAClusterInFewRoundTrips(t *testing.T) {
 
 // The list of the keys that are held read all records of Once, only to leave them out: 38 s for a million.
 func TestRecordsAreNotReadForAListOfLocks(t *testing.T) {
-	t.Parallel()
-	server, s := storeOn(t, redistest.Start(t))
+	server, s := onServer(t)
 	const records = 300
 	for i := range records {
 		record(t, s, fmt.Sprint("o", i), fmt.Sprint("message:", i), "done")

@@ -10,55 +10,51 @@ import (
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/redistest"
 	"github.com/keyturn/keyturn/internal/servertest"
+	"github.com/keyturn/keyturn/internal/storetest"
 )
 
 // The network lost a request, and TCP sent it again after 0.2 s. Until then the client had given up
 // its connection, had sent the request on another one, and the lease had come and gone. The copy
 // took the key once more, for nobody: it stayed locked for its whole TTL of 30 s.
 func TestALateCopyOfARequestKeepsNoKey(t *testing.T) {
-	servertest.Long(t)
-	t.Parallel()
+	servertest.LongParallel(t)
 	const late = 400 * time.Millisecond
 	exclusive := []core.Claim{core.Exclusive("k")}
-	for name, c := range map[string]struct {
+	type row struct {
 		claims []core.Claim
 		opts   []core.CallOption
-	}{
+	}
+	storetest.Each(t, map[string]row{
 		"exclusive": {exclusive, nil},
 		"shared":    {[]core.Claim{core.Shared("k")}, nil},
 		"set":       {[]core.Claim{core.Exclusive("k"), core.Exclusive("l")}, nil},
 		"min hold":  {exclusive, []core.CallOption{core.WithMinHold(time.Second)}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			server := database(t)
-			p := servertest.NewProxy(t, server.Addr())
-			eng := engine(t, open(t, throughProxy(server, p, hasty)), core.WithTTL(30*time.Second))
-			use := func() {
-				l, err := eng.AcquireAll(bg, c.claims, c.opts...)
-				must(t, err)
-				returned(t, l)
-			}
-			use() // connections and scripts are there from now on
-			freeFor(t, server, late, soon)
+	}, func(t *testing.T, c row) {
+		server, p := proxied(t, database(t))
+		eng := engine(t, open(t, throughProxy(server, p, hasty)), core.WithTTL(30*time.Second))
+		use := func() {
+			l, err := eng.AcquireAll(bg, c.claims, c.opts...)
+			must(t, err)
+			must(t, l.Release(bg))
+		}
+		use() // connections and scripts are there from now on
+		freeFor(t, server, late, soon)
 
-			p.DelayNext(late)
-			began := time.Now()
-			use()
-			if time.Since(began) > late {
-				t.Skipf("the request was answered only after %v, with its copy", time.Since(began))
-			}
-			freeFor(t, server, 2*late, soon)
-		})
-	}
+		p.DelayNext(late)
+		began := time.Now()
+		use()
+		if time.Since(began) > late {
+			t.Skipf("the request was answered only after %v, with its copy", time.Since(began))
+		}
+		freeFor(t, server, 2*late, soon)
+	})
 }
 
 // The same for a request that its caller has given up.
 func TestALateCopyOfAnAbandonedRequestKeepsNoKey(t *testing.T) {
-	servertest.Long(t)
-	t.Parallel()
+	servertest.LongParallel(t)
 	const late = time.Second
-	server, p := proxied(t)
+	server, p := proxied(t, redistest.Start(t))
 	s := open(t, throughProxy(server, p, hasty))
 	lease(t, s, "warm", driver.Exclusive("warm"))
 	p.Delay(late)
@@ -66,11 +62,6 @@ func TestALateCopyOfAnAbandonedRequestKeepsNoKey(t *testing.T) {
 	check(t, err != nil, "the request was answered")
 	p.Delay(0)
 	freeFor(t, server, 2*late, soon)
-}
-
-func returned(t *testing.T, l *core.Lease) {
-	t.Helper()
-	must(t, l.Release(bg))
 }
 
 // freeFor waits until the key "k" has been free for d, and fails if that takes patience longer.
@@ -84,9 +75,7 @@ func freeFor(t *testing.T, server *redistest.Server, d, patience time.Duration) 
 		if left >= 0 {
 			since = time.Now()
 		}
-		if time.Now().After(end) {
-			t.Fatalf("the key is still locked, for %v more", left)
-		}
+		require(t, time.Now().Before(end), "the key is still locked, for %v more", left)
 	}
 }
 
@@ -94,8 +83,7 @@ func freeFor(t *testing.T, server *redistest.Server, d, patience time.Duration) 
 // A renewal had reached the server: nobody held the key, and it stayed locked for the
 // rest of another TTL, in 8 of 8 tries 10 s after the network was back.
 func TestALostLeaseThatWasRenewedIsReleased(t *testing.T) {
-	servertest.Long(t)
-	t.Parallel()
+	servertest.LongParallel(t)
 	const ttl = 9 * time.Second
 	server, p, l := heldThrough(t, ttl)
 	other := engine(t, open(t, server.Client()))
@@ -118,8 +106,7 @@ func TestALostLeaseThatWasRenewedIsReleased(t *testing.T) {
 // An extension to a longer TTL arrived and its answer was lost, and so was the release.
 // The engine gave the release up after the old TTL; the key stayed locked for 17 s more.
 func TestAReleaseAfterAnUnansweredExtensionIsSentAgain(t *testing.T) {
-	servertest.Long(t)
-	t.Parallel()
+	servertest.LongParallel(t)
 	server, p, l := heldThrough(t, time.Second)
 	other := engine(t, open(t, server.Client()))
 
@@ -139,7 +126,7 @@ func TestAReleaseAfterAnUnansweredExtensionIsSentAgain(t *testing.T) {
 // for in vain later.
 func heldThrough(t *testing.T, ttl time.Duration) (*redistest.Server, *servertest.Proxy, *core.Lease) {
 	t.Helper()
-	server, network := proxied(t)
+	server, network := proxied(t, redistest.Start(t))
 	s := open(t, throughProxy(server, network, hasty))
 	l := acquire(t, engine(t, s, core.WithTTL(ttl), core.WithReleaseTimeout(200*time.Millisecond)), "k")
 	must(t, l.Extend(within(t, 5*time.Second), 0))
@@ -152,14 +139,12 @@ func hasty(o *redis.Options) { o.ReadTimeout, o.MaxRetries = 300*time.Millisecon
 // TestUndoneAfterALongOutage: a grant whose answer was lost is nobody's. It is undone
 // also where the network takes longer to come back than anybody waits.
 func TestUndoneAfterALongOutage(t *testing.T) {
-	servertest.Long(t)
-	t.Parallel()
+	servertest.LongParallel(t)
 	server := redistest.Start(t)
 	s, network := lossy(t, server, refused)
 	admin := server.Client()
 	network.CutReplies()
-	failed := make(chan error, 1)
-	go func() { failed <- errOf(s.Acquire(within(t, 150*time.Millisecond), request("o", "k", longTTL))) }()
+	failed := storetest.Async(func() error { return errOf(s.Acquire(within(t, 150*time.Millisecond), request("o", "k", longTTL))) })
 	eventually(t, soon, "the server has granted it", func() bool { return admin.Exists(bg, "lock:k").Val() == 1 })
 	network.Blackhole() // or it would be undone now
 	wantIs(t, "Acquire", <-failed, driver.ErrUnavailable)

@@ -39,9 +39,8 @@ func lingers(t testing.TB, eng *core.Engine, key string) bool {
 
 // A dead subscription is found out also if nobody of this process waits.
 func TestNothingLingersBehindADeadSubscription(t *testing.T) {
-	servertest.Long(t)
-	t.Parallel()
-	server, network := proxied(t)
+	servertest.LongParallel(t)
+	server, network := proxied(t, redistest.Start(t))
 	here := keeps(t, &subscribing{UniversalClient: server.Client(), messages: throughProxy(server, network)})
 	use(t, here, "k")
 	network.Blackhole()

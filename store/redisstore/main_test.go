@@ -21,7 +21,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	redis.SetLogger(quiet{}) // the connections that tests break, by the hundred
+	redistest.Quiet()
 	actAsProcess()
 	goleak.VerifyTestMain(binary.Main(m))
 }
@@ -85,10 +85,6 @@ func startCluster(t testing.TB) ([]*redistest.Server, *redis.ClusterClient) {
 
 var bg = context.Background()
 
-type quiet struct{}
-
-func (quiet) Printf(context.Context, string, ...any) {}
-
 // silent is for stores whose server is broken on purpose.
 var silent = redisstore.WithLogger(slog.New(slog.NewTextHandler(io.Discard, nil)))
 
@@ -105,6 +101,20 @@ func open(t testing.TB, client redis.UniversalClient, opts ...redisstore.Option)
 func storeOn(t testing.TB, server *redistest.Server, opts ...redisstore.Option) (*redistest.Server, *redisstore.Store) {
 	t.Helper()
 	return server, open(t, server.Client(), opts...)
+}
+
+// onServer has the test run beside others, with a server of its own and a store on it.
+func onServer(t *testing.T, opts ...redisstore.Option) (*redistest.Server, *redisstore.Store) {
+	t.Helper()
+	t.Parallel()
+	return storeOn(t, redistest.Start(t), opts...)
+}
+
+// onDatabase is onServer on a server that tests share.
+func onDatabase(t *testing.T, opts ...redisstore.Option) (*redistest.Server, *redisstore.Store) {
+	t.Helper()
+	t.Parallel()
+	return storeOn(t, database(t), opts...)
 }
 
 // longTTL is that of leases that must not run out while a test looks on.
@@ -131,10 +141,9 @@ func pass(eng *core.Engine, key string) error {
 	return eng.Do(bg, key, func(context.Context) error { return nil })
 }
 
-// proxied starts a server, and a network that leads to it.
-func proxied(t testing.TB) (*redistest.Server, *servertest.Proxy) {
+// proxied has a network lead to a server.
+func proxied(t testing.TB, server *redistest.Server) (*redistest.Server, *servertest.Proxy) {
 	t.Helper()
-	server := redistest.Start(t)
 	return server, servertest.NewProxy(t, server.Addr())
 }
 
@@ -149,6 +158,9 @@ var (
 	wantNil = storetest.WantNil
 	wantIs  = storetest.WantIs
 	within  = storetest.Within
+	require = storetest.Require
+	release = storetest.Release
+	renew   = storetest.Renew
 )
 
 func errOf[T any](_ T, err error) error { return err }
@@ -162,9 +174,7 @@ func wantEqual[T comparable](t testing.TB, what string, got, want T) {
 func eventually(t testing.TB, d time.Duration, what string, cond func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(d); !cond(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("not within %v: %s", d, what)
-		}
+		require(t, time.Now().Before(deadline), "not within %v: %s", d, what)
 	}
 }
 
@@ -184,43 +194,27 @@ func request(owner, key string, ttl time.Duration) driver.Request {
 	return driver.Request{Owner: owner, Claims: []driver.Claim{driver.Exclusive(key)}, TTL: ttl}
 }
 
+// claiming asks for claims.
+func claiming(owner string, claims ...driver.Claim) driver.Request {
+	return driver.Request{Owner: owner, Claims: claims, TTL: time.Minute}
+}
+
 // lock takes a key that is free.
 func lock(t testing.TB, s driver.Store, owner, key string, ttl time.Duration) driver.Grant {
 	t.Helper()
-	g, err := s.Acquire(within(t, 5*time.Second), request(owner, key, ttl))
-	if err != nil {
-		t.Fatalf("Acquire of the free key %q: %v", key, err)
-	}
-	return g
-}
-
-func release(t testing.TB, s driver.Store, g driver.Grant) {
-	t.Helper()
-	must(t, s.Release(within(t, 30*time.Second), g))
-}
-
-func renew(t testing.TB, s driver.Store, g driver.Grant) error {
-	t.Helper()
-	return s.Renew(within(t, 5*time.Second), []driver.Grant{g})[0]
+	return storetest.Hold(t, s, request(owner, key, ttl))
 }
 
 // lease takes what is free.
 func lease(t testing.TB, s driver.Store, owner string, claims ...driver.Claim) driver.Grant {
 	t.Helper()
-	g, err := s.Acquire(within(t, 5*time.Second), driver.Request{Owner: owner, Claims: claims, TTL: time.Minute})
-	if err != nil {
-		t.Fatalf("%s, Acquire of %v: %v", owner, claims, err)
-	}
-	return g
+	return storetest.Hold(t, s, claiming(owner, claims...))
 }
 
 // held checks that claims are refused, and by whom.
-func held(t testing.TB, s driver.Store, claims ...driver.Claim) *driver.HeldError {
+func held(t testing.TB, s driver.Store, claims ...driver.Claim) (held *driver.HeldError) {
 	t.Helper()
-	g, err := s.Acquire(within(t, 5*time.Second), driver.Request{Owner: "refused", Claims: claims, TTL: time.Minute})
-	var held *driver.HeldError
-	if !errors.As(err, &held) {
-		t.Fatalf("Acquire of %v: want a HeldError, got %+v, %v", claims, g, err)
-	}
+	g, err := s.Acquire(within(t, 5*time.Second), claiming("refused", claims...))
+	require(t, errors.As(err, &held), "Acquire of %v: want a HeldError, got %+v, %v", claims, g, err)
 	return held
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/redistest"
 	"github.com/keyturn/keyturn/internal/servertest"
+	"github.com/keyturn/keyturn/internal/storetest"
 	"github.com/keyturn/keyturn/store/redisstore"
 )
 
@@ -43,7 +44,7 @@ func record(t testing.TB, s driver.Store, owner, key, result string) {
 // whom the lock is passed and who would need none for that.
 func TestNoExecutionBeginsWithoutMemory(t *testing.T) {
 	t.Parallel()
-	for name, start := range map[string]func(*testing.T) ([]*redistest.Server, redis.UniversalClient){
+	storetest.Each(t, map[string]func(*testing.T) ([]*redistest.Server, redis.UniversalClient){
 		"one server": func(t *testing.T) ([]*redistest.Server, redis.UniversalClient) {
 			server := redistest.Start(t)
 			return []*redistest.Server{server}, server.Client()
@@ -53,39 +54,35 @@ func TestNoExecutionBeginsWithoutMemory(t *testing.T) {
 			servers, client := startCluster(t)
 			return servers, client
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			servers, client := start(t)
-			s := open(t, client, quickLooks)
-			h := lock(t, s, "holder", "passed", time.Minute)
-			next := begins(t, s, "next", "passed")
-			record(t, s, "first", "recorded", "r")
-			exhaust(t, servers...)
+	}, func(t *testing.T, start func(*testing.T) ([]*redistest.Server, redis.UniversalClient)) {
+		servers, client := start(t)
+		s := open(t, client, quickLooks)
+		h := lock(t, s, "holder", "passed", time.Minute)
+		next := storetest.Enqueue(t, executing{s}, request("next", "passed", time.Minute))
+		record(t, s, "first", "recorded", "r")
+		exhaust(t, servers...)
 
-			_, _, err := begin(t, s, "o", "free")
-			outage(t, "Begin on a free key", err, redisstore.ErrOutOfMemory)
-			release(t, s, h)
-			wantIs(t, "Begin of the next in line", next.refused(10*time.Second), redisstore.ErrOutOfMemory)
-			eventually(t, 5*time.Second, "what was passed to it is free again", func() bool {
-				return client.Exists(bg, "lock:passed").Val() == 0
-			})
-			_, rec, err := begin(t, s, "o", "recorded")
-			check(t, err == nil && rec != nil, "what is on record needs no memory: %v, %v", rec, err)
-			for _, server := range servers {
-				set(t, server, "maxmemory", "0")
-			}
-			_, _, err = begin(t, s, "o", "free")
-			wantIs(t, "Begin, with memory again", err, nil)
+		_, _, err := begin(t, s, "o", "free")
+		outage(t, "Begin on a free key", err, redisstore.ErrOutOfMemory)
+		release(t, s, h)
+		wantIs(t, "Begin of the next in line", next.Refused(), redisstore.ErrOutOfMemory)
+		eventually(t, 5*time.Second, "what was passed to it is free again", func() bool {
+			return client.Exists(bg, "lock:passed").Val() == 0
 		})
-	}
+		_, rec, err := begin(t, s, "o", "recorded")
+		check(t, err == nil && rec != nil, "what is on record needs no memory: %v, %v", rec, err)
+		for _, server := range servers {
+			set(t, server, "maxmemory", "0")
+		}
+		_, _, err = begin(t, s, "o", "free")
+		wantIs(t, "Begin, with memory again", err, nil)
+	})
 }
 
 // TestNoExecutionBeginsBehindOthers: in a group commit nothing is refused any more
 // once one of the requests has written.
 func TestNoExecutionBeginsBehindOthers(t *testing.T) {
-	t.Parallel()
-	server, s := storeOn(t, redistest.Start(t))
+	server, s := onServer(t)
 	grants := make([]driver.Grant, many)
 	for i := 0; i < many; i += 2 {
 		grants[i] = lock(t, s, fmt.Sprint("o", i), fmt.Sprint("k", i), time.Minute)
@@ -115,15 +112,13 @@ func used(t testing.TB, server *redistest.Server) (n int) {
 // TestEffectsAreRecordedWithoutMemory: those that began before get their marks, also
 // many at once, and their results do not.
 func TestEffectsAreRecordedWithoutMemory(t *testing.T) {
-	t.Parallel()
-	server, s := storeOn(t, redistest.Start(t))
+	server, s := onServer(t)
 	const size = 64 << 10
 	grants := make([]driver.Grant, many)
 	for i := range many {
 		var err error
-		if grants[i], _, err = begin(t, s, fmt.Sprint("o", i), fmt.Sprint("k", i)); err != nil {
-			t.Fatal(err)
-		}
+		grants[i], _, err = begin(t, s, fmt.Sprint("o", i), fmt.Sprint("k", i))
+		must(t, err)
 	}
 	exhaust(t, server)
 	before := used(t, server)

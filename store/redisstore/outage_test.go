@@ -13,9 +13,9 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
-	"github.com/keyturn/keyturn/core/drivertest"
 	"github.com/keyturn/keyturn/internal/redistest"
 	"github.com/keyturn/keyturn/internal/servertest"
+	"github.com/keyturn/keyturn/internal/storetest"
 	"github.com/keyturn/keyturn/store/redisstore"
 	"github.com/keyturn/keyturn/store/storeurl"
 )
@@ -25,9 +25,8 @@ const slack = 300 * time.Millisecond
 
 // TestHalfOpenConnection: every call keeps its bound, and no goroutine stays; TestMain looks for those.
 func TestHalfOpenConnection(t *testing.T) {
-	servertest.Long(t)
-	t.Parallel()
-	server, network := proxied(t)
+	servertest.LongParallel(t)
+	server, network := proxied(t, redistest.Start(t))
 	// The client's own timeout is longer than any bound here.
 	client := throughProxy(server, network, func(o *redis.Options) { o.ReadTimeout = 300 * time.Millisecond })
 	s, err := redisstore.New(client, silent)
@@ -54,9 +53,8 @@ func TestHalfOpenConnection(t *testing.T) {
 
 // TestResetStorm cuts all connections again and again: errors are typed, and nobody gets in beside a holder.
 func TestResetStorm(t *testing.T) {
-	servertest.Long(t)
-	t.Parallel()
-	server, network := proxied(t)
+	servertest.LongParallel(t)
+	server, network := proxied(t, redistest.Start(t))
 	var inside, done atomic.Int64
 	var all sync.WaitGroup
 	var stop atomic.Bool
@@ -123,15 +121,9 @@ func TestNoConnectionToBeHad(t *testing.T) {
 // TestAwayAtStart: New asked its server, and failed without an answer or waited for it without a bound.
 func TestAwayAtStart(t *testing.T) {
 	t.Parallel()
-	for name, away := range map[string]func(*servertest.Proxy){"refused": (*servertest.Proxy).Cut, "silent": (*servertest.Proxy).Blackhole} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			network := servertest.NewProxy(t, database(t).Addr())
-			url := "redis://" + network.Addr()
-			away(network)
-			drivertest.AwayAtStart(t, func() (driver.Store, error) { return storeurl.Open(t.Context(), url) }, network.Heal)
-		})
-	}
+	storetest.AwayAtStart(t, database(t).Addr(), func(addr string) (driver.Store, error) {
+		return storeurl.Open(t.Context(), "redis://"+addr+"?prefix="+addr+":")
+	})
 }
 
 // A caller that sends its own request makes the connection, too. go-redis' dial with TLS does not end with a
@@ -160,8 +152,7 @@ func TestSilentServerWithTLS(t *testing.T) {
 func TestAServerFarAwayKeepsItsConnections(t *testing.T) {
 	t.Parallel()
 	const pairs = 8
-	server := database(t)
-	p := servertest.NewProxy(t, server.Addr())
+	server, p := proxied(t, database(t))
 	client := throughProxy(server, p)
 	eng := engine(t, open(t, client))
 	p.Delay(40 * time.Millisecond) // each way

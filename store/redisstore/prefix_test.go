@@ -41,8 +41,8 @@ func TestPrefix(t *testing.T) {
 			}
 			check(t, err == nil && len(page) == 2, "a list has %d keys, %v", len(page), err)
 			release(t, s, g)
-			release(t, s, r.granted(soon)) // readers go before a writer that waits: the phases alternate
-			g = w.granted(soon)
+			release(t, s, r.GrantedIn(soon)) // readers go before a writer that waits: the phases alternate
+			g = w.GrantedIn(soon)
 			check(t, g.Token != 0, "no token")
 			release(t, s, g)
 			cli(t, server, "OK", "SET", prefix+key, uuid, "NX", "PX", "60000")
@@ -69,7 +69,7 @@ func TestPermissionsWithoutPrefix(t *testing.T) {
 	g := lock(t, s, "first", "order:7", time.Minute)
 	w := enqueue(t, s, "second", "order:7", time.Minute)
 	release(t, s, g)
-	release(t, s, w.granted(soon))
+	release(t, s, w.GrantedIn(soon))
 	release(t, s, lease(t, s, "reader", driver.Shared("order:8")))
 	noneIsMissed(t, server)
 }

@@ -78,7 +78,8 @@ type process struct {
 	done  chan struct{}
 }
 
-func startProcess(t testing.TB, server *redistest.Server, key string, ttl time.Duration) *process {
+// startProcess returns when the process has said word.
+func startProcess(t testing.TB, server *redistest.Server, key string, ttl time.Duration, word string) *process {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), envAddr+"="+server.Addr(), envKey+"="+key, envTTL+"="+ttl.String())
@@ -97,6 +98,7 @@ func startProcess(t testing.TB, server *redistest.Server, key string, ttl time.D
 		_ = cmd.Wait() // killed, in some tests
 	}()
 	t.Cleanup(p.kill)
+	p.says(word, 10*time.Second) // a busy machine takes a while
 	return p
 }
 
@@ -122,18 +124,14 @@ func (p *process) says(word string, d time.Duration) string {
 	return ""
 }
 
-// startup is what a process may take on a busy machine before it asks.
-const startup = 10 * time.Second
-
 // pause is kill -STOP; the process is killed as it is when the test ends.
 func pause(t testing.TB, p *process) {
 	t.Helper()
 	p.signal(syscall.SIGSTOP)
 	// The signal is on its way; without this, it could still run for a moment.
 	var status syscall.WaitStatus
-	if _, err := syscall.Wait4(p.cmd.Process.Pid, &status, syscall.WUNTRACED, nil); err != nil || !status.Stopped() {
-		t.Fatalf("the process does not stop: %v, %v", status, err)
-	}
+	_, err := syscall.Wait4(p.cmd.Process.Pid, &status, syscall.WUNTRACED, nil)
+	require(t, err == nil && status.Stopped(), "the process does not stop: %v, %v", status, err)
 }
 
 func (p *process) signal(sig syscall.Signal) {
@@ -150,16 +148,14 @@ func subscribers(t testing.TB, server *redistest.Server) int {
 }
 
 func TestKilledHolderFreesTheKey(t *testing.T) {
-	servertest.Long(t)
-	t.Parallel()
+	servertest.LongParallel(t)
 	const ttl = 500 * time.Millisecond
 	server := redistest.Start(t)
-	holder := startProcess(t, server, "k", ttl)
-	holder.says("granted", startup)
+	holder := startProcess(t, server, "k", ttl, "granted")
 	s := open(t, server.Client())
 	w := enqueue(t, s, "next", "k", time.Minute)
 	time.Sleep(2 * ttl) // it is alive: it renews
-	check(t, !w.isDone(), "the key was taken from a holder that is alive")
+	check(t, !w.IsAnswered(), "the key was taken from a holder that is alive")
 	holder.kill()
-	w.granted(soon)
+	w.GrantedIn(soon)
 }

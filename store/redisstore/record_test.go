@@ -39,8 +39,7 @@ func TestSizeOfARecord(t *testing.T) {
 
 // If a version can't be kept, the caller gets an error, never success.
 func TestVersionIsNotKept(t *testing.T) {
-	t.Parallel()
-	server, s := storeOn(t, redistest.Start(t))
+	server, s := onServer(t)
 	must(t, errOf(s.AdvanceVersion(within(t, time.Second), "k", math.MaxUint64, time.Hour)))
 	cli(t, server, "18446744073709551615", "GET", "{lock:k}:v") // as operations.md says
 	for name, tt := range map[string]struct {
@@ -70,8 +69,7 @@ func TestVersionIsNotKept(t *testing.T) {
 // TestNothingIsLeft after a thousand distinct keys, in every mode, released, forced or left to run out: but the one counter
 // of a server.
 func TestNothingIsLeft(t *testing.T) {
-	t.Parallel()
-	server, s := storeOn(t, redistest.Start(t), redisstore.KeepReasons(300*time.Millisecond)) // for an hour otherwise
+	server, s := onServer(t, redisstore.KeepReasons(300*time.Millisecond)) // for an hour otherwise
 	modes := []func(string) driver.Claim{driver.Exclusive, driver.Shared, func(key string) driver.Claim { return driver.Permit(key, 2) }}
 	for i := range 1_000 {
 		key := fmt.Sprint("k", i)

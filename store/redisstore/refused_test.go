@@ -24,7 +24,7 @@ func TestReleaseByAUserWhoMayNotServeWaiters(t *testing.T) {
 			a, b := open(t, as(t, server, all...)), open(t, server.Client())
 			g := lock(t, a, "holder", "k", time.Minute)
 			enqueue(t, b, "waiter", "k", time.Minute)
-			setUser(t, server, command)
+			server.SetUser(t, command)
 			release(t, a, g)
 		})
 	}
@@ -67,8 +67,8 @@ func TestRecordThatIsRefusedForAWhile(t *testing.T) {
 			once := func() (core.Outcome, error) {
 				return eng.Once(ctx, "k", func(context.Context) ([]byte, error) {
 					runs++
-					setUser(t, server, "-"+command)
-					time.AfterFunc(300*time.Millisecond, func() { setUser(t, server, "+"+command) })
+					server.SetUser(t, "-"+command)
+					time.AfterFunc(300*time.Millisecond, func() { server.SetUser(t, "+"+command) })
 					return []byte("done"), nil
 				})
 			}

@@ -31,9 +31,7 @@ func TestExtendedThenCarried(t *testing.T) {
 		}
 		carried := carry.Leases(lease.Context())
 		borrowed, err := borrow(carried)
-		if err != nil || borrowed.TTL() != time.Minute {
-			t.Fatalf("%v: %v, %v", claim, borrowed, err)
-		}
+		require(t, err == nil && borrowed.TTL() == time.Minute, "%v: %v, %v", claim, borrowed, err)
 		_ = borrowed.Release(bg)
 		token, ttl := fmt.Sprint(";", lease.Token(), ";0;"), ";60000;"
 		for _, forged := range [][2]string{

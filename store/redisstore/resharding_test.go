@@ -21,8 +21,7 @@ import (
 // times, and it leaves again. Two processes that work meanwhile see no error, never hold a key
 // together, and get rising tokens. A lease that is held all the time stays in force.
 func TestResharding(t *testing.T) {
-	servertest.Long(t)
-	t.Parallel()
+	servertest.LongParallel(t)
 	// Otherwise a master that has given its last slot away becomes a replica.
 	const stays, no = "--cluster-allow-replica-migration", "no"
 	nodes := redistest.StartCluster(t, 2, stays, no)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/redistest"
 	"github.com/keyturn/keyturn/internal/servertest"
+	"github.com/keyturn/keyturn/internal/storetest"
 	"github.com/keyturn/keyturn/store/redisstore"
 )
 
@@ -48,27 +50,24 @@ func lossy(t testing.TB, server *redistest.Server, opts ...func(*redis.Options))
 // TestUnansweredAcquireIsUndone: the caller has gone when the reply is due.
 func TestUnansweredAcquireIsUndone(t *testing.T) {
 	t.Parallel()
-	for name, opt := range map[string]func(*redis.Options){
+	storetest.Each(t, map[string]func(*redis.Options){
 		"repeated by the client": func(*redis.Options) {},
 		"sent once":              once,
 		"context timeouts on":    func(o *redis.Options) { o.ContextTimeoutEnabled = true },
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			server := redistest.Start(t)
-			s, network := lossy(t, server, opt)
-			admin := server.Client()
-			before := calls(t, server)
-			network.CutReplies()
-			err := errOf(s.Acquire(within(t, 150*time.Millisecond), request("o", "k", time.Minute)))
-			outage(t, "Acquire", err, driver.ErrUnavailable)
-			check(t, !errors.Is(err, context.DeadlineExceeded), "an outage looks like the caller's own deadline: %v", err)
-			check(t, calls(t, server) > before, "no request arrived: this tests nothing")
-			time.Sleep(150 * time.Millisecond) // what was sent to undo it at once got no answer either
-			network.Heal()
-			eventually(t, soon, "the grant that nobody wants is undone", func() bool { return admin.Exists(bg, "lock:k").Val() == 0 })
-		})
-	}
+	}, func(t *testing.T, opt func(*redis.Options)) {
+		server := redistest.Start(t)
+		s, network := lossy(t, server, opt)
+		admin := server.Client()
+		before := calls(t, server)
+		network.CutReplies()
+		err := errOf(s.Acquire(within(t, 150*time.Millisecond), request("o", "k", time.Minute)))
+		outage(t, "Acquire", err, driver.ErrUnavailable)
+		check(t, !errors.Is(err, context.DeadlineExceeded), "an outage looks like the caller's own deadline: %v", err)
+		check(t, calls(t, server) > before, "no request arrived: this tests nothing")
+		time.Sleep(150 * time.Millisecond) // what was sent to undo it at once got no answer either
+		network.Heal()
+		eventually(t, soon, "the grant that nobody wants is undone", func() bool { return admin.Exists(bg, "lock:k").Val() == 0 })
+	})
 }
 
 // TestLostReplies: a request was carried out and its answer was lost, so the client sends it again. What the second one
@@ -82,8 +81,7 @@ func TestLostReplies(t *testing.T) {
 		t.Helper()
 		s, network := lossy(t, server) // with a connection on which the request can leave
 		network.CutReplies()
-		answer := make(chan error, 1)
-		go func() { answer <- request(s) }()
+		answer := storetest.Async(func() error { return request(s) })
 		eventually(t, soon, what+" is carried out", func() bool { return admin.Exists(bg, key).Val() == exists })
 		network.Heal()
 		err := <-answer
@@ -104,4 +102,43 @@ func TestLostReplies(t *testing.T) {
 	during("a completion", "{lock:k}:r", 1, func(s *redisstore.Store) error {
 		return s.Complete(within(t, 5*time.Second), g, driver.Record{Result: []byte("done")}, time.Minute)
 	})
+}
+
+// TestScriptFlushReachesNoCaller is about redsync v4.14.0, which answered every
+// call with NOSCRIPT once the server did not know its scripts.
+func TestScriptFlushReachesNoCaller(t *testing.T) {
+	server, s := onServer(t)
+	flushing, stop := context.WithCancel(bg)
+	var all sync.WaitGroup
+	defer all.Wait()
+	defer stop()
+	admin := server.Client()
+	all.Go(func() {
+		for flushing.Err() == nil {
+			admin.ScriptFlush(bg)
+			time.Sleep(2 * time.Millisecond)
+		}
+	})
+	var workers sync.WaitGroup
+	for i := range 4 {
+		workers.Go(func() {
+			for round := range 15 {
+				// Two keys, so that there are waits.
+				req := request(fmt.Sprintf("o%d-%d", i, round), fmt.Sprint("k", i%2), time.Minute)
+				req.Wait = true
+				g, err := s.Acquire(within(t, 10*time.Second), req)
+				if err != nil {
+					t.Errorf("Acquire: %v", err)
+					return
+				}
+				for _, err := range s.Renew(within(t, 5*time.Second), []driver.Grant{g, g, g}) {
+					wantIs(t, "Renew", err, nil)
+				}
+				wantIs(t, "Release", s.Release(within(t, 5*time.Second), g), nil)
+			}
+		})
+	}
+	workers.Wait()
+	n := server.Commands(t)["script|flush"]
+	check(t, n >= 10, "the scripts were flushed only %d times", n)
 }

@@ -66,8 +66,7 @@ var more = strings.NewReplacer(
 // as during a roll-out. The next one writes entries of another version with a field more, and
 // messages with a word more. Neither starves, and nobody waits for longer than for its turn.
 func TestRollingUpgrade(t *testing.T) {
-	servertest.Long(t)
-	t.Parallel()
+	servertest.LongParallel(t)
 	server := redistest.Start(t)
 	next := &otherRelease{change: more, hashes: map[string]string{}}
 	var inside atomic.Int32
@@ -118,8 +117,7 @@ func TestWaiterOfAnotherRelease(t *testing.T) {
 	t.Parallel()
 	for line, claim := range map[string]driver.Claim{"{lock:k}:q": driver.Exclusive("k"), "{lock:k}:s": driver.Shared("k")} {
 		t.Run(claim.Mode.String(), func(t *testing.T) {
-			t.Parallel()
-			server, s := storeOn(t, database(t), noPolling)
+			server, s := onDatabase(t, noPolling)
 			admin := server.Client()
 			g := lock(t, s, "holder", "k", time.Minute)
 			admin.RPush(bg, line, "newer", "dead")
@@ -127,7 +125,7 @@ func TestWaiterOfAnotherRelease(t *testing.T) {
 			w := enqueueFor(t, s, "mine", claim)
 			eventually(t, soon, "three are in line", func() bool { return admin.LLen(bg, line).Val() == 3 })
 			release(t, s, g)
-			w.granted(soon)
+			w.GrantedIn(soon)
 			left := admin.LRange(bg, line, 0, -1).Val()
 			check(t, slices.Equal(left, []string{"newer"}), "in line are %q", left)
 			all := inspect(t, s, "k").Waiters

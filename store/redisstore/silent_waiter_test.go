@@ -11,22 +11,21 @@ import (
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/redistest"
 	"github.com/keyturn/keyturn/internal/servertest"
+	"github.com/keyturn/keyturn/internal/storetest"
 	"github.com/keyturn/keyturn/store/redisstore"
 )
 
 // TestKilledHeadOfLine: the server sees that nobody listens any more.
 func TestKilledHeadOfLine(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	a, b := open(t, server.Client()), open(t, server.Client())
+	server, a := onServer(t)
+	b := open(t, server.Client())
 	g := lock(t, a, "holder", "k", time.Minute)
-	head := startProcess(t, server, "k", time.Minute)
-	head.says("queued", startup)
+	head := startProcess(t, server, "k", time.Minute, "queued")
 	second := enqueue(t, b, "second", "k", time.Minute)
 	head.kill()
 	eventually(t, soon, "the server notices", func() bool { return subscribers(t, server) == 1 })
 	release(t, a, g)
-	second.granted(500 * time.Millisecond)
+	second.GrantedIn(500 * time.Millisecond)
 }
 
 // TestSilentHeadOfLine has a head that the server takes for connected, and of
@@ -40,9 +39,8 @@ func TestSilentHeadOfLine(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			server := database(t)
+			server, network := proxied(t, database(t))
 			admin := server.Client()
-			network := servertest.NewProxy(t, server.Addr())
 			a, b := open(t, server.Client()), open(t, server.Client(), opts...)
 			silent := open(t, throughProxy(server, network), redisstore.WithWaiterLease(patience))
 			g := lock(t, a, "holder", "k", time.Minute)
@@ -60,7 +58,7 @@ func TestSilentHeadOfLine(t *testing.T) {
 			release(t, a, g)
 			has := admin.Get(bg, "lock:k").Val()
 			check(t, strings.HasPrefix(has, "second:"), "the lock was passed to %q", has)
-			release(t, b, second.granted(soon))
+			release(t, b, second.GrantedIn(soon))
 			network.Heal()
 		})
 	}
@@ -68,21 +66,20 @@ func TestSilentHeadOfLine(t *testing.T) {
 
 // TestPatientWaiterKeepsItsPlace when one that waits for less comes and goes.
 func TestPatientWaiterKeepsItsPlace(t *testing.T) {
-	t.Parallel()
-	server := database(t)
+	server, patient := onDatabase(t, noPolling)
 	admin := server.Client()
-	patient, hasty := open(t, server.Client(), noPolling), open(t, server.Client(), redisstore.WithWaiterLease(100*time.Millisecond))
+	hasty := open(t, server.Client(), redisstore.WithWaiterLease(100*time.Millisecond))
 	g := lock(t, patient, "holder", "k", time.Minute)
 	w := enqueue(t, patient, "patient", "k", time.Minute)
 	gone := enqueue(t, hasty, "hasty", "k", time.Minute)
-	gone.cancel()
-	gone.refused(soon)
+	gone.Cancel()
+	gone.Refused()
 	for _, key := range []string{"{lock:k}:q", "{lock:k}:w"} {
 		left := admin.PTTL(bg, key).Val()
 		check(t, left >= time.Minute, "%s is forgotten in %v, while one who is patient for 2 min waits", key, left)
 	}
 	release(t, patient, g)
-	release(t, patient, w.granted(soon))
+	release(t, patient, w.GrantedIn(soon))
 }
 
 // TestWaiterThatSleptThroughItsTurn is about etcd#11456: a waiter was granted the
@@ -92,12 +89,11 @@ func TestWaiterThatSleptThroughItsTurn(t *testing.T) {
 	const ttl = 200 * time.Millisecond
 	server, s := storeOn(t, redistest.Start(t))
 	g := lock(t, s, "holder", "k", time.Minute)
-	sleeper := startProcess(t, server, "k", ttl)
-	sleeper.says("queued", startup)
+	sleeper := startProcess(t, server, "k", ttl, "queued")
 	next := enqueue(t, s, "next", "k", time.Minute)
 	pause(t, sleeper)
 	release(t, s, g) // its message waits in the connection of a process that stands still
-	g = next.granted(soon)
+	g = next.GrantedIn(soon)
 	sleeper.signal(syscall.SIGCONT)
 	eventually(t, 5*time.Second, "it is in line again", func() bool { return waiting(t, server, "k") == 1 })
 	must(t, renew(t, s, g))
@@ -113,48 +109,40 @@ func TestWaiterThatSleptThroughItsTurn(t *testing.T) {
 // as long as it has not noticed that the connection is closed.
 func TestBehindAFrozenWaiter(t *testing.T) {
 	t.Parallel()
-	for _, test := range []struct {
-		name          string
-		holds         driver.Claim
-		frozen, other driver.Claim
-	}{
-		{"a reader behind a writer", driver.Shared("k"), driver.Exclusive("k"), driver.Shared("k")},
-		{"a writer behind a reader", driver.Exclusive("k"), driver.Shared("k"), driver.Exclusive("k")},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			t.Parallel()
-			server := database(t)
-			network := servertest.NewProxy(t, server.Addr())
-			s, hangs := open(t, server.Client()), open(t, throughProxy(server, network))
-			h := lease(t, s, "holder", test.holds)
-			frozen := wait(t, hangs, driver.Request{Owner: "frozen", Claims: []driver.Claim{test.frozen}, TTL: 200 * time.Millisecond})
-			w := enqueueFor(t, s, "behind", test.other)
-			network.Blackhole()
-			release(t, s, h)
-			w.granted(1200 * time.Millisecond) // 0.2 s, and what a busy machine needs; it was 2 s before
-			network.Heal()
-			frozen.cancel()
-		})
-	}
+	type row struct{ holds, frozen, other driver.Claim }
+	storetest.Each(t, map[string]row{
+		"a reader behind a writer": {driver.Shared("k"), driver.Exclusive("k"), driver.Shared("k")},
+		"a writer behind a reader": {driver.Exclusive("k"), driver.Shared("k"), driver.Exclusive("k")},
+	}, func(t *testing.T, test row) {
+		server, network := proxied(t, database(t))
+		s, hangs := open(t, server.Client()), open(t, throughProxy(server, network))
+		h := lease(t, s, "holder", test.holds)
+		frozen := storetest.Enqueue(t, hangs, driver.Request{Owner: "frozen", Claims: []driver.Claim{test.frozen}, TTL: 200 * time.Millisecond})
+		w := enqueueFor(t, s, "behind", test.other)
+		network.Blackhole()
+		release(t, s, h)
+		w.GrantedIn(1200 * time.Millisecond) // 0.2 s, and what a busy machine needs; it was 2 s before
+		network.Heal()
+		frozen.Cancel()
+	})
 }
 
 // TestNobodyIsLostBehindADeadReader: the server lets in 64 readers with a step, and tells the
 // next one to take the next step. That one hangs, and the server does not know. None of those
 // that are in is done, so the rest looks for itself, as all waiters do now and then.
 func TestNobodyIsLostBehindADeadReader(t *testing.T) {
-	servertest.Long(t)
-	t.Parallel()
-	server, network := proxied(t)
+	servertest.LongParallel(t)
+	server, network := proxied(t, redistest.Start(t))
 	patience := redisstore.WithWaiterLease(3 * time.Second) // those who are let in have half of it to release
 	a, b := open(t, server.Client()), open(t, server.Client(), patience)
 	silent := open(t, throughProxy(server, network), patience)
 	g := lock(t, a, "holder", "k", time.Minute)
-	var in []*waiter
+	var in []*storetest.Waiting
 	for i := range 64 {
 		in = append(in, enqueueFor(t, a, fmt.Sprint("in", i), driver.Shared("k")))
 	}
 	enqueueFor(t, silent, "silent", driver.Shared("k"))
-	var rest []*waiter
+	var rest []*storetest.Waiting
 	for i := range 10 {
 		rest = append(rest, enqueueFor(t, b, fmt.Sprint("rest", i), driver.Shared("k")))
 	}
@@ -163,11 +151,11 @@ func TestNobodyIsLostBehindADeadReader(t *testing.T) {
 	release(t, a, g)
 	var held []driver.Grant
 	for _, w := range append(in, rest...) {
-		held = append(held, w.granted(10*time.Second))
+		held = append(held, w.GrantedIn(10*time.Second))
 	}
-	check(t, !writer.isDone(), "the writer passed readers")
+	check(t, !writer.IsAnswered(), "the writer passed readers")
 	for _, g := range held {
 		release(t, a, g)
 	}
-	release(t, a, writer.granted(10*time.Second))
+	release(t, a, writer.GrantedIn(10*time.Second))
 }

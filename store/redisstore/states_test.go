@@ -15,6 +15,7 @@ import (
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/redistest"
 	"github.com/keyturn/keyturn/internal/servertest"
+	"github.com/keyturn/keyturn/internal/storetest"
 	"github.com/keyturn/keyturn/store/redisstore"
 )
 
@@ -41,8 +42,7 @@ func refusal(t testing.TB, s *redisstore.Store, cause error) {
 }
 
 func TestReadOnly(t *testing.T) {
-	t.Parallel()
-	server, s := storeOn(t, redistest.Start(t))
+	server, s := onServer(t)
 	g := lock(t, s, "o", "k", time.Minute)
 	cli(t, server, "OK", "REPLICAOF", "127.0.0.1", "1") // nobody is there
 	refusal(t, s, redisstore.ErrReadOnly)
@@ -53,8 +53,7 @@ func TestReadOnly(t *testing.T) {
 }
 
 func TestMinReplicas(t *testing.T) {
-	t.Parallel()
-	server, s := storeOn(t, redistest.Start(t))
+	server, s := onServer(t)
 	set(t, server, "min-replicas-to-write", "1")
 	refusal(t, s, redisstore.ErrNoReplicas)
 	set(t, server, "min-replicas-to-write", "0")
@@ -76,7 +75,7 @@ func TestWithReplicas(t *testing.T) {
 	check(t, replica.Client().Exists(bg, "lock:k").Val() == 1, "the replica does not have the grant")
 	w := enqueue(t, s, "w", "k", time.Minute)
 	release(t, s, g)
-	release(t, s, w.granted(soon))
+	release(t, s, w.GrantedIn(soon))
 	replica.Pause()
 	defer replica.Resume()
 	refusal(t, s, redisstore.ErrNoReplicas)
@@ -85,12 +84,10 @@ func TestWithReplicas(t *testing.T) {
 
 // TestBusyServer: a server that runs somebody's slow script says BUSY to all others. That passes.
 func TestBusyServer(t *testing.T) {
-	t.Parallel()
-	server, s := storeOn(t, redistest.Start(t))
+	server, s := onServer(t)
 	admin := server.Client(once, func(o *redis.Options) { o.ReadTimeout = time.Minute })
 	set(t, server, "busy-reply-threshold", "10")
-	done := make(chan error, 1)
-	go func() { done <- admin.Eval(bg, "while true do end", nil).Err() }()
+	done := storetest.Async(func() error { return admin.Eval(bg, "while true do end", nil).Err() })
 	eventually(t, 5*time.Second, "the server is busy", func() bool {
 		return redis.HasErrorPrefix(server.Client().Get(bg, "x").Err(), "BUSY")
 	})
@@ -105,8 +102,7 @@ func TestBusyServer(t *testing.T) {
 
 // TestLoadingServer: a server that reads its data back in says LOADING.
 func TestLoadingServer(t *testing.T) {
-	servertest.Long(t)
-	t.Parallel()
+	servertest.LongParallel(t)
 	server := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always", "--aof-use-rdb-preamble", "no",
 		"--key-load-delay", "100") // µs
 	s := open(t, server.Client())
@@ -117,13 +113,12 @@ func TestLoadingServer(t *testing.T) {
 		pipe.Set(bg, fmt.Sprint("data", i), "x", 0)
 	}
 	must(t, errOf(pipe.Exec(bg)))
-	done := make(chan error, 1)
-	go func() {
+	done := storetest.Async(func() error {
 		for !isLoading(server.Addr()) {
 			time.Sleep(time.Millisecond)
 		}
-		done <- errOf(s.Acquire(within(t, 10*time.Second), request("o", "k2", time.Minute)))
-	}()
+		return errOf(s.Acquire(within(t, 10*time.Second), request("o", "k2", time.Minute)))
+	})
 	server.Restart(t)
 	must(t, arrives(t, done))
 	wantIs(t, "Renew", renew(t, s, g), nil)
@@ -145,8 +140,7 @@ func isLoading(addr string) bool {
 // TestRenewalsWaitForReplicas: a lease that the replicas do not have would be forgotten
 // in a failover, so its renewal is not one. Many of them wait once.
 func TestRenewalsWaitForReplicas(t *testing.T) {
-	servertest.Long(t)
-	t.Parallel()
+	servertest.LongParallel(t)
 	master := redistest.Start(t, "--repl-diskless-sync-delay", "0")
 	replica := follow(t, master)
 	s := open(t, master.Client(), redisstore.WithReplicas(1, 200*time.Millisecond))
@@ -207,7 +201,7 @@ func TestRestartWithData(t *testing.T) {
 	wantIs(t, "Renew", renew(t, s, g), nil)
 	wantEqual(t, "in line", waiting(t, server, "k"), 1)
 	release(t, s, g)
-	next := w.granted(soon)
+	next := w.GrantedIn(soon)
 	check(t, next.Token > g.Token, "token %d follows %d", next.Token, g.Token)
 }
 

@@ -33,58 +33,40 @@ func TestNewRefuses(t *testing.T) {
 		"closing brace":             {client, redisstore.WithPrefix("a}b")},
 		"space in the prefix":       {client, redisstore.WithPrefix("a b")},
 		"control character":         {client, redisstore.WithPrefix("a\x00b")},
-		"line break":                {client, redisstore.WithPrefix("a\r\nb")},
 		"invalid UTF-8":             {client, redisstore.WithPrefix("a\xff")},
 		"long prefix":               {client, redisstore.WithPrefix(strings.Repeat("p", 1<<20))},
 		"no waiter lease":           {client, redisstore.WithWaiterLease(0)},
-		"negative waiter lease":     {client, redisstore.WithWaiterLease(-time.Second)},
 		"endless waiter lease":      {client, redisstore.WithWaiterLease(1 << 62)},
 		"no replicas":               {client, redisstore.WithReplicas(0, time.Second)},
 		"replicas without time":     {client, redisstore.WithReplicas(1, 0)},
 		"longer than the client":    {client, redisstore.WithReplicas(1, time.Minute)},
 		"replicas of a cluster":     {many, redisstore.WithReplicas(1, time.Second)},
 		"nil logger":                {client, redisstore.WithLogger(nil)},
-		"replicas, but no client":   {nil, redisstore.WithReplicas(1, time.Second)},
 		"replicas and a nil client": {typedNil, redisstore.WithReplicas(1, time.Second)},
 	} {
 		s, err := redisstore.New(c.client, c.opt)
 		check(t, s == nil && errors.Is(err, driver.ErrInvalidOption), "%s: want ErrInvalidOption, got %v", name, err)
-		if len(err.Error()) > 1000 {
-			t.Errorf("%s: an error of %d bytes", name, len(err.Error()))
-		}
+		check(t, len(err.Error()) <= 1000, "%s: an error of %d bytes", name, len(err.Error()))
 	}
 	_, err := redisstore.New(nil, redisstore.WithPrefix("{"), redisstore.WithWaiterLease(0))
 	n := strings.Count(err.Error(), "\n")
 	check(t, n == 2, "want three errors in one, got %v", err)
 }
 
+// TestRequestsRefusedBeforeIO: one of each kind. driver.CheckLease and driver.CheckOnce find them.
 func TestRequestsRefusedBeforeIO(t *testing.T) {
 	t.Parallel()
 	client := redis.NewClient(&redis.Options{Dialer: nil, Addr: "127.0.0.1:1"})
 	defer client.Close()
 	s := open(t, client)
-	good := request("o", "k", time.Minute)
-	claims := func(all ...driver.Claim) driver.Request {
-		req := good
-		req.Claims = all
-		return req
-	}
 	for name, c := range map[string]struct {
 		req  driver.Request
 		want error
 	}{
-		"no order":      {claims(driver.Exclusive("b"), driver.Exclusive("a")), driver.ErrInvalidClaim},
-		"twice":         {claims(driver.Exclusive("a"), driver.Shared("a")), driver.ErrInvalidClaim},
-		"no claim":      {claims(), driver.ErrInvalidClaim},
-		"no permits":    {claims(driver.Permit("a", 0)), driver.ErrInvalidClaim},
-		"empty key":     {request("o", "", time.Minute), driver.ErrInvalidKey},
-		"brace":         {request("o", "foo}bar", time.Minute), driver.ErrInvalidKey},
-		"long key":      {request("o", strings.Repeat("k", 1<<20), time.Minute), driver.ErrInvalidKey},
-		"no TTL":        {request("o", "k", 0), driver.ErrInvalidOption},
-		"negative TTL":  {request("o", "k", -1), driver.ErrInvalidOption},
-		"owner: colon":  {request("a:b", "k", time.Minute), driver.ErrInvalidOwner},
-		"owner: space":  {request("a b", "k", time.Minute), driver.ErrInvalidOwner},
-		"owner: nobody": {request("", "k", time.Minute), driver.ErrInvalidOwner},
+		"twice": {claiming("o", driver.Exclusive("a"), driver.Shared("a")), driver.ErrInvalidClaim},
+		"brace": {request("o", "foo}bar", time.Minute), driver.ErrInvalidKey},
+		"TTL":   {request("o", "k", 0), driver.ErrInvalidOption},
+		"owner": {request("a:b", "k", time.Minute), driver.ErrInvalidOwner},
 	} {
 		ctx := within(t, time.Second)
 		g := driver.Grant{Owner: c.req.Owner, Claims: c.req.Claims, TTL: c.req.TTL}
@@ -98,14 +80,12 @@ func TestRequestsRefusedBeforeIO(t *testing.T) {
 			check(t, errors.Is(err, c.want) && !errors.Is(err, driver.ErrUnavailable), "%s, %s: want %v, got %v", name, call, c.want, err)
 		}
 	}
-	g := driver.Grant{Owner: "o", Claims: good.Claims, TTL: time.Minute}
+	g := driver.Grant{Owner: "o", Claims: []driver.Claim{driver.Exclusive("k")}, TTL: time.Minute}
 	wantIs(t, "no retention", s.Complete(within(t, time.Second), g, driver.Record{}, 0), driver.ErrInvalidOption)
-	for _, req := range []driver.Request{claims(driver.Shared("a")), claims(driver.Permit("a", 2)), claims(driver.Exclusive("a"), driver.Exclusive("b"))} {
-		_, _, err := s.Begin(within(t, time.Second), req)
-		wantIs(t, "Begin", err, errors.ErrUnsupported)
-		g.Claims = req.Claims
-		wantIs(t, "Complete", s.Complete(within(t, time.Second), g, driver.Record{}, time.Minute), errors.ErrUnsupported)
-	}
+	g.Claims = []driver.Claim{driver.Shared("a")}
+	_, _, err := s.Begin(within(t, time.Second), claiming("o", g.Claims...))
+	wantIs(t, "Begin", err, errors.ErrUnsupported)
+	wantIs(t, "Complete", s.Complete(within(t, time.Second), g, driver.Record{}, time.Minute), errors.ErrUnsupported)
 }
 
 // TestClosed: Close ends the store's waits and its subscription, and neither a lease nor the client, which is the caller's.
@@ -121,7 +101,7 @@ func TestClosed(t *testing.T) {
 		all.Go(func() { wantIs(t, "Close", s.Close(), nil) })
 	}
 	all.Wait()
-	wantIs(t, "the waiter", w.refused(soon), driver.ErrClosed)
+	wantIs(t, "the waiter", w.Refused(), driver.ErrClosed)
 	wantIs(t, "Check", s.Check(within(t, time.Second)), driver.ErrClosed)
 	wantEqual(t, "in line", waiting(t, server, "k"), 0)
 	wantEqual(t, "subscriptions", subscribers(t, server), 0)
@@ -131,8 +111,7 @@ func TestClosed(t *testing.T) {
 
 // TestManyRenewals go in batches, and each goes by its own answer.
 func TestManyRenewals(t *testing.T) {
-	t.Parallel()
-	server, s := storeOn(t, database(t))
+	server, s := onDatabase(t)
 	var grants []driver.Grant
 	for i := range 1200 {
 		grants = append(grants, lock(t, s, []string{"other", "o", "o"}[i%3], fmt.Sprint("k", strings.Repeat("i", i%7), i), time.Minute))
@@ -141,16 +120,14 @@ func TestManyRenewals(t *testing.T) {
 	server.Client().Del(bg, "lock:"+grants[600].Claims[0].Key)
 	server.Client().HSet(bg, "lock:"+grants[600].Claims[0].Key, "field", "value")
 	for i, err := range s.Renew(within(t, 5*time.Second), grants) {
-		if want := i%3 == 0; errors.Is(err, driver.ErrLeaseLost) != want || (err != nil) != want {
-			t.Fatalf("grant %d: %v", i, err)
-		}
+		lost := i%3 == 0
+		require(t, errors.Is(err, driver.ErrLeaseLost) == lost && (err != nil) == lost, "grant %d: %v", i, err)
 	}
 }
 
 // TestCorruptData is not an outage: nothing may run unlocked because of it.
 func TestCorruptData(t *testing.T) {
-	t.Parallel()
-	server, s := storeOn(t, database(t))
+	server, s := onDatabase(t)
 	server.Client().Set(bg, "lock:k", "o:junk", time.Minute)
 	_, err := s.Acquire(within(t, time.Second), request("o", "k", time.Minute))
 	check(t, errors.Is(err, redisstore.ErrCorrupt) && !errors.Is(err, driver.ErrUnavailable), "token: want ErrCorrupt, got %v", err)

@@ -15,15 +15,14 @@ import (
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/redistest"
 	"github.com/keyturn/keyturn/internal/servertest"
+	"github.com/keyturn/keyturn/internal/storetest"
 	"github.com/keyturn/keyturn/store/redisstore"
 )
 
 // TestLostSubscription is about redisson#3891 and rueidis#653: a wake-up missed
 // while the connection was down, and a sleep until the TTL.
 func TestLostSubscription(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	a := open(t, server.Client(), noPolling)
+	server, a := onServer(t, noPolling)
 	b := open(t, server.Client(), noPolling)
 	admin := server.Client()
 	lock(t, a, "holder", "k", time.Minute)
@@ -33,12 +32,12 @@ func TestLostSubscription(t *testing.T) {
 	pipe.Do(bg, "client", "kill", "type", "pubsub")
 	pipe.Del(bg, "lock:k")
 	must(t, errOf(pipe.Exec(bg)))
-	w.granted(soon)
+	w.GrantedIn(soon)
 	// And the next one gets its message again.
 	g := lock(t, a, "holder2", "k2", time.Minute)
 	w = enqueue(t, b, "w2", "k2", time.Minute)
 	release(t, a, g)
-	w.granted(soon)
+	w.GrantedIn(soon)
 }
 
 // TestSubscriptionOnAReplica: after a failover the subscription of a process may still lead to the old
@@ -46,33 +45,27 @@ func TestLostSubscription(t *testing.T) {
 // does not count that subscriber. The scripts took its process for dead after they had sent it the
 // lock, and gave the lock to the next waiter, too: both held it.
 func TestSubscriptionOnAReplica(t *testing.T) {
-	servertest.Long(t)
-	t.Parallel()
-	for name, claim := range map[string]driver.Claim{"exclusive": driver.Exclusive("k"), "permit": driver.Permit("k", 1)} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			master, moved := startMovedSubscription(t)
-			stays := open(t, master.Client(), noPolling)
-			g := lease(t, stays, "holder", claim)
-			a, b := enqueueFor(t, moved, "a", claim), enqueueFor(t, stays, "b", claim)
-			release(t, stays, g)
-			select {
-			case <-a.done:
-				g = a.grant
-			case <-b.done:
-				g = b.grant
-			case <-time.After(10 * time.Second):
-				t.Fatal("nobody has the lock")
-			}
-			time.Sleep(200 * time.Millisecond) // for the other one
-			if a.isDone() && b.isDone() {
-				t.Fatal("two hold the lock")
-			}
-			// Soon the subscription leads to the master, and its process has its turns again.
-			release(t, stays, g)
-			a.granted(20 * time.Second)
-		})
-	}
+	servertest.LongParallel(t)
+	storetest.Each(t, map[string]driver.Claim{"exclusive": driver.Exclusive("k"), "permit": driver.Permit("k", 1)}, func(t *testing.T, claim driver.Claim) {
+		master, moved := startMovedSubscription(t)
+		stays := open(t, master.Client(), noPolling)
+		g := lease(t, stays, "holder", claim)
+		a, b := enqueueFor(t, moved, "a", claim), enqueueFor(t, stays, "b", claim)
+		release(t, stays, g)
+		select {
+		case <-a.Answered():
+			g = a.Granted()
+		case <-b.Answered():
+			g = b.Granted()
+		case <-time.After(10 * time.Second):
+			t.Fatal("nobody has the lock")
+		}
+		time.Sleep(200 * time.Millisecond) // for the other one
+		require(t, !a.IsAnswered() || !b.IsAnswered(), "two hold the lock")
+		// Soon the subscription leads to the master, and its process has its turns again.
+		release(t, stays, g)
+		a.GrantedIn(20 * time.Second)
+	})
 }
 
 // startMovedSubscription opens a store whose requests go to the master, and whose subscription leads to its replica.
@@ -87,7 +80,7 @@ func startMovedSubscription(t *testing.T) (master *redistest.Server, s *redissto
 	t.Cleanup(func() { _ = client.Close() })
 	s = open(t, client, noPolling)
 	first := lock(t, s, "first", "before", time.Minute)
-	enqueue(t, s, "subscribes", "before", time.Minute).cancel()
+	enqueue(t, s, "subscribes", "before", time.Minute).Cancel()
 	release(t, s, first)
 	host, port, _ := net.SplitHostPort(master.Addr())
 	cli(t, old, "OK", "REPLICAOF", host, port)
@@ -101,8 +94,7 @@ func startMovedSubscription(t *testing.T) (master *redistest.Server, s *redissto
 // TestInboxLeavesADeadNode: the node of a Cluster that has the subscription goes silent. The locks on the others are as
 // well as before, and so are their messages: the inbox moves to one of them. It used to stay.
 func TestInboxLeavesADeadNode(t *testing.T) {
-	servertest.Long(t)
-	t.Parallel()
+	servertest.LongParallel(t)
 	servers, client := startCluster(t)
 	s := open(t, client, noPolling)
 	lock(t, s, "holder", "first", time.Minute)
@@ -142,9 +134,8 @@ func TestInboxLeavesADeadNode(t *testing.T) {
 // TestHalfOpenSubscription: nothing is heard, and nothing says that the connection is dead. For those who release, its
 // process would be there for ever. The engine is told why messages do not arrive, and when they arrive again.
 func TestHalfOpenSubscription(t *testing.T) {
-	servertest.Long(t)
-	t.Parallel()
-	server, network := proxied(t)
+	servertest.LongParallel(t)
+	server, network := proxied(t, redistest.Start(t))
 	s := open(t, &subscribing{UniversalClient: server.Client(), messages: throughProxy(server, network)}, noPolling)
 	told, late := make(chan error, 16), make(chan error, 16)
 	s.Describe().OnImpaired(func(reason error) { told <- reason })

@@ -9,14 +9,12 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
-	"github.com/keyturn/keyturn/internal/redistest"
 )
 
 // TestTokensRise is about Redisson's fenced lock, whose counter can be reset or
 // expire: whatever the server forgets, a later grant has the greater token.
 func TestTokensRise(t *testing.T) {
-	t.Parallel()
-	server, s := storeOn(t, redistest.Start(t))
+	server, s := onServer(t)
 	admin := server.Client()
 	var last uint64
 	grant := func(after string) {
@@ -76,7 +74,7 @@ func TestCounterOutlivesItsToken(t *testing.T) {
 			first := lock(t, s, "first", key, time.Minute)
 			w := enqueue(t, s, "o", key, time.Minute)
 			release(t, s, first)
-			return w.granted(10 * time.Second)
+			return w.GrantedIn(10 * time.Second)
 		},
 	} {
 		for _, ahead := range []time.Duration{0, back} {
@@ -104,8 +102,7 @@ func wants(owner, key string, n uint64) driver.Request {
 
 // TestTokensOfABatchAreApart: many grants of one moment, each with its own reserved tokens.
 func TestTokensOfABatchAreApart(t *testing.T) {
-	t.Parallel()
-	server, s := storeOn(t, redistest.Start(t))
+	server, s := onServer(t)
 	grants := make([]driver.Grant, many)
 	crowd(t, server, func(i int) {
 		g, err := s.Acquire(within(t, 10*time.Second), wants("o", fmt.Sprint("k", i), uint64(i%8)))
@@ -121,8 +118,7 @@ func TestTokensOfABatchAreApart(t *testing.T) {
 // TestNothingIsReservedBehindTheClock that was set back: the tokens count on from the last,
 // and run no further ahead of it than they are.
 func TestNothingIsReservedBehindTheClock(t *testing.T) {
-	t.Parallel()
-	server, s := storeOn(t, database(t))
+	server, s := onDatabase(t)
 	ctx := within(t, 20*time.Second)
 	last := uint64(time.Now().Add(time.Hour).UnixMicro())
 	server.Client().Set(ctx, "{lock:}:token", last, 0)
@@ -154,7 +150,7 @@ func TestTokenOfASetBesideReaders(t *testing.T) {
 	}
 	reader := lease(t, s, "reader", driver.Shared("set:a"))
 	release(t, s, holder)
-	g := set.granted(5 * time.Second)
+	g := set.GrantedIn(5 * time.Second)
 	check(t, g.Token > reader.Token, "the set has token %d, and the reader got %d before", g.Token, reader.Token)
 	wantIs(t, "the set's renewal", renew(t, s, g), nil)
 	next := lease(t, s, "next", driver.Shared("set:a"))

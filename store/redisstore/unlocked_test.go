@@ -19,13 +19,12 @@ import (
 // unlocked in an outage ran beside its holder: in 19 of 20 calls on a server without memory, in each on one with too few
 // replicas, and if its own client had no permission, or a wrong password.
 func TestNothingRunsUnlockedOnAServerThatRefuses(t *testing.T) {
-	servertest.Long(t)
-	t.Parallel()
+	servertest.LongParallel(t)
 	for name, refuse := range map[string]func(testing.TB, *redistest.Server, *redis.Options){
 		"out of memory":    func(t testing.TB, s *redistest.Server, _ *redis.Options) { exhaust(t, s) },
 		"too few replicas": func(t testing.TB, s *redistest.Server, _ *redis.Options) { set(t, s, "min-replicas-to-write", "1") },
 		"no permission": func(t testing.TB, s *redistest.Server, o *redis.Options) {
-			setUser(t, s, "on >pw ~lock:* +get")
+			s.SetUser(t, "on >pw ~lock:* +get")
 			o.Username, o.Password = "keyturn", "pw"
 		},
 		"wrong password": func(_ testing.TB, _ *redistest.Server, o *redis.Options) { o.Username, o.Password = "nobody", "guess" },
@@ -47,9 +46,7 @@ func TestNothingRunsUnlockedOnAServerThatRefuses(t *testing.T) {
 				}, opts...)
 				check(t, (errors.Is(err, core.ErrUnavailable) || errors.Is(err, core.ErrHeld)) && !errors.Is(err, core.ErrCircuitOpen), "Do: %v", err)
 			}
-			if err := holder.Err(); err != nil && name != "too few replicas" {
-				t.Errorf("the holder's lease: %v", err)
-			}
+			check(t, holder.Err() == nil || name == "too few replicas", "the holder's lease: %v", holder.Err())
 		})
 	}
 }
@@ -83,7 +80,7 @@ func TestNoHandOffOfWhatTheServerLost(t *testing.T) {
 			time.Sleep(20 * time.Millisecond) // the hold
 			wantIs(t, "the release of what was lost", first.Release(bg), driver.ErrLeaseLost)
 			time.Sleep(2 * time.Millisecond)
-			returned(t, between)
+			must(t, between.Release(bg))
 		}
 		waits.Wait()
 		must(t, failed)
@@ -92,6 +89,6 @@ func TestNoHandOffOfWhatTheServerLost(t *testing.T) {
 			continue
 		}
 		check(t, heir.Token() > between.Token(), "round %d: token %d after %d", round, heir.Token(), between.Token())
-		returned(t, heir)
+		must(t, heir.Release(bg))
 	}
 }

@@ -48,8 +48,7 @@ func TestURL(t *testing.T) {
 
 // The hosts of redis+sentinel are the Sentinels, those of redis+cluster some nodes.
 func TestURLOfSeveralServers(t *testing.T) {
-	servertest.Long(t)
-	t.Parallel()
+	servertest.LongParallel(t)
 	nodes := redistest.StartCluster(t, 3)
 	behind := redistest.StartSentinel(t, 1, time.Minute)
 	for _, url := range []string{

@@ -8,6 +8,7 @@ import (
 
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/redistest"
+	"github.com/keyturn/keyturn/internal/storetest"
 	"github.com/keyturn/keyturn/store/redisstore"
 )
 
@@ -36,104 +37,22 @@ func waiting(t testing.TB, server *redistest.Server, key string) int64 {
 // quickLooks is for where no message comes.
 var quickLooks = redisstore.WithWaiterLease(900 * time.Millisecond)
 
-// waiter is a request that waits in a goroutine.
-type waiter struct {
-	t      testing.TB
-	cancel context.CancelFunc
-	done   chan struct{}
-	grant  driver.Grant
-	err    error
-	at     time.Time
-}
-
 // enqueue has owner wait for key and returns once it is in line.
-func enqueue(t testing.TB, s driver.Store, owner, key string, ttl time.Duration) *waiter {
+func enqueue(t testing.TB, s driver.Store, owner, key string, ttl time.Duration) *storetest.Waiting {
 	t.Helper()
-	return wait(t, s, request(owner, key, ttl))
+	return storetest.Enqueue(t, s, request(owner, key, ttl))
 }
 
 // enqueueFor has owner wait for claims and returns once it is in line.
-func enqueueFor(t testing.TB, s driver.Store, owner string, claims ...driver.Claim) *waiter {
+func enqueueFor(t testing.TB, s driver.Store, owner string, claims ...driver.Claim) *storetest.Waiting {
 	t.Helper()
-	return wait(t, s, driver.Request{Owner: owner, Claims: claims, TTL: time.Minute})
+	return storetest.Enqueue(t, s, claiming(owner, claims...))
 }
 
-// begins has owner wait for key to execute something, and returns once it is in line.
-func begins(t testing.TB, s driver.Store, owner, key string) *waiter {
-	t.Helper()
-	return waitFor(t, request(owner, key, time.Minute), func(ctx context.Context, req driver.Request) (driver.Grant, error) {
-		g, _, err := s.Begin(ctx, req)
-		return g, err
-	})
-}
+// executing asks for an execution where others ask for a lease.
+type executing struct{ driver.Store }
 
-func wait(t testing.TB, s driver.Store, req driver.Request) *waiter {
-	t.Helper()
-	return waitFor(t, req, s.Acquire)
-}
-
-func waitFor(t testing.TB, req driver.Request, ask func(context.Context, driver.Request) (driver.Grant, error)) *waiter {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(bg, 30*time.Second)
-	w := &waiter{t: t, cancel: cancel, done: make(chan struct{})}
-	queued := make(chan struct{}, 1)
-	req.Wait = true
-	req.OnHeld = func(driver.HeldError) {
-		select {
-		case queued <- struct{}{}:
-		default:
-		}
-	}
-	go func() {
-		defer close(w.done)
-		w.grant, w.err = ask(ctx, req)
-		w.at = time.Now()
-	}()
-	t.Cleanup(func() {
-		cancel()
-		<-w.done
-	})
-	select {
-	case <-queued:
-	case <-w.done:
-		t.Fatalf("a request that has to wait was answered: %+v, %v", w.grant, w.err)
-	}
-	return w
-}
-
-func (w *waiter) isDone() bool {
-	select {
-	case <-w.done:
-		return true
-	default:
-		return false
-	}
-}
-
-// granted returns the grant that must come within d.
-func (w *waiter) granted(d time.Duration) driver.Grant {
-	w.t.Helper()
-	select {
-	case <-w.done:
-	case <-time.After(d):
-		w.t.Fatalf("not granted within %v", d)
-	}
-	if w.err != nil {
-		w.t.Fatalf("the waiter got an error: %v", w.err)
-	}
-	return w.grant
-}
-
-// refused returns the error that must come within d.
-func (w *waiter) refused(d time.Duration) error {
-	w.t.Helper()
-	select {
-	case <-w.done:
-	case <-time.After(d):
-		w.t.Fatalf("the wait did not end within %v", d)
-	}
-	if w.err == nil {
-		w.t.Fatalf("the waiter was granted %+v", w.grant)
-	}
-	return w.err
+func (e executing) Acquire(ctx context.Context, req driver.Request) (driver.Grant, error) {
+	g, _, err := e.Begin(ctx, req)
+	return g, err
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/keyturn/keyturn/core/driver"
-	"github.com/keyturn/keyturn/internal/redistest"
 	"github.com/keyturn/keyturn/internal/servertest"
+	"github.com/keyturn/keyturn/internal/storetest"
 	"github.com/keyturn/keyturn/store/redlock"
 )
 
@@ -23,35 +23,22 @@ func documentedRules(t *testing.T) []string {
 	_, section, _ := strings.Cut(string(page), "\n## Redlock\n")
 	_, rest, found := strings.Cut(section, "ACL SETUSER keyturn ")
 	rules, _, ended := strings.Cut(rest, "\n```")
-	if !found || !ended {
-		t.Fatal("the page has no rules for a user of Redlock")
-	}
+	require(t, found && ended, "the page has no rules for a user of Redlock")
 	return strings.Fields(rules)
-}
-
-// setUser changes the user keyturn of a node.
-func setUser(t *testing.T, server *redistest.Server, rules ...string) {
-	t.Helper()
-	args := []any{"ACL", "SETUSER", "keyturn"}
-	for _, rule := range rules {
-		args = append(args, rule)
-	}
-	must(t, server.Client().Do(within(t, 5*time.Second), args...).Err())
 }
 
 // openAs opens a store whose clients are a user with these rules.
 func (f *fleet) openAs(t *testing.T, rules []string) *redlock.Store {
 	t.Helper()
 	for _, server := range f.servers {
-		setUser(t, server, rules...)
+		server.SetUser(t, rules...)
 	}
 	return over(t, f.clients(func(_ int, o *redis.Options) { o.Username, o.Password = "keyturn", "password" }))
 }
 
 // TestExamineFindsWhatAUserMayNotRun: each command in turn, on one node.
 func TestExamineFindsWhatAUserMayNotRun(t *testing.T) {
-	servertest.Long(t)
-	t.Parallel()
+	servertest.LongParallel(t)
 	f := start(t)
 	rules := documentedRules(t)
 	s := f.openAs(t, rules)
@@ -70,11 +57,11 @@ func TestExamineFindsWhatAUserMayNotRun(t *testing.T) {
 		if !ok || slices.Contains([]string{"publish", "subscribe", "ping", "info", "scan", "evalsha", "time"}, command) {
 			continue // it is not for scripts, or its lack shows elsewhere
 		}
-		setUser(t, node, "-"+command)
+		node.SetUser(t, "-"+command)
 		all := refused()
 		good := len(all) == 1 && strings.Contains(strings.ToLower(all[0]), command) && strings.Contains(all[0], node.Addr())
 		check(t, good, "without %s: %q", command, all)
-		setUser(t, node, rule)
+		node.SetUser(t, rule)
 	}
 	eventually(t, "no probe leaves a key", func() bool { return node.Client().DBSize(t.Context()).Val() == 0 })
 }
@@ -90,13 +77,9 @@ func TestPermissions(t *testing.T) {
 	must(t, renew(t, a, g))
 	page, _, err := a.List(ctx, driver.Listing{Prefix: "k", Limit: 10, Records: true})
 	check(t, err == nil && len(page) == 1, "List: %+v, %v", page, err)
-	waiting, granted := make(chan struct{}), make(chan error, 1)
-	req := request("two", "key", time.Minute)
-	req.Wait, req.OnHeld = true, onHeldOnce(waiting)
-	go func() { granted <- errOf(b.Acquire(ctx, req)) }()
-	<-waiting
+	w := storetest.Enqueue(t, b, request("two", "key", time.Minute))
 	release(t, a, g)
-	wantIs(t, "a wait", <-granted, nil)
+	w.Granted()
 	had, err := a.ForceRelease(ctx, "key", "because")
 	check(t, err == nil && len(had) == 1, "ForceRelease: %+v, %v", had, err)
 	for i, server := range f.servers {

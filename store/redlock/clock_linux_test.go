@@ -15,8 +15,7 @@ import (
 
 // A node whose clock is set wrong is found.
 func TestExamineClock(t *testing.T) {
-	servertest.Long(t)
-	t.Parallel()
+	servertest.LongParallel(t)
 	server, machine := redistest.StartOnMachine(t)
 	clients := []*redis.Client{redistest.Start(t).Client(), redistest.Start(t).Client(), server.Client()}
 	s := over(t, clients)

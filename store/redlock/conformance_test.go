@@ -7,7 +7,9 @@ import (
 
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/core/drivertest"
+	"github.com/keyturn/keyturn/internal/redistest"
 	"github.com/keyturn/keyturn/internal/servertest"
+	"github.com/keyturn/keyturn/internal/storetest"
 )
 
 // TestContract runs the suite that every store has to pass. Every store is a process with a network of its own.
@@ -26,25 +28,9 @@ func TestContract(t *testing.T) {
 			return s
 		},
 		Restart: func(t testing.TB) { f.renew(t) },
-		Pause: func(testing.TB) {
-			for _, server := range f.servers {
-				server.Pause()
-			}
-		},
-		Resume: func(testing.TB) {
-			for _, server := range f.servers {
-				server.Resume()
-			}
-		},
-		Cut: func(_ testing.TB, s driver.Store) {
-			for _, p := range network(s) {
-				p.Cut()
-			}
-		},
-		Heal: func(_ testing.TB, s driver.Store) {
-			for _, p := range network(s) {
-				p.Heal()
-			}
-		},
+		Pause:   func(t testing.TB) { storetest.Every(f.servers, (*redistest.Server).Pause)(t) },
+		Resume:  func(t testing.TB) { storetest.Every(f.servers, (*redistest.Server).Resume)(t) },
+		Cut:     func(t testing.TB, s driver.Store) { storetest.Every(network(s), (*servertest.Proxy).Cut)(t) },
+		Heal:    func(t testing.TB, s driver.Store) { storetest.Every(network(s), (*servertest.Proxy).Heal)(t) },
 	})
 }

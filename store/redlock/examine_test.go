@@ -28,8 +28,7 @@ func TestExamine(t *testing.T) {
 
 // A node that follows another one, and one whose user may not ask whether it was started anew, give no vote.
 func TestExamineNodesWithoutVote(t *testing.T) {
-	servertest.Long(t)
-	t.Parallel()
+	servertest.LongParallel(t)
 	var clients []*redis.Client
 	for i := range 5 {
 		var args []string

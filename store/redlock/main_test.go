@@ -19,16 +19,12 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	redis.SetLogger(quiet{}) // the connections that tests break, by the hundred
+	redistest.Quiet()
 	// go-redis looks once a second whether a server that refused a connection is back.
 	goleak.VerifyTestMain(binary.Main(m), goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial"))
 }
 
 var bg = context.Background()
-
-type quiet struct{}
-
-func (quiet) Printf(context.Context, string, ...any) {}
 
 // binary has the servers that tests share.
 var binary servertest.Binary
@@ -147,19 +143,18 @@ func over(t testing.TB, clients []*redis.Client, opts ...redlock.Option) *redloc
 }
 
 var (
-	must    = storetest.Must
-	check   = storetest.Check
-	wantNil = storetest.WantNil
-	wantIs  = storetest.WantIs
-	within  = storetest.Within
+	must       = storetest.Must
+	check      = storetest.Check
+	require    = storetest.Require
+	wantNil    = storetest.WantNil
+	wantIs     = storetest.WantIs
+	within     = storetest.Within
+	release    = storetest.Release
+	renew      = storetest.Renew
+	eventually = storetest.Eventually
 )
 
 func errOf[T any](_ T, err error) error { return err }
-
-func wantEqual[T comparable](t testing.TB, what string, got, want T) {
-	t.Helper()
-	check(t, got == want, "%s: %v, want %v", what, got, want)
-}
 
 // request asks for key; the owner is only what it has to be, unique.
 func request(owner, key string, ttl time.Duration) driver.Request {
@@ -169,21 +164,7 @@ func request(owner, key string, ttl time.Duration) driver.Request {
 // lock takes a key that is free.
 func lock(t testing.TB, s driver.Store, owner, key string, ttl time.Duration) driver.Grant {
 	t.Helper()
-	g, err := s.Acquire(within(t, 5*time.Second), request(owner, key, ttl))
-	if err != nil {
-		t.Fatalf("Acquire of the free key %q: %v", key, err)
-	}
-	return g
-}
-
-func release(t testing.TB, s driver.Store, g driver.Grant) {
-	t.Helper()
-	must(t, s.Release(within(t, 30*time.Second), g))
-}
-
-func renew(t testing.TB, s driver.Store, g driver.Grant) error {
-	t.Helper()
-	return s.Renew(within(t, 5*time.Second), []driver.Grant{g})[0]
+	return storetest.Hold(t, s, request(owner, key, ttl))
 }
 
 // ask asks for key, and says why it was refused.
@@ -202,22 +183,6 @@ func (f *fleet) forget(t testing.TB, key string, d time.Duration, nodes ...int) 
 			if time.Now().After(end) {
 				break
 			}
-		}
-	}
-}
-
-// onHeldOnce closes c at the first call.
-func onHeldOnce(c chan struct{}) func(driver.HeldError) {
-	var once sync.Once
-	return func(driver.HeldError) { once.Do(func() { close(c) }) }
-}
-
-// eventually waits for a condition that must come true.
-func eventually(t testing.TB, what string, cond func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(15 * time.Second); !cond(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("never: %s", what)
 		}
 	}
 }

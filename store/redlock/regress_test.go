@@ -2,7 +2,6 @@ package redlock_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -17,6 +16,7 @@ import (
 	"github.com/keyturn/keyturn/core/drivertest"
 	"github.com/keyturn/keyturn/internal/redistest"
 	"github.com/keyturn/keyturn/internal/servertest"
+	"github.com/keyturn/keyturn/internal/storetest"
 )
 
 // After a short outage, all the idle connections of a client may be broken, and the client does not
@@ -72,45 +72,27 @@ func (c *mortal) Read(p []byte) (int, error) {
 // A foreign value of a megabyte went as a whole into each conflict, each list and each log.
 func TestALongForeignValueIsShortened(t *testing.T) {
 	t.Parallel()
-	f := sharing(t)
-	s := f.open(t)
 	long := strings.Repeat("é", 1<<19)
-	for name, value := range map[string]string{"text": long, "pretends": "h/1/1/abc/id:1763683200000001:0:1763683200000:30000:" + long + "|:7"} {
+	for _, value := range []string{long, "h/1/1/abc/id:1763683200000001:0:1763683200000:30000:" + long + "|:7"} {
+		f := sharing(t)
 		for _, server := range f.servers {
-			must(t, server.Client().Set(bg, "lock:"+name, value, time.Minute).Err())
+			must(t, server.Client().Set(bg, "lock:k", value, time.Minute).Err())
 		}
-		info, err := s.Inspect(bg, name)
-		if err != nil || len(info.Holders) != 1 {
-			t.Fatalf("%s: %.300v, %v", name, info, err)
-		}
-		h := info.Holders[0]
-		short := len(h.Owner) <= driver.MaxOwnerBytes && len(h.Rule) <= driver.MaxNoteBytes
-		check(t, short, "%s: an owner of %d bytes, a rule of %d", name, len(h.Owner), len(h.Rule))
-		err = ask(t, s, "o", name)
-		var held *driver.HeldError
-		check(t, errors.As(err, &held) && held.Holder == h.Owner, "%s: the conflict names another holder: %.300v", name, err)
-		gone, err := s.ForceRelease(bg, name, "test", h)
-		check(t, err == nil && len(gone) == 1 && gone[0].Owner == h.Owner, "%s: %.300v, %v", name, gone, err)
+		drivertest.Shortened(t, f.open(t), "k")
 	}
 }
 
 // TestAwayAtStart: most of the nodes are away when a program starts.
 func TestAwayAtStart(t *testing.T) {
 	t.Parallel()
-	for name, away := range map[string]func(*servertest.Proxy){"refused": (*servertest.Proxy).Cut, "silent": (*servertest.Proxy).Blackhole} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s, networks := sharing(t).openProxied(t)
-			for _, network := range networks[1:] {
-				away(network)
-			}
-			drivertest.AwayAtStart(t, func() (driver.Store, error) { return s, nil }, func() {
-				for _, network := range networks {
-					network.Heal()
-				}
-			})
-		})
-	}
+	storetest.Each(t, map[string]func(*servertest.Proxy){
+		"refused": (*servertest.Proxy).Cut, "silent": (*servertest.Proxy).Blackhole,
+	}, func(t *testing.T, away func(*servertest.Proxy)) {
+		s, networks := sharing(t).openProxied(t)
+		storetest.Every(networks[1:], away)(t)
+		heal := storetest.Every(networks, (*servertest.Proxy).Heal)
+		drivertest.AwayAtStart(t, func() (driver.Store, error) { return s, nil }, func() { heal(t) })
+	})
 }
 
 // TestHooksSeeEveryRequest: see the test of the same name in redisstore.

@@ -11,6 +11,13 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/storetest"
+)
+
+var (
+	must    = storetest.Must
+	check   = storetest.Check
+	require = storetest.Require
 )
 
 var errFull = errors.New("full")
@@ -46,32 +53,24 @@ func init() {
 
 func TestOpen(t *testing.T) {
 	st, err := Open(t.Context(), "sample://host/x?prefix=p&pause=2s&n=3&sure=true&way=here")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if s, ok := st.(*sample); !ok || s.u.Path != "/x" {
-		t.Errorf("got %#v, want the scheme's own type", st)
-	}
+	must(t, err)
+	s, ok := st.(*sample)
+	check(t, ok && s.u.Path == "/x", "got %#v, want the scheme's own type", st)
 }
 
 // All that is wrong with the parameters is said at once, without their values.
 func TestParams(t *testing.T) {
 	_, err := Open(t.Context(), "sample://host?pause=soon&n=x&sure=perhaps&way=up&more=secret&prefix=a&prefix=b")
-	if !errors.Is(err, ErrInvalidURL) || strings.Contains(err.Error(), "secret") {
-		t.Errorf("%v", err)
-	}
+	check(t, errors.Is(err, ErrInvalidURL) && !strings.Contains(err.Error(), "secret"), "%v", err)
 	for _, want := range []string{
 		`"pause": want a duration, such as 6s or 200ms`, `"n": want a number`, `"sure": want true or false`,
 		`"way": want one of here, there`, `no parameter "more"`, `"prefix": want it once`, "sample://host",
 	} {
-		if !strings.Contains(err.Error(), want) {
-			t.Errorf("%v\ndoes not say %s", err, want)
-		}
+		check(t, strings.Contains(err.Error(), want), "%v\ndoes not say %s", err, want)
 	}
 	p := (&URL{Query: map[string][]string{"a": {"5s"}, "b": {"1"}}}).Params()
-	if d, ok := p.Duration("a"); !ok || d != 5*time.Second {
-		t.Errorf("%v %v", d, ok)
-	}
+	d, ok := p.Duration("a")
+	check(t, ok && d == 5*time.Second, "%v %v", d, ok)
 	if rest := p.Rest(); rest.Encode() != "b=1" || p.Err() != nil {
 		t.Errorf("%v %v", rest, p.Err())
 	}
@@ -81,15 +80,12 @@ func TestParams(t *testing.T) {
 func TestUnknownScheme(t *testing.T) {
 	_, err := Open(t.Context(), "redis://:secret@host?password=secret")
 	var unknown *UnknownSchemeError
-	if !errors.As(err, &unknown) || !errors.Is(err, ErrInvalidURL) {
-		t.Fatalf("%v", err)
-	}
+	require(t, errors.As(err, &unknown) && errors.Is(err, ErrInvalidURL), "%v", err)
 	if unknown.Import != "github.com/keyturn/keyturn/store/redisstore" || !slices.Equal(unknown.Registered, Schemes()) || !slices.Contains(unknown.Registered, "sample") {
 		t.Errorf("%+v", unknown)
 	}
-	if text := err.Error(); !strings.Contains(text, unknown.Import) || !strings.Contains(text, "broken, mem, sample") || strings.Contains(text, "secret") {
-		t.Error(text)
-	}
+	text := err.Error()
+	check(t, strings.Contains(text, unknown.Import) && strings.Contains(text, "broken, mem, sample") && !strings.Contains(text, "secret"), "%v", text)
 	if _, err = Open(t.Context(), "nosuch:x"); !errors.As(err, &unknown) || unknown.Import != "" {
 		t.Errorf("%v", err)
 	}
@@ -98,50 +94,39 @@ func TestUnknownScheme(t *testing.T) {
 // The table of packages that an error names is true.
 func TestPackages(t *testing.T) {
 	for scheme, name := range packages {
-		if _, err := os.Stat("../" + name); err != nil {
-			t.Errorf("%s: %v", scheme, err)
-		}
+		_, err := os.Stat("../" + name)
+		check(t, err == nil, "%s: %v", scheme, err)
 	}
 }
 
 // Whatever an opener says, a password is not in it, as it is or as it is written in a URL.
 func TestPasswordIsCut(t *testing.T) {
 	u, err := Parse("broken://me:s%40cret%2F1@host?sentinel_password=other%20one")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	_, open := u.Open(t.Context())
 	for _, err := range []error{open, u.Prepare(t.Context())} {
-		if !errors.Is(err, errFull) {
-			t.Errorf("%v", err)
-		}
+		check(t, errors.Is(err, errFull), "%v", err)
 		for e := err; e != nil; e = errors.Unwrap(e) {
 			for _, secret := range []string{"s@cret", "s%40cret", "other one", "other+one"} {
-				if strings.Contains(e.Error(), secret) || strings.Contains(fmt.Sprintf("%+v", e), secret) {
-					t.Errorf("%+v has %s", e, secret)
-				}
+				check(t, !strings.Contains(e.Error(), secret) && !strings.Contains(fmt.Sprintf("%+v", e), secret), "%+v has %s", e, secret)
 			}
 		}
 	}
-	if text := u.String(); text != "broken://host" {
-		t.Error(text)
-	}
+	text := u.String()
+	check(t, text == "broken://host", "%v", text)
 }
 
 func TestScript(t *testing.T) {
 	for text, want := range map[string]string{"scripted:": "CREATE;", "sample:": ""} {
 		u, _ := Parse(text)
-		if got, err := u.Script(); err != nil || got != want {
-			t.Errorf("%s: %q, %v", text, got, err)
-		}
-		if err := u.Prepare(t.Context()); err != nil {
-			t.Errorf("%s: %v", text, err)
-		}
+		got, err := u.Script()
+		check(t, err == nil && got == want, "%s: %q, %v", text, got, err)
+		err = u.Prepare(t.Context())
+		check(t, err == nil, "%s: %v", text, err)
 	}
 	u, _ := Parse("broken:")
-	if _, err := u.Script(); !errors.Is(err, errors.ErrUnsupported) {
-		t.Errorf("%v", err)
-	}
+	_, err := u.Script()
+	check(t, errors.Is(err, errors.ErrUnsupported), "%v", err)
 }
 
 func TestRegisterRefuses(t *testing.T) {
@@ -149,9 +134,7 @@ func TestRegisterRefuses(t *testing.T) {
 	for name, s := range map[string]Scheme{"sample": {Open: open}, "Upper": {Open: open}, "": {Open: open}, "empty": {}} {
 		func() {
 			defer func() {
-				if recover() == nil {
-					t.Errorf("%q is accepted", name)
-				}
+				check(t, recover() != nil, "%q is accepted", name)
 			}()
 			Register(name, s)
 		}()

@@ -28,9 +28,7 @@ func TestParse(t *testing.T) {
 		if want.Query == nil {
 			want.Query = url.Values{}
 		}
-		if !reflect.DeepEqual(*got, want) {
-			t.Errorf("%s: %+v, want %+v", text, *got, want)
-		}
+		check(t, reflect.DeepEqual(*got, want), "%s: %+v, want %+v", text, *got, want)
 	}
 }
 
@@ -45,17 +43,13 @@ func TestParseRefuses(t *testing.T) {
 	} {
 		_, err := Parse(text)
 		var e *Error
-		if !errors.As(err, &e) || !errors.Is(err, ErrInvalidURL) || strings.Contains(err.Error(), "secret") {
-			t.Errorf("%q: %v", text, err)
-		}
+		check(t, errors.As(err, &e) && errors.Is(err, ErrInvalidURL) && !strings.Contains(err.Error(), "secret"), "%q: %v", text, err)
 	}
 }
 
 func TestAddrs(t *testing.T) {
 	u, err := Parse("x://a,b:1,[::1],[::2]:3,10.0.0.1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if got, want := u.Addrs("7"), []string{"a:7", "b:1", "[::1]:7", "[::2]:3", "10.0.0.1:7"}; !reflect.DeepEqual(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
@@ -63,14 +57,9 @@ func TestAddrs(t *testing.T) {
 
 func TestWithParam(t *testing.T) {
 	u, err := Parse("x://a?prefix=p:&b=1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	changed := u.WithParam("prefix", "q:")
-	if got := changed.Query; !reflect.DeepEqual(got, url.Values{"prefix": {"q:"}, "b": {"1"}}) {
-		t.Errorf("%v", got)
-	}
-	if u.Query.Get("prefix") != "p:" {
-		t.Error("the original has changed")
-	}
+	got := changed.Query
+	check(t, reflect.DeepEqual(got, url.Values{"prefix": {"q:"}, "b": {"1"}}), "%v", got)
+	check(t, u.Query.Get("prefix") == "p:", "the original has changed")
 }

@@ -12,8 +12,7 @@ import (
 	"github.com/keyturn/keyturn/store/unlocked"
 )
 
-// lockingHandler takes a lease for each line, as a handler that sends its lines to a locked
-// place does.
+// lockingHandler takes a lease for each line, as a handler that sends its lines to a locked place does.
 type lockingHandler struct {
 	slog.Handler
 	eng  *core.Engine
@@ -29,27 +28,20 @@ func (h *lockingHandler) Handle(ctx context.Context, _ slog.Record) error {
 	return h.eng.Do(ctx, "log", func(context.Context) error { return nil })
 }
 
-// The store once wrote its warning while it held its mutex, so a handler that took a lease never
-// returned.
+// The store once wrote its warning while it held its mutex, so a handler that took a lease never returned.
 func TestALogHandlerMayTakeALease(t *testing.T) {
 	t.Setenv(unlocked.Env, "1")
 	h := &lockingHandler{Handler: slog.NewTextHandler(io.Discard, nil)}
 	eng, err := core.New(unlocked.FromEnv(memstore.New(), slog.New(h)), core.WithMaxHold(core.Forever))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	h.eng = eng
 	done := make(chan error, 1)
 	go func() { done <- eng.Do(ctx, "user:1", func(context.Context) error { return nil }) }()
 	select {
 	case err := <-done:
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	case <-time.After(10 * time.Second):
 		t.Fatal("the handler's acquisition never came back")
 	}
-	if err := eng.Close(ctx); err != nil {
-		t.Error(err)
-	}
+	wantNil(t, eng.Close(ctx))
 }

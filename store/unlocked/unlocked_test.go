@@ -16,8 +16,15 @@ import (
 	"github.com/keyturn/keyturn/core/author"
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/core/observe"
+	"github.com/keyturn/keyturn/internal/storetest"
 	"github.com/keyturn/keyturn/store/memstore"
 	"github.com/keyturn/keyturn/store/unlocked"
+)
+
+var (
+	must    = storetest.Must
+	check   = storetest.Check
+	wantNil = storetest.WantNil
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -46,13 +53,9 @@ func open(t *testing.T, value string, store driver.Store) (*core.Engine, *bytes.
 	t.Setenv(unlocked.Env, value)
 	var said bytes.Buffer
 	eng, err := core.New(unlocked.FromEnv(store, slog.New(slog.NewTextHandler(&said, nil))), core.WithMaxHold(core.Forever))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() {
-		if err := eng.Close(ctx); err != nil {
-			t.Error(err)
-		}
+		wantNil(t, eng.Close(ctx))
 	})
 	return eng, &said
 }
@@ -71,29 +74,18 @@ func TestLocksUnlessTheEnvironmentSaysOtherwise(t *testing.T) {
 	} {
 		t.Run(value, func(t *testing.T) {
 			eng, said := open(t, value, memstore.New())
-			if !strings.Contains(said.String(), want.says) || (want.says == "") != (said.Len() == 0) {
-				t.Errorf("said %q", said)
-			}
+			check(t, strings.Contains(said.String(), want.says) && (want.says == "") == (said.Len() == 0), "said %q", said)
 			first, err := eng.TryAcquire(ctx, "k")
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			second, err := eng.TryAcquire(ctx, "k")
-			if locks := errors.Is(err, driver.ErrHeld); locks != want.locks {
-				t.Errorf("the second one: %v", err)
-			}
-			if err := first.Release(ctx); err != nil {
-				t.Error(err)
-			}
+			locks := errors.Is(err, driver.ErrHeld)
+			check(t, locks == want.locks, "the second one: %v", err)
+			wantNil(t, first.Release(ctx))
 			if second == nil {
 				return
 			}
-			if second.Token() <= first.Token() {
-				t.Errorf("tokens %d, %d", first.Token(), second.Token())
-			}
-			if err := second.Release(ctx); err != nil {
-				t.Error(err)
-			}
+			check(t, second.Token() > first.Token(), "tokens %d, %d", first.Token(), second.Token())
+			wantNil(t, second.Release(ctx))
 		})
 	}
 }
@@ -108,26 +100,18 @@ func TestLeasesAreAsEverToTheirHolders(t *testing.T) {
 			}
 		}}
 		eng, err := core.New(unlocked.FromEnv(store, slog.New(slog.DiscardHandler)), core.WithHooks(hooks))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		err = eng.Do(ctx, "k", func(ctx context.Context) error {
 			time.Sleep(5 * time.Minute)
 			return core.AssertHeld(ctx, core.Exclusive("k"))
 		})
-		if err != nil {
-			t.Error(err)
-		}
+		wantNil(t, err)
 		runs := 0
 		for range 2 {
 			out, err := eng.Once(ctx, "k", func(context.Context) ([]byte, error) { runs++; return []byte("r"), nil })
-			if err != nil || out.Duplicate || string(out.Result) != "r" {
-				t.Errorf("%+v, %v", out, err)
-			}
+			check(t, err == nil && !out.Duplicate && string(out.Result) == "r", "%+v, %v", out, err)
 		}
-		if err := eng.Close(ctx); err != nil {
-			t.Error(err)
-		}
+		wantNil(t, eng.Close(ctx))
 		if runs != 2 || store.asked != 0 || store.closed != 1 {
 			t.Errorf("Once ran %d times; the store was asked %d times and closed %d", runs, store.asked, store.closed)
 		}
@@ -139,19 +123,14 @@ func TestTheLogSaysItEveryMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var said bytes.Buffer
 		eng, err := core.New(unlocked.FromEnv(memstore.New(), slog.New(slog.NewTextHandler(&said, nil))))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer eng.Close(ctx)
 		for range 150 { // 2.5 minutes
-			if err := eng.Do(ctx, "k", func(context.Context) error { return nil }); err != nil {
-				t.Fatal(err)
-			}
+			must(t, eng.Do(ctx, "k", func(context.Context) error { return nil }))
 			time.Sleep(time.Second)
 		}
-		if n := strings.Count(said.String(), "NOTHING IS LOCKED"); n != 4 || !strings.Contains(said.String(), "grants=60") {
-			t.Errorf("said %d times:\n%s", n, &said)
-		}
+		n := strings.Count(said.String(), "NOTHING IS LOCKED")
+		check(t, n == 4 && strings.Contains(said.String(), "grants=60"), "said %d times:\n%s", n, &said)
 	})
 }
 
@@ -167,9 +146,8 @@ func TestStandInCanDoNoMoreThanTheStore(t *testing.T) {
 	} {
 		eng, _ := open(t, "1", tc.store)
 		can := author.Describe(eng)
-		if got := [5]bool{can.Shared, can.Permits, can.Sets, can.Ledger, can.Inspector}; got != tc.want {
-			t.Errorf("%s: it can do %v, want %v", name, got, tc.want)
-		}
+		got := [5]bool{can.Shared, can.Permits, can.Sets, can.Ledger, can.Inspector}
+		check(t, got == tc.want, "%s: it can do %v, want %v", name, got, tc.want)
 	}
 }
 
@@ -189,52 +167,37 @@ func TestAskedAgain(t *testing.T) {
 	ask := func(owner string, c driver.Claim) driver.Grant {
 		t.Helper()
 		g, err := store.Acquire(ctx, driver.Request{Owner: owner, Claims: []driver.Claim{c}, TTL: time.Minute})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return g
 	}
 	first, other := ask("a", driver.Exclusive("k")), ask("b", driver.Exclusive("k"))
 	again := ask("a", driver.Shared("k"))
-	if again.Token != first.Token || again.Claims[0] != driver.Shared("k") || other.Token <= first.Token {
-		t.Errorf("%+v, %+v, %+v", first, other, again)
-	}
-	if err := store.Release(ctx, again); err != nil {
-		t.Error(err)
-	}
-	if next := ask("a", driver.Exclusive("k")); next.Token <= other.Token {
-		t.Errorf("after its release the same owner got token %d", next.Token)
-	}
+	check(t, again.Token == first.Token && again.Claims[0] == driver.Shared("k") && other.Token > first.Token, "%+v, %+v, %+v", first, other, again)
+	wantNil(t, store.Release(ctx, again))
+	next := ask("a", driver.Exclusive("k"))
+	check(t, next.Token > other.Token, "after its release the same owner got token %d", next.Token)
 }
 
 func TestNothingIsHeld(t *testing.T) {
 	eng, _ := open(t, "1", memstore.New())
 	l, err := eng.Acquire(ctx, "k")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if info, err := eng.Inspect(ctx, "k"); err != nil || info.Key != "k" || len(info.Holders) > 0 {
-		t.Errorf("%+v, %v", info, err)
-	}
+	must(t, err)
+	info, err := eng.Inspect(ctx, "k")
+	check(t, err == nil && info.Key == "k" && len(info.Holders) == 0, "%+v, %v", info, err)
 	for info, err := range eng.List(ctx, "") {
 		t.Errorf("%+v, %v", info, err)
 	}
-	if had, err := eng.ForceRelease(ctx, "k", "test"); err != nil || len(had) > 0 {
-		t.Errorf("%v, %v", had, err)
-	}
-	if had, err := eng.Forget(ctx, "k", "test"); err != nil || had {
-		t.Errorf("%v, %v", had, err)
-	}
-	if err := l.Release(ctx); err != nil {
-		t.Error(err)
-	}
+	had, err := eng.ForceRelease(ctx, "k", "test")
+	check(t, err == nil && len(had) == 0, "%v, %v", had, err)
+	forgot, err := eng.Forget(ctx, "k", "test")
+	check(t, err == nil && !forgot, "%v, %v", forgot, err)
+	wantNil(t, l.Release(ctx))
 }
 
 func TestNothingIsAStoreNeither(t *testing.T) {
 	t.Setenv(unlocked.Env, "1")
-	if _, err := core.New(unlocked.FromEnv(nil, nil)); !errors.Is(err, driver.ErrInvalidOption) {
-		t.Errorf("error %v", err)
-	}
+	_, err := core.New(unlocked.FromEnv(nil, nil))
+	check(t, errors.Is(err, driver.ErrInvalidOption), "error %v", err)
 }
 
 func ExampleFromEnv() {

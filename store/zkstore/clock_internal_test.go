@@ -4,7 +4,11 @@ import (
 	"testing"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/keyturn/keyturn/internal/storetest"
 )
+
+var check, require = storetest.Check, storetest.Require
 
 // stampOf is the answer to a write of that epoch, at that millisecond.
 func stampOf(epoch, count, ms int64) *zk.Stat { return &zk.Stat{Mzxid: epoch<<32 | count, Mtime: ms} }
@@ -18,14 +22,11 @@ func TestStampsOfTwoLeaders(t *testing.T) {
 	c.note(stampOf(1, 5, 1000))
 	c.note(stampOf(1, 4, 900)) // an answer that comes late
 	now, known := c.now()
-	if !known || now.now < 1_000_000 || now.now > 60_000_000 {
-		t.Fatalf("after a stamp of 1 s it is %d µs", now.now)
-	}
+	require(t, known && now.now >= 1_000_000 && now.now <= 60_000_000, "after a stamp of 1 s it is %d µs", now.now)
 	const term = 10_000_000
 	lease := stampOf(1, 5, 1000)
-	if ends := now.ends(lease, term); ends != 1_000_000+term {
-		t.Errorf("under its own leader the lease ends at %d", ends)
-	}
+	ends := now.ends(lease, term)
+	check(t, ends == 1_000_000+term, "under its own leader the lease ends at %d", ends)
 
 	for name, first := range map[string]int64{"ahead": 100_000, "behind": 500} {
 		var next clock
@@ -36,9 +37,8 @@ func TestStampsOfTwoLeaders(t *testing.T) {
 		if ends := now.ends(lease, term); ends != first*1000+term {
 			t.Errorf("a lease of the leader before, when the next one's clock is %s: it ends at %d, want a term after the first stamp, %d", name, ends, first*1000+term)
 		}
-		if ends := now.ends(stampOf(2, 2, first+3000), term); ends != (first+3000)*1000+term {
-			t.Errorf("a lease that was renewed under the next leader ends at %d", ends)
-		}
+		ends = now.ends(stampOf(2, 2, first+3000), term)
+		check(t, ends == (first+3000)*1000+term, "a lease that was renewed under the next leader ends at %d", ends)
 	}
 }
 
@@ -47,7 +47,6 @@ func TestLeaderSetsItsClockBack(t *testing.T) {
 	var c clock
 	c.note(stampOf(1, 1, 3_600_000))
 	c.note(stampOf(1, 2, 1000))
-	if now, _ := c.now(); now.now > 60_000_000 {
-		t.Errorf("after the clock was set back to 1 s it is %d µs", now.now)
-	}
+	now, _ := c.now()
+	check(t, now.now <= 60_000_000, "after the clock was set back to 1 s it is %d µs", now.now)
 }

@@ -15,9 +15,8 @@ import (
 // stays is so long that a busy machine costs no waiter its place in the queue.
 const stays = zktest.MaxSession
 
-// TestContract runs the suite that every store has to pass. Every store is a process with a network
-// of its own. In the short run, the tests share a server, which nobody restarts: a silent one is behind a network
-// that loses everything.
+// TestContract runs the suite that every store has to pass. Every store is a process with a network of its own. In the
+// short run, the tests share a server, which nobody restarts: a silent one is behind a network that loses everything.
 func TestContract(t *testing.T) {
 	t.Parallel()
 	own := func(t testing.TB) drivertest.Harness {

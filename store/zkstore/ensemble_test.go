@@ -18,8 +18,7 @@ import (
 // TestLeaderIsKilled: leases and places in queues outlive the leader. A holder that died before is
 // blocked for by its lease for two TTLs at most. Tokens go on rising.
 func TestLeaderIsKilled(t *testing.T) {
-	servertest.Long(t)
-	t.Parallel()
+	servertest.LongParallel(t)
 	e := zktest.StartEnsemble(t)
 	root := newRoot()
 	a, b := openAll(t, e.Addrs(), root), openAll(t, e.Addrs(), root)
@@ -32,23 +31,17 @@ func TestLeaderIsKilled(t *testing.T) {
 	e.Servers[e.Leader(t)].Kill()
 	eventually(t, "the lease is renewed under the next leader", func() bool {
 		err := a.Renew(t.Context(), []driver.Grant{kept})[0]
-		if errors.Is(err, driver.ErrLeaseLost) {
-			t.Fatalf("the lease: %v", err)
-		}
+		require(t, !errors.Is(err, driver.ErrLeaseLost), "the lease: %v", err)
 		return err == nil
 	})
 	leads := time.Now() // an election takes seconds on a busy machine
 	toldItIsHeld(t, b, "kept")
 	g := next.Granted()
-	if early := time.Until(dead.Since.Add(ttl)); early > 0 {
-		t.Errorf("the dead holder's lease ended %v too early", early)
-	}
-	if late := time.Since(leads) - ttl; late > 10*time.Second {
-		t.Errorf("under the next leader, the dead holder's lease ended %v after its TTL", late)
-	}
-	if g.Token <= dead.Token {
-		t.Errorf("token %d after %d", g.Token, dead.Token)
-	}
+	early := time.Until(dead.Since.Add(ttl))
+	check(t, early <= 0, "the dead holder's lease ended %v too early", early)
+	late := time.Since(leads) - ttl
+	check(t, late <= 10*time.Second, "under the next leader, the dead holder's lease ended %v after its TTL", late)
+	check(t, g.Token > dead.Token, "token %d after %d", g.Token, dead.Token)
 	release(t, a, kept)
 	release(t, b, waits.Granted())
 }
@@ -56,8 +49,7 @@ func TestLeaderIsKilled(t *testing.T) {
 // TestFollowerIsCutOff: a follower that does not hear the leader any more serves old data for a
 // while. A store behind it is not granted what is held, and is not told that its lease is lost.
 func TestFollowerIsCutOff(t *testing.T) {
-	servertest.Long(t)
-	t.Parallel()
+	servertest.LongParallel(t)
 	e := zktest.StartSplittable(t)
 	root := newRoot()
 	leader, follower := e.Leader(t), e.Follower(t)
@@ -78,12 +70,9 @@ func TestFollowerIsCutOff(t *testing.T) {
 	defer cancel()
 	for ctx.Err() == nil {
 		g, err := behind.Acquire(ctx, request("k", time.Minute))
-		if err == nil {
-			t.Fatalf("two hold the key: tokens %d and %d", held.Token, g.Token)
-		}
-		if err := behind.Renew(ctx, []driver.Grant{mine})[0]; errors.Is(err, driver.ErrLeaseLost) {
-			t.Fatalf("a lease that nobody took: %v", err)
-		}
+		require(t, err != nil, "two hold the key: tokens %d and %d", held.Token, g.Token)
+		err = behind.Renew(ctx, []driver.Grant{mine})[0]
+		require(t, !errors.Is(err, driver.ErrLeaseLost), "a lease that nobody took: %v", err)
 	}
 	e.Join(follower, leader)
 	eventually(t, "the store behind the follower is back", func() bool {
@@ -98,9 +87,7 @@ func toldItIsHeld(t *testing.T, s *zkstore.Store, key string) {
 	t.Helper()
 	eventually(t, "the store is told that the key is held", func() bool {
 		g, err := s.Acquire(t.Context(), request(key, time.Minute))
-		if err == nil {
-			t.Fatalf("two hold the key: %+v", g)
-		}
+		require(t, err != nil, "two hold the key: %+v", g)
 		return errors.Is(err, driver.ErrHeld)
 	})
 }
@@ -108,8 +95,7 @@ func toldItIsHeld(t *testing.T, s *zkstore.Store, key string) {
 // TestSameVersionsAgain: ZooKeeper has lost its data, and the version that a store remembers of a key comes
 // again. What the store remembers must not let it in beside an owner that was granted the key since.
 func TestSameVersionsAgain(t *testing.T) {
-	servertest.Long(t)
-	t.Parallel()
+	servertest.LongParallel(t)
 	server, root := zktest.Start(t), newRoot()
 	s := open(t, server.Addr(), root)
 	storetest.Use(t, s, "k")

@@ -30,8 +30,7 @@ func TestABusyStoreIsNoOutage(t *testing.T) {
 		p.heard.Store(time.Now().Add(-c.ago).UnixNano())
 		s := &Store{link: &link{peer: p}}
 		var out *driver.UnavailableError
-		if err := s.failure(c.op, "k", c.err); !errors.As(err, &out) || out.Refused != c.refused {
-			t.Errorf("%s: %v", name, err)
-		}
+		err := s.failure(c.op, "k", c.err)
+		check(t, errors.As(err, &out) && out.Refused == c.refused, "%s: %v", name, err)
 	}
 }

@@ -2,7 +2,6 @@ package zkstore_test
 
 import (
 	"encoding/hex"
-	"errors"
 	"path"
 	"slices"
 	"testing"
@@ -38,24 +37,20 @@ func TestLostReplies(t *testing.T) {
 		network.cut(true) // the connection works again
 		if key == "held" {
 			w.Waits()
-			if places := z.nodes(t, key, "w-"); len(places) != 1 {
-				t.Errorf("the places of one waiter: %v", places)
-			}
+			places := z.nodes(t, key, "w-")
+			check(t, len(places) == 1, "the places of one waiter: %v", places)
 			release(t, other, held)
 		}
 		g := w.Granted()
-		if holders := z.nodes(t, key, ""); len(holders) != 1 || holders[0] != "h-"+nodeOf(req.Owner) {
-			t.Errorf("the nodes of one lease: %v", holders)
-		}
+		holders := z.nodes(t, key, "")
+		check(t, len(holders) == 1 && holders[0] == "h-"+nodeOf(req.Owner), "the nodes of one lease: %v", holders)
 		release(t, s, g)
-		if left := z.nodes(t, key, ""); len(left) > 0 {
-			t.Errorf("left behind: %v", left)
-		}
+		left := z.nodes(t, key, "")
+		check(t, len(left) == 0, "left behind: %v", left)
 	}
 }
 
-// TestLostReleaseReply: a release without an answer may be repeated, and frees the key
-// (apache/curator#1193).
+// TestLostReleaseReply: a release without an answer may be repeated, and frees the key (apache/curator#1193).
 func TestLostReleaseReply(t *testing.T) {
 	t.Parallel()
 	z := newScene(t)
@@ -131,9 +126,8 @@ func TestSilentServer(t *testing.T) {
 	network.Cut()
 	network.Heal()
 	storetest.Use(t, s, "mine") // once the session is back
-	if after := z.nodes(t, "k", "w-"); len(after) != 1 || !slices.Equal(before, after) {
-		t.Errorf("the places are %v, and were %v", after, before)
-	}
+	after := z.nodes(t, "k", "w-")
+	check(t, len(after) == 1 && slices.Equal(before, after), "the places are %v, and were %v", after, before)
 	release(t, other, held)
 	release(t, s, w.Granted())
 }
@@ -147,29 +141,22 @@ func TestTooLarge(t *testing.T) {
 	must(t, err)
 	result := driver.Record{Result: make([]byte, 2<<20), Fingerprint: []byte("f"), Trace: "t"}
 	for range 2 {
-		if err := s.Complete(t.Context(), g, result, time.Minute); !errors.Is(err, driver.ErrResultNotKept) {
-			t.Errorf("a result of 2 MiB: %v", err)
-		}
+		wantIs(t, "a result of 2 MiB", s.Complete(t.Context(), g, result, time.Minute), driver.ErrResultNotKept)
 	}
 	_, rec, err := s.Begin(t.Context(), request("once", time.Minute))
-	if err != nil || rec == nil || !rec.ResultNotKept || rec.Trace != "t" || string(rec.Fingerprint) != "f" {
-		t.Errorf("its record is %+v, %v", rec, err)
-	}
+	check(t, err == nil && rec != nil && rec.ResultNotKept && rec.Trace == "t" && string(rec.Fingerprint) == "f", "its record is %+v, %v", rec, err)
 
 	many := request("a", time.Minute)
 	for i := range 4000 {
 		many.Claims = append(many.Claims, driver.Exclusive("b"+hex.EncodeToString([]byte{byte(i >> 8), byte(i)})))
 	}
-	if _, err := s.Acquire(t.Context(), many); !errors.Is(err, driver.ErrInvalidClaim) {
-		t.Errorf("a set of 4001 claims: %v", err)
-	}
+	wantIs(t, "a set of 4001 claims", storetest.ErrorOf(s.Acquire(t.Context(), many)), driver.ErrInvalidClaim)
 	many.Claims = many.Claims[:400]
 	release(t, s, hold(t, s, many))
 }
 
-// TestReleaseSeesWhoCame: a process takes a free key, and another one joins the queue. A release that
-// relied on what the process knew would leave the key to its own next request. The waiter is cut off,
-// so it can't help itself.
+// TestReleaseSeesWhoCame: a process takes a free key, and another one joins the queue. A release that relied on what
+// the process knew would leave the key to its own next request. The waiter is cut off, so it can't help itself.
 func TestReleaseSeesWhoCame(t *testing.T) {
 	t.Parallel()
 	z := newScene(t)

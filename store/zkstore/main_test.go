@@ -35,6 +35,9 @@ var (
 	release    = storetest.Release
 	enqueue    = storetest.Enqueue
 	eventually = storetest.Eventually
+	check      = storetest.Check
+	require    = storetest.Require
+	wantIs     = storetest.WantIs
 )
 
 // silent is for stores whose server has settings that are warned of.
@@ -93,9 +96,7 @@ func (s scene) lock(key string) string { return s.root + "/b/" + digest(key)[:3]
 func (s scene) nodes(t testing.TB, key, prefix string) (found []string) {
 	t.Helper()
 	names, _, err := s.Children(s.lock(key))
-	if err != nil && !errors.Is(err, zk.ErrNoNode) {
-		t.Fatal(err)
-	}
+	require(t, err == nil || errors.Is(err, zk.ErrNoNode), "%v", err)
 	for _, name := range names {
 		if strings.HasPrefix(name, prefix) {
 			found = append(found, name)

@@ -32,12 +32,10 @@ func TestSweepDeletesWhatIsOver(t *testing.T) {
 	check := func(when string, want map[string]int) {
 		t.Helper()
 		for key, n := range want {
-			if left := z.nodes(t, key, ""); len(left) != n {
-				t.Errorf("%s, %s has %v, want %d nodes", when, key, left, n)
-			}
-			if exists, _, err := z.Exists(z.lock(key)); err != nil || !exists {
-				t.Errorf("%s, the lock %s is there: %v, %v", when, key, exists, err)
-			}
+			left := z.nodes(t, key, "")
+			check(t, len(left) == n, "%s, %s has %v, want %d nodes", when, key, left, n)
+			exists, _, err := z.Exists(z.lock(key))
+			check(t, err == nil && exists, "%s, the lock %s is there: %v, %v", when, key, exists, err)
 		}
 	}
 	check("before they have been over for an hour", map[string]int{"over": 1, "held": 1, "done": 2, "kept": 2})
@@ -66,9 +64,8 @@ func TestALongForeignValueIsShortened(t *testing.T) {
 	drivertest.Shortened(t, s, "k")
 
 	must(t, storetest.ErrorOf(z.Set(z.lock("k"), []byte(long), -1))) // not JSON
-	if _, err := s.Acquire(t.Context(), request("k", time.Minute)); err == nil || len(err.Error()) > 2000 {
-		t.Errorf("the error is not short: %.300v", err)
-	}
+	_, err = s.Acquire(t.Context(), request("k", time.Minute))
+	check(t, err != nil && len(err.Error()) <= 2000, "the error is not short: %.300v", err)
 }
 
 // TestRenewalsTogether counts the writes that renew many leases. One of them has changed, which
@@ -87,18 +84,14 @@ func TestRenewalsTogether(t *testing.T) {
 	}
 	before := writes()
 	for i, err := range s.Renew(t.Context(), grants) {
-		if err != nil {
-			t.Errorf("lease %d: %v", i, err)
-		}
+		check(t, err == nil, "lease %d: %v", i, err)
 	}
-	if n := writes() - before - 1; n != 3 {
-		t.Errorf("%d writes renewed 250 leases, want 3", n)
-	}
+	n := writes() - before - 1
+	check(t, n == 3, "%d writes renewed 250 leases, want 3", n)
 	release(t, s, grants[7])
 	for i, err := range s.Renew(t.Context(), grants) {
-		if want := i == 7; errors.Is(err, driver.ErrLeaseLost) != want || !want && err != nil {
-			t.Errorf("lease %d of 250, of which number 7 was released: %v", i, err)
-		}
+		want := i == 7
+		check(t, errors.Is(err, driver.ErrLeaseLost) == want && (want || err == nil), "lease %d of 250, of which number 7 was released: %v", i, err)
 	}
 }
 
@@ -117,9 +110,7 @@ func TestRenewalReadsNothing(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	for i, err := range s.Renew(ctx, []driver.Grant{again, first}) {
-		if err != nil {
-			t.Errorf("lease %d: %v", i, err)
-		}
+		check(t, err == nil, "lease %d: %v", i, err)
 	}
 	select {
 	case <-read:

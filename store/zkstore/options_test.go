@@ -24,14 +24,12 @@ func TestOptions(t *testing.T) {
 		"the server's own root": zkstore.WithRoot("/zookeeper/x"), "session": zkstore.WithSession(time.Millisecond), "auth": zkstore.WithAuth("digest", nil),
 		"acl": zkstore.WithACL(nil), "tls": zkstore.WithTLS(nil), "dialer": zkstore.WithDialer(nil), "buffer": zkstore.WithBuffer(1), "logger": zkstore.WithLogger(nil),
 	} {
-		if _, err := zkstore.New(t.Context(), []string{"127.0.0.1:1"}, opt); !errors.Is(err, driver.ErrInvalidOption) {
-			t.Errorf("%s: %v", name, err)
-		}
+		_, err := zkstore.New(t.Context(), []string{"127.0.0.1:1"}, opt)
+		check(t, errors.Is(err, driver.ErrInvalidOption), "%s: %v", name, err)
 	}
 	for _, servers := range [][]string{nil, {""}, {"a:b:c"}, {":2181"}} {
-		if _, err := zkstore.New(t.Context(), servers); !errors.Is(err, driver.ErrInvalidOption) {
-			t.Errorf("servers %q: %v", servers, err)
-		}
+		_, err := zkstore.New(t.Context(), servers)
+		check(t, errors.Is(err, driver.ErrInvalidOption), "servers %q: %v", servers, err)
 	}
 }
 
@@ -52,9 +50,7 @@ func TestURL(t *testing.T) {
 		"zks://me:secret@a?session=1ns": driver.ErrInvalidOption,
 	} {
 		_, err := storeurl.Open(t.Context(), url)
-		if !errors.Is(err, want) || strings.Contains(err.Error(), "secret") {
-			t.Errorf("%s: %v", url, err)
-		}
+		check(t, errors.Is(err, want) && !strings.Contains(err.Error(), "secret"), "%s: %v", url, err)
 	}
 }
 
@@ -68,8 +64,7 @@ func TestAwayAtStart(t *testing.T) {
 }
 
 func TestExamineEnsemble(t *testing.T) {
-	servertest.Long(t)
-	t.Parallel()
+	servertest.LongParallel(t)
 	e := zktest.StartEnsemble(t)
 	all := openAll(t, e.Addrs(), newRoot(), zkstore.WithSession(5*time.Second))
 	storetest.AreRisks(t, all)
@@ -104,17 +99,14 @@ func TestOnlyLooks(t *testing.T) {
 	hold(t, s, request("over", 200*time.Millisecond))
 	enqueue(t, s, request("k", time.Minute))
 	info, err := looker.Inspect(t.Context(), "k")
-	if err != nil || len(info.Holders) != 1 || info.Holders[0].Owner != h.Owner || len(info.Waiters) != 1 {
-		t.Errorf("Inspect: %+v, %v", info, err)
-	}
+	check(t, err == nil && len(info.Holders) == 1 && info.Holders[0].Owner == h.Owner && len(info.Waiters) == 1, "Inspect: %+v, %v", info, err)
 	eventually(t, "a lease that is over is not shown", func() bool {
 		info, err := looker.Inspect(t.Context(), "over")
 		must(t, err)
 		return len(info.Holders) == 0
 	})
-	if page, _, err := looker.List(t.Context(), driver.Listing{Limit: 10, Records: true}); err != nil || len(page) != 1 {
-		t.Errorf("List: %+v, %v", page, err)
-	}
+	page, _, err := looker.List(t.Context(), driver.Listing{Limit: 10, Records: true})
+	check(t, err == nil && len(page) == 1, "List: %+v, %v", page, err)
 	_, err = looker.ForceRelease(t.Context(), "k", "for the test")
 	storetest.IsRefused(t, err)
 	_, err = looker.Acquire(t.Context(), request("other", time.Minute))

@@ -13,21 +13,16 @@ func TestEscape(t *testing.T) {
 	names := make(map[string]string)
 	for _, key := range []string{"a", "user:42", ".", "..", "a/b", "a%2Fb", "a%b", "ü", "a b", "zookeeper", strings.Repeat("é", 256)} {
 		name := escape(key)
-		if other, taken := names[name]; taken {
-			t.Errorf("%q and %q are both %q", key, other, name)
-		}
+		other, taken := names[name]
+		check(t, !taken, "%q and %q are both %q", key, other, name)
 		names[name] = key
-		if strings.ContainsFunc(name, func(r rune) bool { return r == '/' || r == '.' || r <= ' ' || r > '~' }) {
-			t.Errorf("%q is %q", key, name)
-		}
-		if back, ok := unescape(name); !ok || back != key {
-			t.Errorf("%q is read as %q, %v", key, back, ok)
-		}
+		check(t, !strings.ContainsFunc(name, func(r rune) bool { return r == '/' || r == '.' || r <= ' ' || r > '~' }), "%q is %q", key, name)
+		back, ok := unescape(name)
+		check(t, ok && back == key, "%q is read as %q, %v", key, back, ok)
 	}
 	for _, name := range []string{"%", "%4", "%zz", "%61", "%2f", "a.b"} {
-		if key, ok := unescape(name); ok {
-			t.Errorf("%q is read as %q", name, key)
-		}
+		key, ok := unescape(name)
+		check(t, !ok, "%q is read as %q", name, key)
 	}
 }
 
@@ -44,16 +39,11 @@ func TestParseChildren(t *testing.T) {
 	for _, w := range c.waiters {
 		order = append(order, w.id[:1])
 	}
-	if !slices.Equal(order, []string{"a", "b", "c"}) {
-		t.Errorf("the waiters are %v", order)
-	}
-	if w := c.waiters[2]; w.data.Mode != driver.ModePermit || w.data.Permits != 3 || !w.once {
-		t.Errorf("%+v", w)
-	}
+	check(t, slices.Equal(order, []string{"a", "b", "c"}), "the waiters are %v", order)
+	w := c.waiters[2]
+	check(t, w.data.Mode == driver.ModePermit && w.data.Permits == 3 && w.once, "%+v", w)
 	if len(c.stray) != 2 { // the second place of a, and that of d, which holds the lock
 		t.Errorf("of no use are %v", c.stray)
 	}
-	if len(c.holders) != 1 || !c.record || !c.version || !c.forced["f-"+id("e")] {
-		t.Errorf("%+v", c)
-	}
+	check(t, len(c.holders) == 1 && c.record && c.version && c.forced["f-"+id("e")], "%+v", c)
 }

@@ -19,12 +19,9 @@ func TestClosedBeforeAnAnswer(t *testing.T) {
 			return nil, ctx.Err()
 		}
 		s, err := zkstore.New(t.Context(), []string{"192.0.2.1"}, silent, zkstore.WithDialer(unreachable))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		start := time.Now()
-		if err := s.Close(); err != nil || time.Since(start) > time.Second {
-			t.Errorf("%v, after %v", err, time.Since(start))
-		}
+		err = s.Close()
+		check(t, err == nil && time.Since(start) <= time.Second, "%v, after %v", err, time.Since(start))
 	})
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/internal/servertest"
+	"github.com/keyturn/keyturn/internal/storetest"
 )
 
 // A waiter knew nothing of a release that keeps the key for a while, and found the key free when it looked by
@@ -30,17 +31,15 @@ func TestAWaiterLearnsOfALeastHold(t *testing.T) {
 		waited += time.Since(released)
 		release(t, b, next)
 	}
-	if looks := session / 3; waited/rounds > looks*2/3 {
-		t.Errorf("waiters had the key %v after its release, and look by themselves after %v", waited/rounds, looks)
-	}
+	looks := session / 3
+	check(t, waited/rounds <= looks*2/3, "waiters had the key %v after its release, and look by themselves after %v", waited/rounds, looks)
 }
 
 // TestReconnectsWithWatches breaks the connection of a process that waits, again and again, while it sends
 // other requests. The client of ZooKeeper has a data race then, if an answer overtakes its request
 // for the watches (the test is for the race detector).
 func TestReconnectsWithWatches(t *testing.T) {
-	servertest.Long(t)
-	t.Parallel()
+	servertest.LongParallel(t)
 	z := newScene(t)
 	proxy := servertest.NewProxy(t, z.addr)
 	s, other := z.openAt(t, proxy.Addr()), z.open(t)
@@ -58,9 +57,7 @@ func TestReconnectsWithWatches(t *testing.T) {
 	for range 30 {
 		proxy.Cut()
 		proxy.Heal()
-		if _, err := s.Inspect(t.Context(), "k"); err != nil {
-			t.Errorf("after the connection broke: %v", err)
-		}
+		wantIs(t, "after the connection broke", storetest.ErrorOf(s.Inspect(t.Context(), "k")), nil)
 		time.Sleep(20 * time.Millisecond)
 	}
 	stop()
@@ -69,13 +66,11 @@ func TestReconnectsWithWatches(t *testing.T) {
 	w.Granted()
 }
 
-// TestHurriedCallersAreNoOutage: callers who leave the servers a few milliseconds fill the connection of their
-// process with questions that nobody waits for any more. Their errors looked like an outage: the circuit
-// opened, and a rule that may run without its lock in an outage ran beside the holder, although the servers
-// were well.
+// TestHurriedCallersAreNoOutage: callers who leave the servers a few milliseconds fill the connection of their process
+// with questions that nobody waits for any more. Their errors looked like an outage: the circuit opened, and a rule
+// that may run without its lock in an outage ran beside the holder, although the servers were well.
 func TestHurriedCallersAreNoOutage(t *testing.T) {
-	servertest.Long(t)
-	t.Parallel()
+	servertest.LongParallel(t)
 	z := newScene(t)
 	hold(t, z.open(t), request("held", time.Minute))
 	eng, err := core.New(z.open(t), core.WithRunUnlocked())
@@ -95,11 +90,8 @@ func TestHurriedCallersAreNoOutage(t *testing.T) {
 		})
 	}
 	callers.Wait()
-	if n := ran.Load(); n > 0 {
-		t.Errorf("%d calls ran beside the holder", n)
-	}
+	n := ran.Load()
+	check(t, n <= 0, "%d calls ran beside the holder", n)
 	err = eng.Do(t.Context(), "free", func(ctx context.Context) error { return core.AssertHeld(ctx, core.Exclusive("free")) })
-	if err != nil {
-		t.Errorf("a patient caller, afterwards: %v", err)
-	}
+	wantIs(t, "a patient caller, afterwards", err, nil)
 }

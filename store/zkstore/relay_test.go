@@ -53,8 +53,7 @@ func newRelay(t testing.TB, target string) *relay {
 	return r
 }
 
-// loseAnswerTo loses the answer to the next request of that kind. The channel is closed when the
-// request has come.
+// loseAnswerTo loses the answer to the next request of that kind. The channel is closed when the request has come.
 func (r *relay) loseAnswerTo(op int32) <-chan struct{} { return r.set(&trap{op: op}) }
 
 // holdBack keeps the next request of that kind back, until the function is called. The channel is closed

@@ -47,9 +47,8 @@ func (r *recorder) sent(t *testing.T, want [][]byte) {
 	synctest.Wait()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if all := slices.Concat(want...); !slices.Equal(r.got, all) {
-		t.Errorf("sent: %x\nwant: %x", r.got, all)
-	}
+	all := slices.Concat(want...)
+	check(t, slices.Equal(r.got, all), "sent: %x\nwant: %x", r.got, all)
 }
 
 // TestRequestsWaitForWatches looks at the order in which requests leave a client.
@@ -81,9 +80,8 @@ func TestRequestsWaitForWatches(t *testing.T) {
 					if len(b) == len(hello(0)) { // on a new connection
 						w = &wire{Conn: server, n: n}
 					}
-					if count, err := w.Write(b); count != len(b) || err != nil {
-						t.Fatalf("Write: %d of %d, %v", count, len(b), err)
-					}
+					count, err := w.Write(b)
+					require(t, count == len(b) && err == nil, "Write: %d of %d, %v", count, len(b), err)
 				}
 				if tc.after > 0 {
 					time.Sleep(tc.after - time.Millisecond)

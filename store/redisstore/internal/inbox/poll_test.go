@@ -4,16 +4,18 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/keyturn/keyturn/internal/storetest"
 )
+
+var check = storetest.Check
 
 // TestPollers: what the waiters want is what they get, until it is more than the budget;
 // then each gets the same part of it.
 func TestPollers(t *testing.T) {
 	var p Pollers
 	head, every := p.enter(headPoll)
-	if every != headPoll {
-		t.Errorf("the only waiter polls every %v", every)
-	}
+	check(t, every == headPoll, "the only waiter polls every %v", every)
 	var behind []int64
 	for range 10_000 {
 		rate, _ := p.enter(linePoll)
@@ -28,31 +30,26 @@ func TestPollers(t *testing.T) {
 		p.Leave(rate)
 	}
 	p.Leave(head)
-	if _, every := p.enter(foreignPoll); every != foreignPoll {
-		t.Errorf("when the others have left, every %v", every)
-	}
+	_, every = p.enter(foreignPoll)
+	check(t, every == foreignPoll, "when the others have left, every %v", every)
 }
 
 // TestPollersAtTheLimits: slow and concurrent waiters.
 func TestPollersAtTheLimits(t *testing.T) {
 	var p Pollers
-	if rate, every := p.enter(time.Hour); rate < 1 || every != time.Hour {
-		t.Errorf("%d polls per second, every %v", rate, every)
-	}
+	rate, every := p.enter(time.Hour)
+	check(t, rate >= 1 && every == time.Hour, "%d polls per second, every %v", rate, every)
 	var all sync.WaitGroup
 	for range 100 {
 		all.Go(func() {
 			rate, every := p.enter(foreignPoll)
-			if every < foreignPoll {
-				t.Errorf("every %v", every)
-			}
+			check(t, every >= foreignPoll, "every %v", every)
 			p.Leave(rate)
 		})
 	}
 	all.Wait()
-	if n := p.wanted.Load(); n != 1 {
-		t.Errorf("%d polls per second are left over", n)
-	}
+	n := p.wanted.Load()
+	check(t, n == 1, "%d polls per second are left over", n)
 }
 
 // TestHowOftenAWaiterPolls: who polls how often.
@@ -70,9 +67,8 @@ func TestHowOftenAWaiterPolls(t *testing.T) {
 		{View{Foreign: true, NoMessage: true}, linePoll},
 	} {
 		c.view.Since = time.Now()
-		if got := c.view.pause(); got != c.want {
-			t.Errorf("%+v: every %v, want %v", c.view, got, c.want)
-		}
+		got := c.view.pause()
+		check(t, got == c.want, "%+v: every %v, want %v", c.view, got, c.want)
 	}
 	old := View{NoMessage: true, Head: true, Since: time.Now().Add(-time.Hour)}
 	if got := old.pause(); got < 50*time.Second { // a lock that is held for an hour

@@ -3,8 +3,6 @@ package script
 import (
 	"strings"
 	"testing"
-
-	"github.com/redis/go-redis/v9"
 )
 
 // TestKeysShareTheSlot looks at what is between the braces, as a cluster does.
@@ -14,33 +12,15 @@ func TestKeysShareTheSlot(t *testing.T) {
 		keys := names.append(nil, "k")
 		seen := map[string]bool{}
 		for _, key := range keys {
-			if seen[key] {
-				t.Errorf("%q twice", key)
-			}
+			check(t, !seen[key], "%q twice", key)
 			seen[key] = true
 			tag := key
 			if _, rest, ok := strings.Cut(key, "{"); ok {
 				tag, _, _ = strings.Cut(rest, "}")
 			}
-			if tag != "lock:k" && (where != Single || key != "{lock:}:token") {
-				t.Errorf("%q is in another slot than the lock", key)
-			}
+			check(t, tag == "lock:k" || where == Single && key == "{lock:}:token", "%q is in another slot than the lock", key)
 		}
-		if forEver := names.counterTTL() == 0; forEver != (where == Single) {
-			t.Errorf("topology %d: the counter stays for ever: %t", where, forEver)
-		}
-	}
-}
-
-func TestTopology(t *testing.T) {
-	addrs := []string{"127.0.0.1:1"}
-	one := redis.NewClient(&redis.Options{Addr: addrs[0]})
-	many := redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs})
-	shards := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"a": addrs[0]}})
-	for client, want := range map[redis.UniversalClient]Topology{one: Single, many: Cluster, shards: Ring} {
-		if got := TopologyOf(client); got != want {
-			t.Errorf("%T: %d, want %d", client, got, want)
-		}
-		_ = client.Close()
+		forEver := names.counterTTL() == 0
+		check(t, forEver == (where == Single), "topology %d: the counter stays for ever: %t", where, forEver)
 	}
 }

@@ -6,6 +6,13 @@ import (
 	"testing"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/storetest"
+)
+
+var (
+	must    = storetest.Must
+	check   = storetest.Check
+	wantNil = storetest.WantNil
 )
 
 func FuzzRecord(f *testing.F) {
@@ -21,15 +28,12 @@ func FuzzRecord(f *testing.F) {
 		}
 		given := driver.Record{Fingerprint: fingerprint, Result: result, Trace: trace, ResultNotKept: notKept}
 		rec, err := decodeRecord(head(owner, given) + ":" + about(given) + string(result))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if !bytes.Equal(rec.Fingerprint, fingerprint) || !bytes.Equal(rec.Result, result) || rec.Trace != trace || rec.ResultNotKept != notKept {
 			t.Errorf("%q and %q became %+v", fingerprint, result, rec)
 		}
-		if h, _ := parseHeader(head(owner, given) + ":"); len(owner) < mostHost && h.owner != owner {
-			t.Errorf("the owner %q became %q", owner, h.owner)
-		}
+		h, _ := parseHeader(head(owner, given) + ":")
+		check(t, len(owner) >= mostHost || h.owner == owner, "the owner %q became %q", owner, h.owner)
 	})
 }
 
@@ -45,24 +49,20 @@ func TestOwnerInARecord(t *testing.T) {
 		if want == "" {
 			want = owner
 		}
-		if h, ok := parseHeader(head(owner, driver.Record{}) + ":"); !ok || h.owner != want {
-			t.Errorf("%q became %q", owner, h.owner)
-		}
+		h, ok := parseHeader(head(owner, driver.Record{}) + ":")
+		check(t, ok && h.owner == want, "%q became %q", owner, h.owner)
 	}
 }
 
 func TestBrokenRecord(t *testing.T) {
 	packed := "\x00\x13" + strings.Repeat("i", 16) + "\x02\x02\x02"
-	if _, err := decodeRecord(packed + "0:"); err != nil {
-		t.Error(err)
-	}
+	wantNil(t, storetest.ErrorOf(decodeRecord(packed+"0:")))
 	for _, stored := range []string{
 		"", "\x01", "\x01o", "\x02o0:", "\x00", "\x00\x00", "\x00\x01o0:", packed, packed[:19] + "0:", packed[:20] + "\xff0:", "\x000:",
 		"\x01o:", "\x01ox:", "\x01o!:", "\x01o1!+1:", "\x01o0!!:", "\x01o-1:", "\x01o4:abc", "\x01o99999999999999999999:", ":", "\x01o1+:",
 		"\x01o+1:", "\x01o1+1:a", "\x01o0+2:a", "\x01o9223372036854775807+9223372036854775807:a",
 	} {
-		if rec, err := decodeRecord(stored); err == nil {
-			t.Errorf("%q became %+v", stored, rec)
-		}
+		rec, err := decodeRecord(stored)
+		check(t, err != nil, "%q became %+v", stored, rec)
 	}
 }

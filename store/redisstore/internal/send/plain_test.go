@@ -19,8 +19,9 @@ import (
 )
 
 var (
-	must  = storetest.Must
-	check = storetest.Check
+	must    = storetest.Must
+	check   = storetest.Check
+	require = storetest.Require
 )
 
 // is checks how the text of got begins.
@@ -61,9 +62,7 @@ func release(s *Sender, owner string, claim driver.Claim) *Request {
 // answered sends r, which must succeed.
 func answered(ctx context.Context, t *testing.T, s *Sender, r *Request) *Request {
 	t.Helper()
-	if !s.Await(ctx, nil, r.Alone()) || r.Err != nil {
-		t.Fatal(r.Err)
-	}
+	require(t, s.Await(ctx, nil, r.Alone()) && r.Err == nil, "%v", r.Err)
 	return r
 }
 
@@ -119,12 +118,10 @@ func TestRequestsShareAWrite(t *testing.T) {
 		free(s, "d", "k3"),
 	}
 	client.ScriptFlush(ctx)
-	if err := s.write(ctx, client, all); !script.Unknown(err) {
-		t.Fatalf("the first write: %v", err)
-	}
-	if again, wait := unfinished(all); !slices.Equal(again, all) || wait {
-		t.Fatalf("%d of %d are sent again, after a pause: %v", len(again), len(all), wait)
-	}
+	err := s.write(ctx, client, all)
+	require(t, script.Unknown(err), "the first write: %v", err)
+	again, wait := unfinished(all)
+	require(t, slices.Equal(again, all) && !wait, "%d of %d are sent again, after a pause: %v", len(again), len(all), wait)
 	must(t, s.write(ctx, client, all))
 	for i, want := range []string{"1", "[held 0 a:", "1", "[0]"} {
 		must(t, all[i].Err)

@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/storetest"
 )
 
 // crowd is many readers in line for "k" behind a writer, and then another writer; and one reader
@@ -39,9 +40,8 @@ func crowded(t *testing.T) *crowd {
 	}
 	c.ask("next", driver.Exclusive("k"))
 	c.release("writer", driver.Exclusive("k"))
-	if n := c.holders(); n != 64 {
-		t.Fatalf("%d readers are in with the first step", n)
-	}
+	n := c.holders()
+	require(t, n == 64, "%d readers are in with the first step", n)
 	return c
 }
 
@@ -118,7 +118,7 @@ func TestStepsOfOneCall(t *testing.T) {
 // step: their ends are the steps then, whether or not the one that was told is alive.
 func TestLeftOverReadersGoBeforeTheWriter(t *testing.T) {
 	t.Parallel()
-	for name, end := range map[string]func(c *crowd, from, to int){
+	storetest.Each(t, map[string]func(c *crowd, from, to int){
 		"released": func(c *crowd, from, to int) {
 			for i := from; i < to; i++ {
 				c.release(fmt.Sprint("r", i), driver.Shared("k"))
@@ -136,21 +136,18 @@ func TestLeftOverReadersGoBeforeTheWriter(t *testing.T) {
 			c.s.Names.ForceRelease(&r.Call, "k", "test", time.Minute, nil)
 			answered(c.ctx, c.t, c.s, r)
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			c := crowded(t)
-			c.ask("late", driver.Shared("k"))
-			for from := 0; from < readers; {
-				members := c.client.ZRange(c.ctx, "{lock:k}:h", 0, -1).Val()
-				if len(members) == 0 {
-					t.Fatalf("no reader is in, %d are done; the lock says %q", from, c.client.Get(c.ctx, "lock:k").Val())
-				}
-				check(t, !slices.Contains(members, "late"), "a reader passed the writer when %d were done", from)
-				end(c, from, from+len(members))
-				from += len(members)
+	}, func(t *testing.T, end func(c *crowd, from, to int)) {
+		c := crowded(t)
+		c.ask("late", driver.Shared("k"))
+		for from := 0; from < readers; {
+			members := c.client.ZRange(c.ctx, "{lock:k}:h", 0, -1).Val()
+			if len(members) == 0 {
+				t.Fatalf("no reader is in, %d are done; the lock says %q", from, c.client.Get(c.ctx, "lock:k").Val())
 			}
-			is(t, "the lock after all readers", c.client.Get(c.ctx, "lock:k").Val(), "next:")
-		})
-	}
+			check(t, !slices.Contains(members, "late"), "a reader passed the writer when %d were done", from)
+			end(c, from, from+len(members))
+			from += len(members)
+		}
+		is(t, "the lock after all readers", c.client.Get(c.ctx, "lock:k").Val(), "next:")
+	})
 }

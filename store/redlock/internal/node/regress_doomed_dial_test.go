@@ -14,8 +14,15 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/keyturn/keyturn/internal/redistest"
+	"github.com/keyturn/keyturn/internal/storetest"
 	"github.com/keyturn/keyturn/store/redlock/internal/node"
 	"github.com/keyturn/keyturn/store/redlock/internal/script"
+)
+
+var (
+	must    = storetest.Must
+	check   = storetest.Check
+	require = storetest.Require
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -46,9 +53,7 @@ func TestDialThatBeganBeforeTheNodeCameBack(t *testing.T) {
 	send(n, &answers, &late)
 	close(fail)
 	answers.Wait()
-	if !errors.Is(early, io.EOF) || late != nil {
-		t.Errorf("the call that dialled: %v; the one that was made later: %v", early, late)
-	}
+	check(t, errors.Is(early, io.EOF) && late == nil, "the call that dialled: %v; the one that was made later: %v", early, late)
 }
 
 // open makes a node that the test closes.

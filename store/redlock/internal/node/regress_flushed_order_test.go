@@ -28,9 +28,7 @@ func TestOrderWhenAScriptIsMissing(t *testing.T) {
 			return new(net.Dialer).DialContext(ctx, network, addr)
 		}
 	}))
-	if err := plain.ScriptLoad(t.Context(), script.Release.Text).Err(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, plain.ScriptLoad(t.Context(), script.Release.Text).Err())
 
 	// What is sent while the first call dials leaves together.
 	var answers sync.WaitGroup
@@ -51,10 +49,7 @@ func TestOrderWhenAScriptIsMissing(t *testing.T) {
 	})
 	close(dial)
 	answers.Wait()
-	if first != nil || vote != nil || undo != nil {
-		t.Fatalf("answers: %v, %v, %v", first, vote, undo)
-	}
-	if held := plain.Get(t.Context(), k.Lock).Val(); held != "" {
-		t.Errorf("a vote was taken back and is there: %q", held)
-	}
+	require(t, first == nil && vote == nil && undo == nil, "answers: %v, %v, %v", first, vote, undo)
+	held := plain.Get(t.Context(), k.Lock).Val()
+	check(t, held == "", "a vote was taken back and is there: %q", held)
 }

@@ -9,8 +9,15 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/keyturn/keyturn/internal/redistest"
+	"github.com/keyturn/keyturn/internal/storetest"
 	"github.com/keyturn/keyturn/store/internal/onredis"
 	"github.com/keyturn/keyturn/store/redlock/internal/script"
+)
+
+var (
+	must    = storetest.Must
+	check   = storetest.Check
+	require = storetest.Require
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -20,9 +27,7 @@ func run(t *testing.T, c *redis.Client, s *script.Script, keys []string, args ..
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	reply, err := c.Eval(ctx, s.Text, keys, args...).Result()
-	if err != nil {
-		t.Fatalf("%v", err)
-	}
+	require(t, err == nil, "%v", err)
 	return reply
 }
 
@@ -43,27 +48,21 @@ func (r requests) vote(round string) script.Ballot {
 	keys := []string{r.key.Lock, r.key.Counter, "{lock:}:born", r.key.Turn, r.key.Line}
 	b, err := script.ReadBallot(run(r.t, r.c, script.Vote, keys,
 		r.owner, 60000, time.Now().UnixMicro(), 0, onredis.Notes(time.Minute, "a rule", "a:trace"), "", 0, 3600000, 0, round, "run"))
-	if err != nil || b.Outcome != script.Yes {
-		r.t.Fatalf("a vote: %+v, %v", b, err)
-	}
+	require(r.t, err == nil && b.Outcome == script.Yes, "a vote: %+v, %v", b, err)
 	return b
 }
 
 func (r requests) seal(token uint64, round string) (sealed bool) {
 	r.t.Helper()
 	sealed, _, err := script.ReadSeal(run(r.t, r.c, script.Seal, []string{r.key.Lock, r.key.Counter}, r.owner, 60000, token, 0, 3600000, round))
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	must(r.t, err)
 	return sealed
 }
 
 func (r requests) release(round string) script.Ended {
 	r.t.Helper()
 	e, err := script.ReadRelease(run(r.t, r.c, script.Release, []string{r.key.Lock, r.key.Line, r.key.Turn, r.key.Forced}, r.owner, "", "", 100, round))
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	must(r.t, err)
 	return e
 }
 
@@ -76,19 +75,12 @@ func (r requests) value() onredis.Value {
 func TestLateUndo(t *testing.T) {
 	r := requestsOf(t, redistest.Start(t).Client(), "owner")
 	first := r.vote("1")
-	if again := r.vote("2"); !again.Again || again.Token != first.Token {
-		t.Errorf("the owner asked again and got %+v after %+v", again, first)
-	}
-	if r.release("1").Mine {
-		t.Error("the vote of round 2 was taken back for round 1")
-	}
+	again := r.vote("2")
+	check(t, again.Again && again.Token == first.Token, "the owner asked again and got %+v after %+v", again, first)
+	check(t, !r.release("1").Mine, "the vote of round 2 was taken back for round 1")
 	v := r.value()
-	if v.Owner != "owner" || v.Token != first.Token || v.Rule != "a rule" || v.Trace != "a:trace" {
-		t.Errorf("the lock is %+v", v)
-	}
-	if !r.release("2").Mine {
-		t.Error("the vote of round 2 was not taken back")
-	}
+	check(t, v.Owner == "owner" && v.Token == first.Token && v.Rule == "a rule" && v.Trace == "a:trace", "the lock is %+v", v)
+	check(t, r.release("2").Mine, "the vote of round 2 was not taken back")
 }
 
 // TestLateSeal: the seal of a lost round may arrive when another owner has had the lease, and the
@@ -101,12 +93,9 @@ func TestLateSeal(t *testing.T) {
 	between := other.vote("2").Token
 	other.release("2")
 	late := r.vote("3").Token
-	if r.seal(early, "1") {
-		t.Error("the vote of round 3 was sealed for round 1")
-	}
-	if got := r.value().Token; got != late || got <= between {
-		t.Errorf("the token is %d; it was %d, and %d for the owner between", got, late, between)
-	}
+	check(t, !r.seal(early, "1"), "the vote of round 3 was sealed for round 1")
+	got := r.value().Token
+	check(t, got == late && got > between, "the token is %d; it was %d, and %d for the owner between", got, late, between)
 	if !r.seal(late+5, "3") || r.value().Token != late+5 {
 		t.Errorf("the vote of round 3 was not sealed with %d: %+v", late+5, r.value())
 	}

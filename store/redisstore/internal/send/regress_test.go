@@ -3,6 +3,7 @@ package send
 import (
 	"context"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
@@ -43,9 +44,7 @@ func TestRenewalsDoNotWaitForOtherRequests(t *testing.T) {
 	stuck(t, &s.servers.only.others, ask(s, "2", "", driver.Shared("e")))
 	brief, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	if !s.Await(brief, nil, renewals) {
-		t.Fatal("the renewals wait")
-	}
+	require(t, s.Await(brief, nil, renewals), "the renewals wait")
 	for _, r := range renewals {
 		v, err := r.Verdict(1)
 		check(t, err == nil && !v.Lost, "%+v, %v", v, err)
@@ -63,4 +62,16 @@ func TestSignsOfLifeKeepNobodyWaiting(t *testing.T) {
 	for _, claim := range []driver.Claim{driver.Exclusive("a"), driver.Shared("b")} {
 		answered(brief, t, s, ask(s, "2", "", claim))
 	}
+}
+
+// A caller whose context had ended before its request waited for 10 ms all the same.
+func TestAnEndedContextIsNotWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		began := time.Now()
+		check(t, !newPending([]*Request{new(Request)}).wait(ctx), "a request without an answer counts as answered")
+		took := time.Since(began)
+		check(t, took <= 0, "waited for %v", took)
+	})
 }
