@@ -12,7 +12,7 @@ import (
 // The cost that a rule adds to a handler, over a store in memory: no Redis, no asynq server, no
 // other caller that wants the key.
 func BenchmarkMiddleware(b *testing.B) {
-	eng := engine(b, nil)
+	eng := engine(b)
 	mux := func(rules ...lockasynq.Rule) asynq.Handler {
 		m := asynq.NewServeMux()
 		if len(rules) > 0 {

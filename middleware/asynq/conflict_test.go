@@ -19,7 +19,7 @@ func TestTasksOfOneKeyRunOneAtATime(t *testing.T) {
 	t.Parallel()
 	const tasks, keys = 60, 3
 	q := newQueue(t)
-	l := locks(t, engine(t, nil), lockasynq.Serialize("im:status", "user:status:{payload.user_id}"))
+	l := locks(t, engine(t), lockasynq.Serialize("im:status", "user:status:{payload.user_id}"))
 	section := locktest.NewSection(t)
 	h := l.Middleware(handler(func(ctx context.Context, _ *asynq.Task) error {
 		lease, _ := core.LeaseFrom(ctx)
@@ -34,7 +34,7 @@ func TestTasksOfOneKeyRunOneAtATime(t *testing.T) {
 	q.serve(h)
 	q.serve(h)
 	for _, id := range ids {
-		q.become(id, asynq.TaskStateCompleted)
+		q.completed(id)
 	}
 	for user := range keys {
 		if n := section.Entered(fmt.Sprint("user:status:", user)); n != tasks/keys {
@@ -46,7 +46,7 @@ func TestTasksOfOneKeyRunOneAtATime(t *testing.T) {
 // TestRescheduledTasksComeAgain more often than they have retries, of which none is used up, until the key is free.
 func TestRescheduledTasksComeAgain(t *testing.T) {
 	t.Parallel()
-	q, eng := newQueue(t), engine(t, nil)
+	q, eng := newQueue(t), engine(t)
 	lease := hold(t, eng, "k")
 	times := make(chan int, 10)
 	q.serve(locks(t, eng, lockasynq.Serialize("t", "k", core.WithFailFast())).Middleware(handler(succeed)), func(cfg *asynq.Config) {
@@ -69,7 +69,7 @@ func TestRescheduledTasksComeAgain(t *testing.T) {
 	if err := lease.Release(context.Background()); err != nil {
 		t.Fatal(err)
 	}
-	info := q.become(id, asynq.TaskStateCompleted)
+	info := q.completed(id)
 	if all, err := q.inspector.GetQueueInfo("default"); err != nil || all.Failed != 0 || info.Retried != 0 {
 		t.Errorf("%d retries were used up, %d failures, %v", info.Retried, all.Failed, err)
 	}

@@ -15,7 +15,7 @@ import (
 
 func TestCoverage(t *testing.T) {
 	t.Parallel()
-	l := locks(t, engine(t, nil),
+	l := locks(t, engine(t),
 		lockasynq.Serialize("im:status", "user:{payload.user_id}"),
 		lockasynq.Once("im:", "msg:{id}"),
 		lockasynq.OnceBy("mail:welcome", func(string) string { return "k" }),
@@ -35,7 +35,7 @@ func TestCoverage(t *testing.T) {
 
 func TestCheckFindsRulesForNothing(t *testing.T) {
 	t.Parallel()
-	l := locks(t, engine(t, nil),
+	l := locks(t, engine(t),
 		lockasynq.Serialize("im:", "k"),
 		lockasynq.Serialize("im:status", "k"),
 		lockasynq.Serialize("im:mesage", "k"),

@@ -25,7 +25,7 @@ func TestErrorHandler(t *testing.T) {
 	t.Parallel()
 	busy, own := errors.New("busy"), errors.New("own")
 	var told *reasons.Refusal
-	eng := engine(t, nil)
+	eng := engine(t)
 	h := locks(t, eng, lockasynq.Serialize("t", "k:{payload.id}", core.WithFailFast()),
 		lockasynq.Serialize("skip", "k:{payload.id}").OnConflict(lockasynq.Skip)).
 		WithErrorHandler(func(_ context.Context, task *asynq.Task, refused *reasons.Refusal) error {
@@ -52,25 +52,6 @@ func TestErrorHandler(t *testing.T) {
 	}
 }
 
-// TestTasksWithoutARulePassThrough: such a task is none of our business.
-func TestTasksWithoutARulePassThrough(t *testing.T) {
-	t.Parallel()
-	eng := engine(t, nil)
-	hold(t, eng, "k")
-	l := locks(t, eng, lockasynq.Serialize("im:status", "k"))
-	failure := errors.New("the handler's")
-	given := context.WithValue(context.Background(), caller{}, 1)
-	err := process(given, l.Middleware(handler(func(ctx context.Context, _ *asynq.Task) error {
-		if ctx != given {
-			t.Error("the handler got another context")
-		}
-		return failure
-	})), "other", "")
-	if err != failure {
-		t.Errorf("error = %v, want the handler's own", err)
-	}
-}
-
 func TestShadow(t *testing.T) {
 	shadowtest.Run(t, func(t testing.TB, eng *core.Engine, once bool, run func(context.Context) error, opts ...core.CallOption) func(string) error {
 		rule := lockasynq.Serialize
@@ -94,7 +75,7 @@ func TestLevels(t *testing.T) {
 			return fmt.Sprintf("group:%s/member:%s", keytmpl.Escape(m.Group), keytmpl.Escape(m.Member))
 		}, opts...),
 	} {
-		eng := engine(t, nil)
+		eng := engine(t)
 		var claims []core.Claim
 		h := locks(t, eng, rule).Middleware(handler(func(ctx context.Context, _ *asynq.Task) error {
 			lease, _ := core.LeaseFrom(ctx)

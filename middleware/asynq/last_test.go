@@ -52,41 +52,32 @@ func TestOutageOnTheLastAttemptIsWaitedOut(t *testing.T) {
 	}
 }
 
-// TestLastAttemptEndsWithTheTask: without an end of the conflict or the outage, the task's own time ends it, and
-// what becomes of the task is asynq's decision.
-func TestLastAttemptEndsWithTheTask(t *testing.T) {
+// TestLastAttemptWaits: asynq archives a task whose retries are used up whatever Config.IsFailure says. So a conflict has
+// to be waited out in the handler, also of a rule that does not wait, until the task's own time ends it. What becomes
+// of the task then is asynq's decision.
+func TestLastAttemptWaits(t *testing.T) {
 	ctx := metadata(t, asynq.MaxRetry(0))
-	for name, prepare := range map[string]func(*testing.T, *locktest.Kit){
-		"held":   func(t *testing.T, kit *locktest.Kit) { hold(t, kit.Engine, "k") },
-		"outage": func(_ *testing.T, kit *locktest.Kit) { kit.Store.Refuse() },
-		"closed": func(_ *testing.T, kit *locktest.Kit) { _ = kit.Engine.Close(context.Background()) },
+	for name, tt := range map[string]struct {
+		prepare func(*testing.T, *locktest.Kit)
+		want    error
+		after   time.Duration
+	}{
+		"held for an hour": {func(t *testing.T, kit *locktest.Kit) { holds(t, kit.Engine, time.Hour) }, nil, time.Hour},
+		"held":             {func(t *testing.T, kit *locktest.Kit) { hold(t, kit.Engine, "k") }, context.DeadlineExceeded, 2 * time.Hour},
+		"outage":           {func(_ *testing.T, kit *locktest.Kit) { kit.Store.Refuse() }, context.DeadlineExceeded, 2 * time.Hour},
+		"closed":           {func(_ *testing.T, kit *locktest.Kit) { _ = kit.Engine.Close(context.Background()) }, context.DeadlineExceeded, 2 * time.Hour},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			kit := locktest.New(t, core.WithMaxHold(core.Forever))
-			prepare(t, kit)
-			ctx, cancel := context.WithTimeout(ctx, time.Hour)
+			tt.prepare(t, kit)
+			ctx, cancel := context.WithTimeout(ctx, 2*time.Hour)
 			defer cancel()
-			began := time.Now()
-			err := process(ctx, nothingRuns(t, locks(t, kit.Engine, lockasynq.Serialize("t", "k", core.WithFailFast()))), "t", "")
-			if !errors.Is(err, context.DeadlineExceeded) || time.Since(began) != time.Hour {
-				t.Errorf("%s: error = %v after %v, want the deadline after an hour", name, err, time.Since(began))
+			began, ran := time.Now(), false
+			err := process(ctx, locks(t, kit.Engine, lockasynq.Serialize("t", "k", core.WithFailFast())).
+				Middleware(handler(func(context.Context, *asynq.Task) error { ran = true; return nil })), "t", "")
+			if !errors.Is(err, tt.want) || ran != (tt.want == nil) || time.Since(began) != tt.after {
+				t.Errorf("%s: %v after %v, it ran: %t; want %v after %v", name, err, time.Since(began), ran, tt.want, tt.after)
 			}
 		})
 	}
-}
-
-// TestConflictOnTheLastAttemptWaits: asynq archives a task whose retries are used up whatever Config.IsFailure
-// says. So a conflict has to be waited out in the handler, also of a rule that does not wait.
-func TestConflictOnTheLastAttemptWaits(t *testing.T) {
-	ctx := metadata(t, asynq.MaxRetry(0))
-	synctest.Test(t, func(t *testing.T) {
-		eng := engine(t, nil, core.WithMaxHold(core.Forever))
-		lease := hold(t, eng, "k")
-		time.AfterFunc(time.Hour, func() { _ = lease.Release(context.Background()) })
-		began := time.Now()
-		err := process(ctx, locks(t, eng, lockasynq.Serialize("t", "k", core.WithFailFast())).Middleware(handler(succeed)), "t", "")
-		if took := time.Since(began); err != nil || took != time.Hour {
-			t.Errorf("error = %v after %v, want success when the key is free", err, took)
-		}
-	})
 }

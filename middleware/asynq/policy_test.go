@@ -33,12 +33,11 @@ func TestTooManyWait(t *testing.T) {
 		{lockasynq.Wait, ctx, func(err error) bool { return err == nil }},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			eng := engine(t, nil, core.WithMaxWaiters(1))
-			lease := hold(t, eng, "k")
+			eng := engine(t, core.WithMaxWaiters(1))
+			holds(t, eng, 10*time.Second)
 			waiter := make(chan error, 1)
 			go func() { waiter <- eng.Do(ctx, "k", func(context.Context) error { return nil }) }()
 			synctest.Wait()
-			time.AfterFunc(10*time.Second, func() { _ = lease.Release(context.Background()) })
 			l := locks(t, eng, lockasynq.Serialize("t", "k", core.WithMaxWait(time.Minute)).OnConflict(tt.policy))
 			err := process(tt.ctx, l.Middleware(handler(succeed)), "t", "")
 			if !tt.check(err) || err != nil && !errors.Is(err, core.ErrTooManyWaiters) || l.Skipped()["t"] != 0 {
@@ -56,7 +55,7 @@ func TestTooManyWait(t *testing.T) {
 func TestWaitLeavesInnerRulesTheirSay(t *testing.T) {
 	ctx := metadata(t)
 	synctest.Test(t, func(t *testing.T) {
-		eng := engine(t, nil)
+		eng := engine(t)
 		hold(t, eng, "inner")
 		inner := locks(t, eng, lockasynq.Serialize("t", "inner", core.WithFailFast()))
 		outer := locks(t, eng, lockasynq.Serialize("t", "outer").OnConflict(lockasynq.Wait))
@@ -75,7 +74,7 @@ func TestSkippedTasksAreTold(t *testing.T) {
 	ctx := metadata(t, asynq.TaskID("the-id"))
 	log := captureLog(t)
 	var told []string
-	eng := engine(t, nil, core.WithHooks(observe.Hooks{Skipped: func(_ context.Context, s observe.Skip) {
+	eng := engine(t, core.WithHooks(observe.Hooks{Skipped: func(_ context.Context, s observe.Skip) {
 		told = append(told, fmt.Sprint(s.Rule, " ", s.Reason))
 	}}))
 	lease := hold(t, eng, "k")

@@ -34,7 +34,7 @@ func (q *queue) offer(l *lockasynq.Locks, task *asynq.Task, opts ...asynq.Option
 func TestUniqueUntilStarted(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t)
-	eng := engine(t, nil)
+	eng := engine(t)
 	l := locks(t, eng, lockasynq.Serialize("t", "k:{payload.id}").UniqueUntilStarted())
 	offer := func(id, payload int, want bool) {
 		t.Helper()
@@ -88,8 +88,7 @@ func TestUniqueUntilStartedWhileTheKeyIsHeld(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			q := newQueue(t)
-			w := newWatcher()
-			eng := engine(t, nil, core.WithHooks(w.hooks()))
+			eng, asks, _ := watched(t)
 			l := locks(t, eng, lockasynq.Serialize("t", "k", core.WithFailFast()).RescheduleEvery(time.Second).UniqueUntilStarted())
 			lease := hold(t, eng, "k")
 			ran := make(chan struct{}, 10)
@@ -98,7 +97,7 @@ func TestUniqueUntilStartedWhileTheKeyIsHeld(t *testing.T) {
 			if !q.offer(l, task, asynq.MaxRetry(tt.retries)) {
 				t.Error("the first was not taken")
 			}
-			receive(t, "the task to ask for its key", w.asks)
+			receive(t, "the task to ask for its key", asks)
 			if took := q.offer(l, task, asynq.MaxRetry(5)); took != tt.second {
 				t.Errorf("the second was taken: %t, want %t", took, tt.second)
 			}
@@ -128,7 +127,7 @@ func TestUniqueUntilStartedInAnOutage(t *testing.T) {
 // to start another's. The log says once that the rule does nothing for such tasks.
 func TestUniqueUntilStartedWithOtherIDs(t *testing.T) {
 	log := captureLog(t)
-	eng := engine(t, nil)
+	eng := engine(t)
 	l := locks(t, eng, lockasynq.Serialize("t", "k").UniqueUntilStarted())
 	q, ran := newQueue(t), 0
 	h := l.Middleware(handler(func(context.Context, *asynq.Task) error { ran++; return nil }))
@@ -139,7 +138,7 @@ func TestUniqueUntilStartedWithOtherIDs(t *testing.T) {
 	q.serve(h)
 	ids := []string{"other", "t/k/", "t/k/x", "t/k/5/7", "t/other/99999999999999999"}
 	for _, id := range ids {
-		q.become(q.enqueue("t", "", asynq.TaskID(id)), asynq.TaskStateCompleted)
+		q.completed(q.enqueue("t", "", asynq.TaskID(id)))
 	}
 	if err := process(context.Background(), h, "t", ""); err != nil {
 		t.Error(err)

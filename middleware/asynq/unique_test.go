@@ -19,7 +19,7 @@ import (
 
 func TestTaskIDRefuses(t *testing.T) {
 	t.Parallel()
-	l := locks(t, engine(t, nil),
+	l := locks(t, engine(t),
 		lockasynq.Once("im:message", "msg:{payload.id}"),
 		lockasynq.Once("by:id", "{id}"),
 		lockasynq.Once("by:queue", "{queue}"),
