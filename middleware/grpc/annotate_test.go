@@ -80,9 +80,7 @@ func TestAnnotatedMethodsHaveTheirRules(t *testing.T) {
 			t.Errorf("%s: %v", method, err)
 		}
 	}
-	if err := call(t, i, annotatedSend, func(context.Context, *core.Lease) { t.Error("once ran twice") }); err != nil {
-		t.Error(err)
-	}
+	wantNil(t, call(t, i, annotatedSend, func(context.Context, *core.Lease) { t.Error("once ran twice") }))
 }
 
 // A stream takes one turn, or one for each of its messages.
@@ -96,13 +94,12 @@ func TestAnnotatedStreams(t *testing.T) {
 		annotatedChat:  {&testpb.Event{}, []string{"exclusive group:1", "exclusive group:2"}},
 	} {
 		n := 0
-		stream := &fakeStream{ctx: bounded(t), recv: func(m any) error {
+		err := streamed(bounded(t), i, method, func(m any) error {
 			n++
 			message := m.(proto.Message).ProtoReflect()
 			message.Set(message.Descriptor().Fields().ByName("group_id"), protoreflect.ValueOfString(fmt.Sprint(n)))
 			return nil
-		}}
-		err := i.Stream()(nil, stream, &grpc.StreamServerInfo{FullMethod: method}, func(_ any, s grpc.ServerStream) error {
+		}, func(s grpc.ServerStream) error {
 			for _, want := range tt.want {
 				if err := s.RecvMsg(tt.into); err != nil || claimsOf(s.Context()) != want {
 					t.Errorf("%s: held %q, %v; want %q", method, claimsOf(s.Context()), err, want)
@@ -110,9 +107,7 @@ func TestAnnotatedStreams(t *testing.T) {
 			}
 			return nil
 		})
-		if err != nil {
-			t.Error(err)
-		}
+		wantNil(t, err)
 	}
 }
 
@@ -124,14 +119,11 @@ func TestGoOverridesAnnotations(t *testing.T) {
 	if err := call(t, i, annotatedSet, nil); reason(t, err) != reasons.LockHeld {
 		t.Error(err)
 	}
-	err := call(t, i, annotatedClear, func(ctx context.Context, _ *core.Lease) {
+	wantNil(t, call(t, i, annotatedClear, func(ctx context.Context, _ *core.Lease) {
 		if held := claimsOf(ctx); held != "exclusive user:42" {
 			t.Errorf("held %q", held)
 		}
-	})
-	if err != nil {
-		t.Error(err)
-	}
+	}))
 }
 
 func ExampleFromAnnotations() {

@@ -116,7 +116,5 @@ func TestShadow(t *testing.T) {
 func TestShadowOfAStreamWithoutMessages(t *testing.T) {
 	c := serve(t, working(func(context.Context) error { return errors.New("there is no message") }),
 		locks(t, memory(t), guarded["stream"].rule(core.WithShadow())))
-	if err := importOne(bounded(t), c); err != nil {
-		t.Error(err)
-	}
+	wantNil(t, importOne(bounded(t), c))
 }

@@ -30,13 +30,27 @@ const (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
+// must fails the test at once.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// wantNil fails the test, which goes on.
+func wantNil(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Error(err)
+	}
+}
+
 // engine makes an engine over store that ends with the test.
 func engine(t testing.TB, store driver.Store, opts ...core.EngineOption) *core.Engine {
 	t.Helper()
 	eng, err := core.New(store, opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() {
 		if err := eng.Close(bounded(t)); err != nil {
 			t.Error(err) // somebody holds a lease still
@@ -48,9 +62,7 @@ func engine(t testing.TB, store driver.Store, opts ...core.EngineOption) *core.E
 func locks(t testing.TB, eng *core.Engine, rules ...lockgrpc.Rule) *lockgrpc.Interceptor {
 	t.Helper()
 	i, err := lockgrpc.New(eng, rules...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return i
 }
 
@@ -72,21 +84,15 @@ func bounded(t testing.TB) context.Context {
 func free(t testing.TB, eng *core.Engine, key string) {
 	t.Helper()
 	lease, err := eng.Acquire(bounded(t), key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := lease.Release(bounded(t)); err != nil {
-		t.Error(err)
-	}
+	must(t, err)
+	wantNil(t, lease.Release(bounded(t)))
 }
 
 // hold has another process hold key until the returned lease is released, or the test ends.
 func hold(t testing.TB, store driver.Store, key string) *core.Lease {
 	t.Helper()
 	lease, err := engine(t, store).Acquire(bounded(t), key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = lease.Release(context.Background()) })
 	return lease
 }
@@ -101,9 +107,7 @@ func isHeld(t testing.TB, eng *core.Engine, key string) bool {
 	if err == nil {
 		err = lease.Release(bounded(t))
 	}
-	if err != nil {
-		t.Error(err)
-	}
+	wantNil(t, err)
 	return false
 }
 
@@ -143,9 +147,7 @@ func steal(t testing.TB, store driver.Store, ctx context.Context) {
 		t.Error("the handler's context has no lease")
 		return
 	}
-	if err := store.Release(context.Background(), driver.Grant{Owner: lease.Owner(), Claims: lease.Claims()}); err != nil {
-		t.Error(err)
-	}
+	wantNil(t, store.Release(context.Background(), driver.Grant{Owner: lease.Owner(), Claims: lease.Claims()}))
 }
 
 // reason returns the ErrorInfo reason of a status, and checks its domain.

@@ -22,11 +22,8 @@ func TestLossOfAMessagesLease(t *testing.T) {
 	i := locks(t, memory(t), lockgrpc.SerializeMessages(chat, "chat", core.WithMaxHold(time.Millisecond)))
 	ours := errors.New("ours")
 	for _, own := range []error{nil, ours} {
-		stream := &fakeStream{ctx: bounded(t), recv: func(any) error { return nil }}
-		err := i.Stream()(nil, stream, &grpc.StreamServerInfo{FullMethod: chat}, func(_ any, s grpc.ServerStream) error {
-			if err := s.RecvMsg(&testpb.Event{}); err != nil {
-				t.Error(err)
-			}
+		err := streamed(bounded(t), i, chat, comes, func(s grpc.ServerStream) error {
+			wantNil(t, s.RecvMsg(&testpb.Event{}))
 			<-s.Context().Done()
 			if err := s.SendMsg(nil); !errors.Is(err, core.ErrLeaseLost) {
 				t.Errorf("SendMsg: %v", err)
@@ -117,15 +114,11 @@ func TestReceiverThatOutlivesItsHandler(t *testing.T) {
 	if _, err := stream.Recv(); status.Code(err) != codes.Unimplemented {
 		t.Error(err)
 	}
-	if err := wait(t, got, "first message"); err != nil {
-		t.Error(err)
-	}
+	wantNil(t, wait(t, got, "first message"))
 	if err := wait(t, got, "end of the second Recv"); err == nil {
 		t.Error("a turn for a call that is over")
 	}
-	if err := holder.Release(bounded(t)); err != nil {
-		t.Error(err)
-	}
+	wantNil(t, holder.Release(bounded(t)))
 	free(t, eng, "group:7")
 	free(t, eng, "group:8")
 }

@@ -24,17 +24,13 @@ var eachByGroup = lockgrpc.SerializeMessages(chat, "group:{group_id}")
 func talk(t *testing.T, c client) grpc.BidiStreamingClient[testpb.Event, testpb.Event] {
 	t.Helper()
 	stream, err := c.Chat(bounded(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return stream
 }
 
 func say(t *testing.T, stream grpc.BidiStreamingClient[testpb.Event, testpb.Event], group string) {
 	t.Helper()
-	if err := stream.Send(&testpb.Event{GroupId: group}); err != nil {
-		t.Error(err)
-	}
+	wantNil(t, stream.Send(&testpb.Event{GroupId: group}))
 }
 
 // echo answers each message with what it is locked by, and stops with its client.
@@ -96,9 +92,7 @@ func TestEachMessageTakesItsOwnTurn(t *testing.T) {
 				}
 				free(t, eng, "group:"+group) // the client is silent, and nothing is held
 			}
-			if err := stream.CloseSend(); err != nil {
-				t.Error(err)
-			}
+			wantNil(t, stream.CloseSend())
 			if _, err := stream.Recv(); err != io.EOF {
 				t.Error(err)
 			}
@@ -114,9 +108,7 @@ func TestSendingAlongside(t *testing.T) {
 		sender.Go(func() {
 			for i := range 100 {
 				_ = stream.Context().Err()
-				if err := stream.Send(&testpb.Event{Text: fmt.Sprint(i)}); err != nil {
-					t.Error(err)
-				}
+				wantNil(t, stream.Send(&testpb.Event{Text: fmt.Sprint(i)}))
 			}
 		})
 		for {

@@ -8,7 +8,6 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
@@ -16,7 +15,6 @@ import (
 	lockgrpc "github.com/keyturn/keyturn/middleware/grpc"
 	"github.com/keyturn/keyturn/middleware/grpc/internal/testpb"
 	"github.com/keyturn/keyturn/middleware/reasons"
-	"github.com/keyturn/keyturn/store/memstore"
 )
 
 const byMessage = "once:message:{message_id}"
@@ -34,29 +32,6 @@ func counting(runs *atomic.Int32) *server {
 		members: func(context.Context, *testpb.AddMembersRequest) (*testpb.AddMembersResponse, error) {
 			return &testpb.AddMembersResponse{Size: runs.Add(1)}, nil
 		},
-	}
-}
-
-func TestRepeatsGetTheFirstResponse(t *testing.T) {
-	var runs atomic.Int32
-	store := memstore.New()
-	rule := lockgrpc.OnceBy(setStatus, func(r *testpb.SetStatusRequest) string { return "once:" + r.GetMessageId() })
-	replicas := []client{
-		serve(t, counting(&runs), locks(t, engine(t, store), rule)),
-		serve(t, counting(&runs), locks(t, engine(t, store), rule)),
-	}
-	for i := range 4 {
-		var header metadata.MD
-		resp, err := replicas[i%2].SetStatus(bounded(t), message("a", 1), grpc.Header(&header))
-		if err != nil || resp.GetText() != "run 1" {
-			t.Errorf("delivery %d: %v, %v", i, resp, err)
-		}
-		if replayed := header.Get(lockgrpc.ReplayedHeader); len(replayed) == 1 != (i > 0) || i > 0 && replayed[0] != "true" {
-			t.Errorf("delivery %d: replayed %v", i, replayed)
-		}
-	}
-	if resp, err := replicas[0].SetStatus(bounded(t), message("b", 1)); err != nil || resp.GetText() != "run 2" {
-		t.Errorf("another message: %v, %v", resp, err)
 	}
 }
 
@@ -102,9 +77,7 @@ func TestRecordOfAnotherMethod(t *testing.T) {
 		} else {
 			_, err = eng.Once(bounded(t), "the same", func(context.Context) ([]byte, error) { return []byte(tt.record), nil })
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		_, err = c.AddMembers(bounded(t), &testpb.AddMembersRequest{})
 		if st := status.Convert(err); st.Code() != tt.want || tt.want == codes.Internal && st.Message() != "internal error" {
 			t.Errorf("record %q: %v; want %v", tt.record, err, tt.want)

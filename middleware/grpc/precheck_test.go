@@ -36,9 +36,7 @@ func TestPrecheck(t *testing.T) {
 	deny := func(err error) { denied.Store(&err) }
 
 	lease, err := eng.Acquire(bounded(t), "once:message:a")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	deny(errors.New("no member"))
 	if _, err := c.SetStatus(bounded(t), message("a", 1)); status.Code(err) != codes.PermissionDenied || reason(t, err) != reasons.Forbidden {
 		t.Errorf("denied: %v", err)
@@ -47,9 +45,7 @@ func TestPrecheck(t *testing.T) {
 	if _, err := c.SetStatus(bounded(t), message("a", 1)); status.Code(err) != codes.NotFound {
 		t.Errorf("with a status: %v", err)
 	}
-	if err := lease.Release(bounded(t)); err != nil {
-		t.Error(err)
-	}
+	wantNil(t, lease.Release(bounded(t)))
 	denied.Store(nil)
 	if _, err := c.SetStatus(bounded(t), message("a", 1)); err != nil || runs.Load() != 1 {
 		t.Errorf("allowed: %v", err)
@@ -85,7 +81,8 @@ func TestPrecheckOfEveryRule(t *testing.T) {
 // TestStorable: a response that reports a failure is not given again.
 func TestStorable(t *testing.T) {
 	var runs atomic.Int32
-	c := serve(t, counting(&runs), locks(t, memory(t), lockgrpc.Once(setStatus, byMessage).Storable(func(m proto.Message) bool {
+	byID := func(r *testpb.SetStatusRequest) string { return r.GetMessageId() }
+	c := serve(t, counting(&runs), locks(t, memory(t), lockgrpc.OnceBy(setStatus, byID).Storable(func(m proto.Message) bool {
 		return m.(*testpb.SetStatusResponse).GetText() != "run 1"
 	})))
 	for n, want := range []string{"run 1", "run 2", "run 2"} {

@@ -62,6 +62,7 @@ func TestRefusals(t *testing.T) {
 		{name: "store down", store: failing(&core.UnavailableError{Op: "acquire", Err: secret}), code: codes.Unavailable, reason: reasons.StoreUnavailable, after: anyTime, is: core.ErrUnavailable},
 		{name: "engine closed", closed: true, code: codes.Unavailable, reason: reasons.Stopping, after: anyTime, is: core.ErrClosed},
 		{name: "record uncertain", only: "once", store: forgetful{memstore.New()}, opt: core.WithTTL(30 * time.Millisecond), code: codes.Unavailable, reason: reasons.OutcomeUnknown, after: anyTime, is: core.ErrOutcomeUnknown},
+		{name: "it would wait for itself", store: failing(&driver.DeadlockError{Key: key}), code: codes.Internal, reason: reasons.Internal, is: core.ErrWouldDeadlock},
 		{name: "anything else", store: failing(secret), code: codes.Internal, reason: reasons.Internal, is: secret},
 		{name: "caller's deadline", end: ends(20 * time.Millisecond), code: codes.DeadlineExceeded, is: context.DeadlineExceeded},
 		{name: "caller's deadline, before", end: ends(-time.Second), code: codes.DeadlineExceeded, is: context.DeadlineExceeded},
@@ -96,9 +97,7 @@ func TestRefusals(t *testing.T) {
 				}
 				c := serve(t, s, locks(t, eng, g.rule(rule...)), opts...)
 				if tt.closed {
-					if err := eng.Close(bounded(t)); err != nil {
-						t.Fatal(err)
-					}
+					must(t, eng.Close(bounded(t)))
 				}
 
 				err := g.send(bounded(t), c, "42")
@@ -171,9 +170,7 @@ func TestErrorHandler(t *testing.T) {
 			if inside := wait(t, passed, "end"); status.Code(err) != codes.Unknown || reason(t, err) != reasons.KeyInvalid || told.Key != "" || !errors.Is(inside, busy) {
 				t.Errorf("no key: %v, %+v, %v", err, told, inside)
 			}
-			if err := holder.Release(bounded(t)); err != nil {
-				t.Error(err)
-			}
+			wantNil(t, holder.Release(bounded(t)))
 		})
 	}
 }

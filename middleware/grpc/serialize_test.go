@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"testing"
-	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
@@ -14,7 +12,6 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/keyturn/keyturn/core"
-	"github.com/keyturn/keyturn/locktest"
 	lockgrpc "github.com/keyturn/keyturn/middleware/grpc"
 	"github.com/keyturn/keyturn/middleware/grpc/internal/testpb"
 	"github.com/keyturn/keyturn/middleware/reasons"
@@ -23,41 +20,6 @@ import (
 
 func online(user int64) *testpb.SetStatusRequest {
 	return &testpb.SetStatusRequest{UserId: user, Status: testpb.Status_STATUS_ONLINE}
-}
-
-// Two replicas, which share nothing but a store: one at a time with one key, and everybody in the end.
-func TestOneAtATime(t *testing.T) {
-	for kind, g := range guarded {
-		if kind == "once" {
-			continue // runs once
-		}
-		t.Run(kind, func(t *testing.T) {
-			section := locktest.NewSection(t)
-			s := working(func(ctx context.Context) error {
-				defer section.Enter(claimsOf(ctx))()
-				time.Sleep(time.Millisecond) // so that another one could come in
-				return nil
-			})
-			store := memstore.New()
-			replicas := []client{
-				serve(t, s, locks(t, engine(t, store), g.rule())),
-				serve(t, s, locks(t, engine(t, store.Peer()), g.rule())),
-			}
-			ctx := bounded(t)
-			var calls sync.WaitGroup
-			for n := range 20 {
-				calls.Go(func() {
-					if err := g.send(ctx, replicas[n%2], "42"); err != nil {
-						t.Error(err)
-					}
-				})
-			}
-			calls.Wait()
-			if n := section.Entered("exclusive user:42"); n != 20 {
-				t.Errorf("%d were served", n)
-			}
-		})
-	}
 }
 
 // A client that goes away does not let the next one in: the handler may be writing.
@@ -93,9 +55,7 @@ func TestHeldUntilTheHandlerReturns(t *testing.T) {
 // left alone.
 func TestHandlersErrorPassesUnchanged(t *testing.T) {
 	detailed, err := status.New(codes.NotFound, "no user 42").WithDetails(&testpb.Group{Id: "g"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	rules := map[string]lockgrpc.Rule{
 		"serialize": guarded["call"].rule(), "once": guarded["once"].rule(), "another method's": lockgrpc.Serialize(addMembers, "k"),
 	}

@@ -72,16 +72,12 @@ func serve(t testing.TB, s *server, locks *lockgrpc.Interceptor, opts ...grpc.Se
 func listen(t testing.TB, srv *grpc.Server) (addr string) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	done := make(chan error, 1)
 	go func() { done <- srv.Serve(listener) }()
 	t.Cleanup(func() {
 		srv.Stop()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
+		wantNil(t, <-done)
 	})
 	return listener.Addr().String()
 }
@@ -90,9 +86,7 @@ func listen(t testing.TB, srv *grpc.Server) (addr string) {
 func dial(t testing.TB, addr string, opts ...grpc.DialOption) client {
 	t.Helper()
 	conn, err := grpc.NewClient(addr, append(opts, grpc.WithTransportCredentials(insecure.NewCredentials()))...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { conn.Close() })
 	return client{testpb.NewUsersClient(conn), testpb.NewGroupsClient(conn)}
 }
