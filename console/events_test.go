@@ -26,13 +26,9 @@ func listen(t *testing.T, url string) (next func() (m message, ok bool), status 
 	ctx, cancel := context.WithCancel(context.Background())
 	t.Cleanup(cancel)
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { res.Body.Close() })
 	lines := bufio.NewReader(res.Body)
 	return func() (m message, ok bool) {
@@ -42,9 +38,7 @@ func listen(t *testing.T, url string) (next func() (m message, ok bool), status 
 				return m, false
 			}
 			if text, is := strings.CutPrefix(line, "data: "); is {
-				if err := json.Unmarshal([]byte(text), &m); err != nil {
-					t.Error(err)
-				}
+				wantNil(t, json.Unmarshal([]byte(text), &m))
 				return m, true
 			}
 		}
@@ -95,9 +89,7 @@ func TestAStreamTellsWhatChanges(t *testing.T) {
 	if a != first.Lists["rows"][0] || !strings.Contains(m.Parts[b], "k=b") {
 		t.Errorf("%+v", m)
 	}
-	if err := c.Close(); err != nil {
-		t.Error(err)
-	}
+	wantNil(t, c.Close())
 	for {
 		if _, ok := next(); !ok {
 			break

@@ -22,6 +22,22 @@ import (
 	"github.com/keyturn/keyturn/core/driver"
 )
 
+// must fails the test at once.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// wantNil fails the test, which goes on.
+func wantNil(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Error(err)
+	}
+}
+
 // fake is a store with whatever a test puts into it. Its leases and waits go on.
 type fake struct {
 	mu      sync.Mutex
@@ -160,13 +176,9 @@ func wanted(info driver.LockInfo, pids ...int) driver.LockInfo {
 func open(t *testing.T, source console.Source, opts ...console.Option) *console.Console {
 	t.Helper()
 	c, err := console.New(source, opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() {
-		if err := c.Close(); err != nil {
-			t.Error(err)
-		}
+		wantNil(t, c.Close())
 	})
 	return c
 }
@@ -191,9 +203,7 @@ func get(t *testing.T, h http.Handler, path string) string {
 func body(t *testing.T, res *http.Response) string {
 	t.Helper()
 	text, err := io.ReadAll(res.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return string(text)
 }
 

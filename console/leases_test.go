@@ -50,13 +50,9 @@ func newHouse(t *testing.T, engines int, opts ...core.EngineOption) *house {
 			st = store.Peer()
 		}
 		eng, err := core.New(st, append([]core.EngineOption{core.WithHooks(hooks), core.WithTTL(30 * time.Second)}, opts...)...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		t.Cleanup(func() {
-			if err := eng.Close(context.Background()); err != nil {
-				t.Error(err)
-			}
+			wantNil(t, eng.Close(context.Background()))
 		})
 		h.engines = append(h.engines, eng)
 	}
@@ -115,22 +111,16 @@ func TestALeaseThatWasHandedOn(t *testing.T) {
 		h := newHouse(t, 1)
 		eng := h.engines[0]
 		first, err := eng.Acquire(traced(context.Background(), 1), "k")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		next := make(chan *core.Lease)
 		go func() {
 			lease, err := eng.Acquire(traced(context.Background(), 2), "k")
-			if err != nil {
-				t.Error(err)
-			}
+			wantNil(t, err)
 			next <- lease
 		}()
 		synctest.Wait()
 		time.Sleep(10 * time.Millisecond)
-		if err := first.Release(context.Background()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, first.Release(context.Background()))
 		second := <-next
 		text := h.page("/key?k=k")
 		if labels := had(t, text); len(labels) != 1 {
@@ -151,18 +141,14 @@ func TestALeaseThatLingers(t *testing.T) {
 		work := func() error {
 			return h.engines[0].Do(context.Background(), "k", func(context.Context) error { return nil })
 		}
-		if err := work(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, work())
 		contains(t, h.page("/"), "lingers</em>")
 		text := h.page("/key?k=k")
 		contains(t, text, "perhaps nobody uses it", `lingers"`, "perhaps idle")
 		contains(t, h.page("/waits"), "Nobody waits for anybody")
 		h.force("k")
 		contains(t, h.page("/key?k=k"), "Nobody holds it")
-		if err := work(); err != nil {
-			t.Error(err)
-		}
+		wantNil(t, work())
 	})
 }
 
@@ -173,9 +159,7 @@ func TestWaitersWithinAProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(t, 2)
 		holder, err := h.engines[0].Acquire(context.Background(), "k")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		ctx, cancel := context.WithCancel(context.Background())
 		wait := func(eng *core.Engine) {
 			if lease, err := eng.Acquire(ctx, "k"); err == nil {
@@ -215,9 +199,7 @@ func TestADeadlockOfACarriedLease(t *testing.T) {
 		lend, borrow, other := h.engines[0], h.engines[1], h.engines[2]
 		must := func(lease *core.Lease, err error) *core.Lease {
 			t.Helper()
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			return lease
 		}
 		a := must(lend.Acquire(traced(context.Background(), 1), "a"))

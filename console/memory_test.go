@@ -57,9 +57,7 @@ func TestMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		before := heap()
 		c, err := console.New(many{newFake(), keys}, console.WithHistory())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		time.Sleep(keys / 600 * 1100 * time.Millisecond) // all have been seen
 		viewing, end := context.WithCancel(context.Background())
 		var all sync.WaitGroup
@@ -80,9 +78,7 @@ func TestMemory(t *testing.T) {
 		}
 		end()
 		all.Wait()
-		if err := c.Close(); err != nil {
-			t.Error(err)
-		}
+		wantNil(t, c.Close())
 	})
 }
 

@@ -122,9 +122,7 @@ func TestGoldenPages(t *testing.T) {
 			got := hashed.ReplaceAll([]byte(get(t, c, path)), []byte("$1-HASH"))
 			file := filepath.Join("testdata", name+".html")
 			if *update {
-				if err := os.WriteFile(file, got, 0o644); err != nil {
-					t.Fatal(err)
-				}
+				must(t, os.WriteFile(file, got, 0o644))
 			}
 			if want, err := os.ReadFile(file); err != nil || !bytes.Equal(got, want) {
 				t.Errorf("%s, %v: got\n%s", file, err, got)

@@ -26,6 +26,22 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
+// must fails the test at once.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// wantNil fails the test, which goes on.
+func wantNil(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Error(err)
+	}
+}
+
 var (
 	_ expvar.Var   = (*counters.Counters)(nil)
 	_ http.Handler = (*counters.Counters)(nil)
@@ -42,9 +58,7 @@ func TestCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := counters.New()
 		eng, err := core.New(memstore.New(), core.WithHooks(c.Hooks()), core.WithLogger(slog.New(slog.DiscardHandler)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		ctx, rule := t.Context(), core.WithRule(`r"1`)
 		hold := func(context.Context) error { time.Sleep(2 * time.Second); return nil }
 		done := make(chan error, 1)
@@ -53,25 +67,19 @@ func TestCounts(t *testing.T) {
 		if err := eng.Do(ctx, "k", hold, rule, core.WithFailFast()); !errors.Is(err, core.ErrHeld) {
 			t.Error(err)
 		}
-		if err := errors.Join(<-done); err != nil {
-			t.Error(err)
-		}
+		wantNil(t, errors.Join(<-done))
 		for range 2 {
 			if _, err := eng.Once(ctx, "once", func(context.Context) ([]byte, error) { return nil, nil }, rule); err != nil {
 				t.Error(err)
 			}
 		}
 		lease, err := eng.Acquire(ctx, "lost", rule)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if _, err := eng.ForceRelease(ctx, "lost", "test"); err != nil {
 			t.Error(err)
 		}
 		_ = lease.Release(ctx)
-		if err := eng.Close(ctx); err != nil {
-			t.Error(err)
-		}
+		wantNil(t, eng.Close(ctx))
 		text := page(c)
 		for _, want := range []string{
 			"# TYPE keyturn_wait_duration_seconds summary\n", `keyturn_wait_duration_seconds_count{keyturn_outcome="granted",keyturn_rule="r\"1"`,
@@ -97,9 +105,7 @@ func TestLogShadows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := counters.New()
 		eng, err := core.New(memstore.New(), core.WithHooks(c.Hooks()), core.WithLogger(slog.New(slog.DiscardHandler)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		var log bytes.Buffer
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan struct{})
@@ -120,9 +126,7 @@ func TestLogShadows(t *testing.T) {
 		if text := log.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, "rule=members calls=3 waited=2 refused=1 duplicates=0") {
 			t.Error(text)
 		}
-		if err := eng.Close(t.Context()); err != nil {
-			t.Error(err)
-		}
+		wantNil(t, eng.Close(t.Context()))
 	})
 }
 

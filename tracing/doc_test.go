@@ -56,9 +56,7 @@ func allSpans(t *testing.T) (spans []*span) {
 func table(t *testing.T, heading string) [][]string {
 	t.Helper()
 	file, err := parser.ParseFile(token.NewFileSet(), "doc.go", nil, parser.ParseComments)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	_, section, found := strings.Cut(file.Doc.Text(), "# "+heading+"\n")
 	if !found {
 		t.Fatalf("doc.go has no %q", heading)
@@ -78,9 +76,7 @@ func table(t *testing.T, heading string) [][]string {
 func constants(t *testing.T, file, names string) []string {
 	t.Helper()
 	parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var values []string
 	ast.Inspect(parsed, func(n ast.Node) bool {
 		spec, ok := n.(*ast.ValueSpec)

@@ -49,9 +49,7 @@ func canTell() bool {
 func newGlobal(t testing.TB, opts ...tracing.Option) observe.Hooks {
 	t.Helper()
 	obs, err := tracing.New(opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return obs
 }
 
@@ -157,9 +155,7 @@ func BenchmarkDo(b *testing.B) {
 			withRule := core.WithRule(rule)
 			b.ReportAllocs()
 			for b.Loop() {
-				if err := eng.Do(context.Background(), key, handler, withRule); err != nil {
-					b.Fatal(err)
-				}
+				must(b, eng.Do(context.Background(), key, handler, withRule))
 			}
 		})
 	}

@@ -105,13 +105,9 @@ func (own) Fields() []string { return []string{"x-trace", "x-span"} }
 
 func TestPropagators(t *testing.T) {
 	member, err := baggage.NewMember("patient", "42")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	bag, err := baggage.New(member)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	ctx := baggage.ContextWithBaggage(inTrace(1, trace.FlagsSampled), bag)
 	const w3c = "00-ab010000000000000000000000000000-cd01000000000000-01"
 	for name, tt := range map[string]struct {

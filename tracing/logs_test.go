@@ -43,9 +43,7 @@ func TestLogHandlerKeepsTheRules(t *testing.T) {
 		out.Reset()
 		return tracing.LogHandler(slog.NewJSONHandler(&out, nil))
 	}, func(t *testing.T) (record map[string]any) {
-		if err := json.Unmarshal(out.Bytes(), &record); err != nil {
-			t.Fatal(err)
-		}
+		must(t, json.Unmarshal(out.Bytes(), &record))
 		return record
 	})
 }

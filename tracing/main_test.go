@@ -20,6 +20,14 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
+// must fails the test at once.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // secret makes the hashes in testdata what they are.
 var secret = []byte("a secret for the tests")
 
@@ -122,9 +130,7 @@ func newEngine(t testing.TB, store driver.Store, opts ...core.EngineOption) *cor
 func newLoggingEngine(t testing.TB, store driver.Store, log *slog.Logger, opts ...core.EngineOption) *core.Engine {
 	t.Helper()
 	eng, err := core.New(store, append(opts, core.WithTTL(30*time.Second), core.WithLogger(log))...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return eng
 }
 

@@ -51,9 +51,7 @@ func measured(t *testing.T) (attrs map[string]map[string]bool, kinds map[string]
 // the instruments, and against what is measured.
 func TestMetricsAreAsDocumented(t *testing.T) {
 	page, err := os.ReadFile("../docs/observability.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	attrs, kinds := measured(t)
 	documented, real := pairs{}, pairs{}
 	for _, row := range regexp.MustCompile("(?m)^\\| `(keyturn[^`]*)` \\| (\\w+) \\| `([^`]*)` \\| ([^|]*) \\| ([^|]*) \\|$").FindAllStringSubmatch(string(page), -1) {
@@ -109,9 +107,7 @@ func TestMetricsNeedNoSpans(t *testing.T) {
 		plays["blocked"](s)
 		s.finish()
 		want, err := os.ReadFile("testdata/blocked.txt")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if got := s.meter.text(); got == "" || !strings.HasSuffix(string(want), "\n"+got) {
 			t.Errorf("measured\n%s", got)
 		}

@@ -93,9 +93,7 @@ func TestAttributesAreOnEverySpanFromItsStart(t *testing.T) {
 func TestManyRules(t *testing.T) {
 	rec := newRecorder()
 	obs, cached, err := tracing.NewCached(tracing.WithTracerProvider(rec))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for i := range 3000 {
 		ctx := obs.OnceStart(context.Background(), observe.Execution{Key: key, Rule: fmt.Sprint(i)})
 		obs.OnceEnd(ctx, observe.Execution{Key: key, Rule: fmt.Sprint(i)}, observe.Outcome{}, nil)

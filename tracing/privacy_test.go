@@ -37,9 +37,7 @@ func shown(s *span) string {
 
 func TestSpansTellNoSecrets(t *testing.T) {
 	host, err := os.Hostname()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	plain := sha256.Sum256([]byte(key))
 	forbidden := []string{host, "host-1", "a person", "a result", "192.0.2.1", "WRONGTYPE", string(secret), hex.EncodeToString(plain[:8])}
 	for _, s := range allSpans(t) {
@@ -120,9 +118,7 @@ func TestHashesMatchByTheSecret(t *testing.T) {
 func newHooks(t testing.TB, opts ...tracing.Option) observe.Hooks {
 	t.Helper()
 	obs, err := tracing.New(append([]tracing.Option{tracing.WithTracerProvider(newRecorder())}, opts...)...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return obs
 }
 

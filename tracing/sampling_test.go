@@ -138,9 +138,7 @@ func TestNothingIsAllocatedForWhatIsNotRecorded(t *testing.T) {
 			eng := newEngine(t, memstore.New())
 			defer eng.Close(context.Background())
 			lease, err := eng.Acquire(context.Background(), key, core.WithRule(rule))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			defer lease.Release(context.Background())
 			a := observe.Acquisition{Claims: lease.Claims(), Rule: rule}
 			blocked := core.HeldError{Key: key, Trace: "00-ab010000000000000000000000000000-cd01000000000000-01"}

@@ -35,14 +35,10 @@ func compare(t *testing.T, name, got string) {
 	t.Helper()
 	file := filepath.Join("testdata", name+".txt")
 	if *update {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(file, []byte(got), 0o644))
 	}
 	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if got != string(want) {
 		t.Errorf("%s: got\n%s\nwant\n%s", file, got, want)
 	}
@@ -51,9 +47,7 @@ func compare(t *testing.T, name, got string) {
 // TestNoPlayIsForgotten: a file without a play would look like a proof.
 func TestNoPlayIsForgotten(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, f := range files {
 		if name := strings.TrimSuffix(filepath.Base(f), ".txt"); plays[name] == nil {
 			t.Errorf("%s has no play", f)

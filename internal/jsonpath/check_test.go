@@ -188,13 +188,9 @@ func TestCheckAgreesWithEncodingJSON(t *testing.T) {
 		}{},
 	} {
 		data, err := json.Marshal(value)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		doc, err := jsonpath.Parse(data)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, name := range []string{
 			"id", "ID", "other", "number", "Secret", "-", "tenant", "shared", "Both.city", "Inner", "Won", "Addr", "Addr.city", "ids", "At", "Base", "Other", "hidden",
 		} {

@@ -10,12 +10,18 @@ import (
 	"github.com/keyturn/keyturn/keytmpl"
 )
 
-func placeholder(t *testing.T, template string) keytmpl.Placeholder {
+// must fails the test at once.
+func must(t testing.TB, err error) {
 	t.Helper()
-	tmpl, err := keytmpl.Parse(template)
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+func placeholder(t *testing.T, template string) keytmpl.Placeholder {
+	t.Helper()
+	tmpl, err := keytmpl.Parse(template)
+	must(t, err)
 	return tmpl.Placeholders()[0]
 }
 
@@ -55,9 +61,7 @@ func TestOne(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			doc, err := jsonpath.Parse([]byte(tt.document))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			got, err := doc.One(placeholder(t, tt.template))
 			switch {
 			case tt.missing && !errors.Is(err, keytmpl.ErrMissingValue):
@@ -93,9 +97,7 @@ func TestEach(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			doc, err := jsonpath.Parse([]byte(tt.document))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			got, err := doc.Each(placeholder(t, tt.template))
 			if tt.missing != errors.Is(err, keytmpl.ErrMissingValue) {
 				t.Errorf("Each() error = %v, ErrMissingValue: want %v", err, tt.missing)
@@ -115,9 +117,7 @@ func TestEachRefusesMoreElementsThanATemplateMayHave(t *testing.T) {
 	p := placeholder(t, "{doc[*]}")
 	for n, want := range map[int]error{keytmpl.MaxKeys: nil, keytmpl.MaxKeys + 1: keytmpl.ErrTooManyKeys} {
 		doc, err := jsonpath.Parse([]byte("[1" + strings.Repeat(",1", n-1) + "]"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if _, err := doc.Each(p); !errors.Is(err, want) {
 			t.Errorf("%d elements: error = %v, want %v", n, err, want)
 		}

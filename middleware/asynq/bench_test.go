@@ -36,9 +36,7 @@ func BenchmarkMiddleware(b *testing.B) {
 			b.ReportAllocs()
 			task := asynq.NewTask("im:status", []byte(`{"user_id":42,"name":"n","status":"away"}`))
 			for b.Loop() {
-				if err := bb.handler.ProcessTask(context.Background(), task); err != nil {
-					b.Fatal(err)
-				}
+				must(b, bb.handler.ProcessTask(context.Background(), task))
 			}
 		})
 	}

@@ -66,9 +66,7 @@ func TestRescheduledTasksComeAgain(t *testing.T) {
 			t.Errorf("the error says %d times, want %d", got, want)
 		}
 	}
-	if err := lease.Release(context.Background()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, lease.Release(context.Background()))
 	info := q.completed(id)
 	if all, err := q.inspector.GetQueueInfo("default"); err != nil || all.Failed != 0 || info.Retried != 0 {
 		t.Errorf("%d retries were used up, %d failures, %v", info.Retried, all.Failed, err)

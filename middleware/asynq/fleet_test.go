@@ -99,12 +99,8 @@ func startWorker(t *testing.T, q *queue) workerProcess {
 	cmd.Env = append(os.Environ(), envAddr+"="+q.redis.Addr())
 	cmd.Stderr = os.Stderr
 	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, cmd.Start())
 	gone := make(chan struct{})
 	go func() {
 		defer close(gone)

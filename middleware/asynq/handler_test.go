@@ -84,9 +84,7 @@ func TestLevels(t *testing.T) {
 		}))
 		leveltest.Run(t, eng, func(group, member string) []core.Claim {
 			payload, err := json.Marshal(membership{group, member})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			claims = nil
 			err = process(context.Background(), h, "t", string(payload))
 			if (claims == nil) != errors.Is(err, core.ErrHeld) || claims != nil && err != nil {

@@ -60,16 +60,12 @@ func TestWorkersKilled(t *testing.T) {
 	workers := []workerProcess{startWorker(t, q), startWorker(t, q), startWorker(t, q)}
 	client, ctx := q.redis.Client(), context.Background()
 	eng, err := fleetEngine(client)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = eng.Close(ctx) })
 	producer := locks(t, eng, uniqueDocument)
 	list := func(name string, doc int) (texts []string) {
 		texts, err := client.LRange(ctx, fmt.Sprint(name, ":d", doc), 0, -1).Result()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return texts
 	}
 	began := func() (n int) {
@@ -89,9 +85,7 @@ func TestWorkersKilled(t *testing.T) {
 	for i, version := range order {
 		for doc := range docs {
 			payload := fmt.Sprintf(`{"doc":"d%d","version":%d}`, doc, version)
-			if err := client.Set(ctx, fmt.Sprint("doc:d", doc), i, 0).Err(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, client.Set(ctx, fmt.Sprint("doc:d", doc), i, 0).Err())
 			q.enqueue("index", payload)
 			if q.offer(producer, asynq.NewTask("sync", []byte(payload)), asynq.Retention(time.Hour)) {
 				taken++

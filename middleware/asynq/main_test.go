@@ -26,6 +26,22 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
+// must fails the test at once.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// wantNil fails the test, which goes on.
+func wantNil(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Error(err)
+	}
+}
+
 // patience is for what has to happen; a busy machine may need seconds.
 const patience = time.Minute
 
@@ -193,9 +209,7 @@ func receive[T any](t testing.TB, what string, c <-chan T) T {
 func engine(t testing.TB, opts ...core.EngineOption) *core.Engine {
 	t.Helper()
 	eng, err := core.New(memstore.New(), opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() {
 		if err := eng.Close(context.Background()); err != nil {
 			t.Errorf("engine: %v", err)
@@ -207,9 +221,7 @@ func engine(t testing.TB, opts ...core.EngineOption) *core.Engine {
 func locks(t testing.TB, eng *core.Engine, rules ...lockasynq.Rule) *lockasynq.Locks {
 	t.Helper()
 	l, err := lockasynq.New(eng, rules...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return l
 }
 
@@ -217,9 +229,7 @@ func locks(t testing.TB, eng *core.Engine, rules ...lockasynq.Rule) *lockasynq.L
 func hold(t testing.TB, eng *core.Engine, key string) *core.Lease {
 	t.Helper()
 	lease, err := eng.Acquire(context.Background(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = lease.Release(context.Background()) })
 	return lease
 }

@@ -35,9 +35,7 @@ func keepLatest(t *testing.T, eng *core.Engine, opts ...core.CallOption) *versio
 	v := &versioned{t: t, inside: func() error { return nil }}
 	v.locks = locks(t, eng, lockasynq.Serialize("index", "k", opts...).KeepLatestBy("{payload.version}"))
 	v.handler = v.locks.Middleware(handler(func(ctx context.Context, task *asynq.Task) error {
-		if err := core.AssertHeld(ctx, core.Exclusive("k")); err != nil {
-			t.Error(err)
-		}
+		wantNil(t, core.AssertHeld(ctx, core.Exclusive("k")))
 		v.ran = append(v.ran, string(task.Payload()))
 		return v.inside()
 	}))

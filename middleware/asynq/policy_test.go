@@ -43,9 +43,7 @@ func TestTooManyWait(t *testing.T) {
 			if !tt.check(err) || err != nil && !errors.Is(err, core.ErrTooManyWaiters) || l.Skipped()["t"] != 0 {
 				t.Errorf("%v: error = %v with %d skipped", tt.policy, err, l.Skipped()["t"])
 			}
-			if err := <-waiter; err != nil {
-				t.Error(err)
-			}
+			wantNil(t, <-waiter)
 		})
 	}
 }
@@ -84,9 +82,7 @@ func TestSkippedTasksAreTold(t *testing.T) {
 		t.Fatalf("error = %v, want success", err)
 	}
 	for _, version := range []string{"5", "4"} {
-		if err := process(ctx, l.Middleware(handler(succeed)), "index", version); err != nil {
-			t.Error(err)
-		}
+		wantNil(t, process(ctx, l.Middleware(handler(succeed)), "index", version))
 	}
 	wantText(t, log.String(), "rule=cache:", "type=cache:rebuild", "id=the-id", "queue=default", "held", "version 4 is older than 5")
 	wantText(t, fmt.Sprint(told, l.Skipped()), "[cache: held index superseded] map[cache::1 index:1]")

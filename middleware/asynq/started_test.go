@@ -132,17 +132,13 @@ func TestUniqueUntilStartedWithOtherIDs(t *testing.T) {
 	q, ran := newQueue(t), 0
 	h := l.Middleware(handler(func(context.Context, *asynq.Task) error { ran++; return nil }))
 	first, err := l.TaskID(context.Background(), asynq.NewTask("t", nil))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	q.serve(h)
 	ids := []string{"other", "t/k/", "t/k/x", "t/k/5/7", "t/other/99999999999999999"}
 	for _, id := range ids {
 		q.completed(q.enqueue("t", "", asynq.TaskID(id)))
 	}
-	if err := process(context.Background(), h, "t", ""); err != nil {
-		t.Error(err)
-	}
+	wantNil(t, process(context.Background(), h, "t", ""))
 	if again, err := l.TaskID(context.Background(), asynq.NewTask("t", nil)); err != nil || again.String() != first.String() || ran != len(ids)+1 {
 		t.Errorf("%v and %v, %v; %d ran", first, again, err, ran)
 	}

@@ -117,9 +117,7 @@ func TestHandlerCutOffByClose(t *testing.T) {
 	ctx := metadata(t)
 	synctest.Test(t, func(t *testing.T) {
 		eng, err := core.New(memstore.New()) // whose end is the test's affair
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		ended, end := context.WithCancel(context.Background())
 		end()
 		err = process(ctx, locks(t, eng, lockasynq.Serialize("t", "k")).Middleware(handler(func(ctx context.Context, _ *asynq.Task) error {

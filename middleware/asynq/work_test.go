@@ -90,9 +90,7 @@ func TestShutdownWhileWaitingRequeues(t *testing.T) {
 			t.Fatal("the abandoned wait ended with a lease")
 		}
 	}
-	if err := lease.Release(context.Background()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, lease.Release(context.Background()))
 	q.serve(h)
 	for _, id := range ids {
 		q.completed(id)

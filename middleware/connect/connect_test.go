@@ -24,6 +24,22 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
+// must fails the test at once.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// wantNil fails the test, which goes on.
+func wantNil(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Error(err)
+	}
+}
+
 // The service is grpc's health check, as its descriptors are at hand.
 const (
 	check = health.Health_Check_FullMethodName
@@ -63,9 +79,7 @@ func (c client) call(service string, header ...string) (*connect.Response[respon
 func serve(t testing.TB, h handlers, eng *core.Engine, rules []lockgrpc.Rule, opts ...connect.ClientOption) client {
 	t.Helper()
 	locks, err := lockconnect.New(eng, rules...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if h.refused != nil {
 		locks = locks.WithErrorHandler(h.refused)
 	}
@@ -101,9 +115,7 @@ func reasonOf(t testing.TB, err error) (code connect.Code, reason string, retry 
 	}
 	for _, d := range e.Details() {
 		value, err := d.Value()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		switch v := value.(type) {
 		case *errdetails.ErrorInfo:
 			reason = v.Reason
@@ -148,9 +160,7 @@ func TestAnswers(t *testing.T) {
 				t.Error(res, err)
 			}
 			held, err := kit.Peer(t).Engine.Acquire(context.Background(), "user:held:ann")
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			for service, want := range map[string]struct {
 				code   connect.Code
 				reason string
@@ -170,9 +180,7 @@ func TestAnswers(t *testing.T) {
 					t.Errorf("%q: the server sees %v, the client %v", service, seen, err)
 				}
 			}
-			if err := held.Release(context.Background()); err != nil {
-				t.Error(err)
-			}
+			wantNil(t, held.Release(context.Background()))
 		})
 	}
 }
@@ -218,9 +226,7 @@ func TestStreams(t *testing.T) {
 		reason string
 	}{"fine": {1, ""}, "lost": {1, reasons.LeaseLost}, "": {0, reasons.KeyInvalid}} {
 		stream, err := c.watch.CallServerStream(context.Background(), connect.NewRequest(&request{Service: service}))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		sent := 0
 		for stream.Receive() {
 			sent++

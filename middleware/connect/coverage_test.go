@@ -14,9 +14,7 @@ import (
 func TestCoverage(t *testing.T) {
 	const service = "grpc.health.v1.Health"
 	locks, err := lockconnect.New(locktest.New(t).Engine, lockgrpc.Serialize(check, "service:{service}"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var all []string
 	for _, target := range locks.Coverage(service, "no.such.Service") {
 		all = append(all, target.String())
@@ -24,9 +22,7 @@ func TestCoverage(t *testing.T) {
 	if got, want := fmt.Sprint(all), "["+check+": serialize service:{service} "; !strings.HasPrefix(got, want) || !strings.Contains(got, watch) {
 		t.Errorf("Coverage() = %s, want it to begin with %s and to have %s", got, want, watch)
 	}
-	if err := locks.Check(service); err != nil {
-		t.Error(err)
-	}
+	wantNil(t, locks.Check(service))
 	for says, services := range map[string][]string{
 		`"` + check + `": this server does not serve it`: nil,
 		`no service "no.such.Service"`:                   {service, "no.such.Service"},

@@ -18,14 +18,10 @@ func refusedBy(t *testing.T, h lockgrpc.ErrorHandler) error {
 	t.Helper()
 	kit := locktest.New(t)
 	lease, err := kit.Engine.Acquire(t.Context(), "user:ann")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	c := serve(t, handlers{refused: h}, kit.Engine, []lockgrpc.Rule{lockgrpc.Serialize(check, "user:{service}", core.WithFailFast())})
 	_, refused := c.call("ann")
-	if err := lease.Release(t.Context()); err != nil {
-		t.Error(err)
-	}
+	wantNil(t, lease.Release(t.Context()))
 	return refused
 }
 

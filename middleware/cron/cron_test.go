@@ -24,12 +24,18 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func wrapper(t testing.TB, eng *core.Engine, opts ...core.CallOption) cron.JobWrapper {
+// must fails the test at once.
+func must(t testing.TB, err error) {
 	t.Helper()
-	w, err := lockcron.Serialize(t.Context(), eng, "cron:job", opts...)
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+func wrapper(t testing.TB, eng *core.Engine, opts ...core.CallOption) cron.JobWrapper {
+	t.Helper()
+	w, err := lockcron.Serialize(t.Context(), eng, "cron:job", opts...)
+	must(t, err)
 	return w
 }
 
@@ -68,9 +74,7 @@ func TestOneProcessPerTick(t *testing.T) {
 						mu.Unlock()
 						return nil
 					}))
-					if err != nil {
-						t.Fatal(err)
-					}
+					must(t, err)
 					schedule.Start()
 					defer schedule.Stop()
 				}
@@ -120,9 +124,7 @@ func TestFunc(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.WithValue(t.Context(), key{}, "value"))
 		kit, log := logging(t)
 		wrap, err := lockcron.Serialize(ctx, kit.Engine, "cron:job", core.WithMinHold(0))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		runs := 0
 		job := cron.NewChain(wrap).Then(lockcron.Func(func(ctx context.Context) error {
 			runs++
@@ -177,9 +179,7 @@ func TestOutage(t *testing.T) {
 func TestWrongRules(t *testing.T) {
 	eng := locktest.New(t).Engine
 	bare, err := core.New(exclusive{locktest.NewStore(nil)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for name, tc := range map[string]struct {
 		eng  *core.Engine
 		key  string

@@ -96,9 +96,7 @@ func TestErrorHandler(t *testing.T) {
 	eng := ruletest.NewEngine(t, ruletest.NewStore())
 	told := make(chan *reasons.Refusal, 1)
 	locks, err := lockecho.New(eng, lockhttp.Serialize("POST /:id", "k:{path.id}", core.WithFailFast()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	locks = locks.WithErrorHandler(func(_ echo.Context, refused *reasons.Refusal) error {
 		told <- refused
 		return echo.NewHTTPError(http.StatusTeapot)
@@ -150,9 +148,7 @@ func TestALossAfterAHijack(t *testing.T) {
 				return rw.Flush()
 			}, rule(t, ruletest.NewEngine(t, ruletest.NewStore()), lockhttp.Serialize("*", "user:{path.id}", core.WithMaxHold(20*time.Millisecond))))
 			res, err := s.Client().Do(s.NewRequest("GET", "/1", "", "Connection", "Upgrade", "Upgrade", "raw"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			defer res.Body.Close()
 			data, err := io.ReadAll(res.Body)
 			if res.StatusCode != 101 || string(data) != "raw" || err != nil {
@@ -177,8 +173,6 @@ func TestABodyThatAnEarlierMiddlewareLimits(t *testing.T) {
 	req := s.NewRequest("POST", "/1", strings.Repeat("x", 20))
 	req.ContentLength = -1
 	a, err := s.Send(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	a.Problem(t, 413, "BODY_TOO_LARGE")
 }

@@ -31,9 +31,7 @@ func TestCoverageAndCheck(t *testing.T) {
 		lockhttp.Serialize(`POST /users/:id/posts\:publish/:post`, "post:{path.id}:{path.post}"),
 		lockhttp.Serialize("PUT /files/*", "file:{header.x}"),
 	)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	e := echo.New()
 	e.Use(locks.Middleware)
 	e.PUT("/users/:id", ok)

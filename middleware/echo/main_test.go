@@ -16,6 +16,14 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
+// must fails the test at once.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // site is an Echo behind a real HTTP server.
 type site struct {
 	*echo.Echo
@@ -36,9 +44,7 @@ func newSite(t testing.TB) *site {
 func rule(t testing.TB, eng *core.Engine, rules ...lockhttp.Rule) echo.MiddlewareFunc {
 	t.Helper()
 	locks, err := lockecho.New(eng, rules...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return locks.Middleware
 }
 

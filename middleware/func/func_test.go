@@ -24,6 +24,14 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
+// must fails the test at once.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 type (
 	job    struct{ ID, User string }
 	caller struct{}
@@ -85,14 +93,10 @@ func TestSerializedFunction(t *testing.T) {
 					}
 					return 7, tc.fn
 				}, core.WithFailFast())
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				if tc.held {
 					l, err := kit.Engine.Acquire(context.Background(), "user:ann")
-					if err != nil {
-						t.Fatal(err)
-					}
+					must(t, err)
 					defer l.Release(context.Background())
 				}
 				if tc.down {
@@ -122,9 +126,7 @@ func TestSerializeKeys(t *testing.T) {
 		lease, _ := core.LeaseFrom(ctx)
 		return driver.Keys(lease.Claims()), nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	ctx := context.WithValue(t.Context(), caller{}, "ann")
 	if held, err := work(ctx, []string{"group:2", "group:1", "group:2"}); err != nil || !slices.Equal(held, []string{"group:1", "group:2", "user:ann"}) {
 		t.Errorf("%v, %v", held, err)
@@ -146,16 +148,12 @@ func TestErrorHandler(t *testing.T) {
 		return busy
 	})
 	work, err := lockfunc.Serialize(locks, "work", itself, func(context.Context, string) (int, error) { return 0, own }, core.WithFailFast())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if _, err := work(context.Background(), "k"); err != own || told != nil {
 		t.Errorf("the function's own error: %v, %+v", err, told)
 	}
 	lease, err := kit.Engine.Acquire(context.Background(), "k")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer lease.Release(context.Background())
 	if _, err := work(context.Background(), "k"); err != busy || told == nil || told.Reason != reasons.LockHeld || told.Rule != "work" || told.Key != "k" || !errors.Is(told.Answer, core.ErrHeld) {
 		t.Errorf("refused: %v, %+v", err, told)
@@ -173,9 +171,7 @@ func TestShadow(t *testing.T) {
 		}
 		run, err := decorate(lockfunc.New(eng), "work", itself,
 			func(ctx context.Context, _ string) (func(), error) { return nil, handler(ctx) }, opts...) // func() can't be stored
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return func(id string) error {
 			_, err := run(context.Background(), id)
 			return err
@@ -216,9 +212,7 @@ func TestFunctionsAreCheckedAtTheStart(t *testing.T) {
 		})
 	}
 	eng, err := core.New(exclusiveOnly{memstore.New()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer eng.Close(context.Background())
 	unable := lockfunc.New(eng)
 	_, err = lockfunc.Once(unable, "once", byUser, fn)
@@ -247,13 +241,9 @@ func TestCoverageAndNamesOfFunctions(t *testing.T) {
 	locks := lockfunc.New(locktest.New(t, core.WithHooks(hooks)).Engine)
 	fn := func(context.Context, job) (int, error) { return 0, nil }
 	first, err := lockfunc.Serialize(locks, "deliver", byUser, fn, core.WithPermits(5))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	second, err := lockfunc.Once(locks, "charge", byUser, fn, core.WithRule("payments"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	_, _ = first(context.Background(), job{})
 	_, _ = second(context.Background(), job{})
 	var lines []string

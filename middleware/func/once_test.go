@@ -16,9 +16,7 @@ import (
 func once[T, R any](t *testing.T, eng *core.Engine, key func(T) string, fn func(context.Context, T) (R, error), opts ...core.CallOption) func(context.Context, T) (R, error) {
 	t.Helper()
 	run, err := lockfunc.Once(lockfunc.New(eng), "work", key, fn, opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return run
 }
 
@@ -142,9 +140,7 @@ func TestOnceKey(t *testing.T) {
 		ran++
 		return ran, nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for i, who := range []string{"ann", "bob", "ann"} {
 		if n, err := work(context.WithValue(t.Context(), caller{}, who), "1"); err != nil || n != []int{1, 2, 1}[i] {
 			t.Errorf("%s: %d, %v", who, n, err)

@@ -21,12 +21,26 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func locks(t testing.TB, eng *core.Engine, rules ...lockriver.Rule) *lockriver.Locks {
+// must fails the test at once.
+func must(t testing.TB, err error) {
 	t.Helper()
-	l, err := lockriver.New(eng, rules...)
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// wantNil fails the test, which goes on.
+func wantNil(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+func locks(t testing.TB, eng *core.Engine, rules ...lockriver.Rule) *lockriver.Locks {
+	t.Helper()
+	l, err := lockriver.New(eng, rules...)
+	must(t, err)
 	return l
 }
 
@@ -63,17 +77,13 @@ func TestAnswers(t *testing.T) {
 		}
 		peer := kit.Peer(t).Engine
 		lease, err := peer.Acquire(context.Background(), "user:1")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		began := time.Now()
 		snoozed("held", work("one", `{"id":1}`, nothing), time.Second)
 		if time.Since(began) != lockriver.DefaultMaxWait {
 			t.Errorf("it waited %v", time.Since(began))
 		}
-		if err := lease.Release(context.Background()); err != nil {
-			t.Error(err)
-		}
+		wantNil(t, lease.Release(context.Background()))
 		cancelled("no key", work("one", `{}`, nothing))
 		cancelled("no JSON", work("one", `x`, nothing))
 		err = work("one", `{"id":1}`, func(ctx context.Context) error {
@@ -86,9 +96,7 @@ func TestAnswers(t *testing.T) {
 		}
 		runs := 0
 		for range 3 {
-			if err := work("once", `{"id":1}`, func(context.Context) error { runs++; return nil }); err != nil {
-				t.Error(err)
-			}
+			wantNil(t, work("once", `{"id":1}`, func(context.Context) error { runs++; return nil }))
 		}
 		cancelled("other arguments", work("once", `{"id":1,"text":"x"}`, nothing))
 		if runs != 1 {
@@ -118,16 +126,12 @@ func TestErrorHandler(t *testing.T) {
 		t.Errorf("the worker's own error: %v, %+v", err, told)
 	}
 	lease, err := kit.Engine.Acquire(context.Background(), "k:1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var snooze *rivertype.JobSnoozeError
 	if err := run(); err != busy || told.Reason != reasons.LockHeld || told.Rule != "t" || told.Key != "k:1" || !errors.As(told.Answer, &snooze) {
 		t.Errorf("refused: %v, %+v", err, told)
 	}
-	if err := lease.Release(context.Background()); err != nil {
-		t.Error(err)
-	}
+	wantNil(t, lease.Release(context.Background()))
 }
 
 // TestAnswersToKeyFunctions: what a repeat can't mend cancels the job, and a database that is away does not.
@@ -171,9 +175,7 @@ func TestCoverage(t *testing.T) {
 	if got := fmt.Sprint(l.Coverage()); got != "[a: once msg:{id} b: serialize user:{args.id}]" {
 		t.Errorf("of the rules: %s", got)
 	}
-	if err := l.Check("a", "b", "c"); err != nil {
-		t.Error(err)
-	}
+	wantNil(t, l.Check("a", "b", "c"))
 	if err := l.Check("c", "b"); err == nil || !strings.Contains(err.Error(), `rule for "a"`) {
 		t.Errorf("a rule for nothing: %v", err)
 	}

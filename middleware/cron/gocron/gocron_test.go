@@ -23,6 +23,14 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
+// must fails the test at once.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 var bg = context.Background()
 
 // The adapters are what gocron takes.
@@ -35,9 +43,7 @@ var (
 func run(t *testing.T, option gocron.SchedulerOption, behind time.Duration, job any, opts ...gocron.JobOption) gocron.Scheduler {
 	t.Helper()
 	s, err := gocron.NewScheduler(option)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	opts = append(opts, gocron.WithName("job"), gocron.WithStartAt(gocron.WithStartDateTime(time.Now().Add(time.Second+behind))))
 	if _, err := s.NewJob(gocron.DurationJob(time.Second), gocron.NewTask(job), opts...); err != nil {
 		t.Fatal(err)
@@ -65,9 +71,7 @@ func TestLockerRunsAJobOncePerTick(t *testing.T) {
 				kit = kit.Peer(t, hooks)
 			}
 			locker, err := lockgocron.NewLocker(kit.Engine, "cron:{job}")
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			s := run(t, gocron.WithDistributedLocker(locker), behind, func() {
 				mu.Lock()
 				defer mu.Unlock()
@@ -98,14 +102,10 @@ func TestLockerKeepsTheKeyUntilTheJobReturns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		kit := locktest.New(t, core.WithLogger(slog.New(slog.DiscardHandler)))
 		locker, err := lockgocron.NewLocker(kit.Engine, "cron:{job}")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		ctx, cancel := context.WithCancel(bg)
 		lock, err := locker.Lock(ctx, "a job")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		cancel()
 		time.Sleep(time.Hour)
 		if _, err := kit.Engine.TryAcquire(bg, "cron:a%20job"); !errors.Is(err, core.ErrHeld) {
@@ -115,9 +115,7 @@ func TestLockerKeepsTheKeyUntilTheJobReturns(t *testing.T) {
 			t.Error(err)
 		}
 		lock, err = locker.Lock(bg, "a job")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		kit.Store.Lose("cron:a%20job")
 		if err := lock.Unlock(bg); !errors.Is(err, core.ErrLeaseLost) {
 			t.Errorf("after a loss: %v", err)
@@ -145,9 +143,7 @@ func TestElectorHasOneProcessRunAllJobs(t *testing.T) {
 				kit = kit.Peer(t)
 			}
 			elector, err := lockgocron.NewElector(kit.Engine, "leader")
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if err := elector.IsLeader(bg); !errors.Is(err, lockgocron.ErrNotLeader) {
 				t.Errorf("before it campaigns: %v", err)
 			}
@@ -181,9 +177,7 @@ func TestElectorHasOneProcessRunAllJobs(t *testing.T) {
 func TestWrongArguments(t *testing.T) {
 	eng := locktest.New(t).Engine
 	bare, err := core.New(exclusive{locktest.NewStore(nil)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	locker := func(eng *core.Engine, template string, opts ...core.CallOption) error {
 		_, err := lockgocron.NewLocker(eng, template, opts...)
 		return err
