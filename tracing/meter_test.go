@@ -19,7 +19,8 @@ import (
 // needed here.
 type meter struct {
 	noop.MeterProvider
-	off func(name string) bool // instruments that nobody collects; nil: none
+	off     func(name string) bool // instruments that nobody collects; nil: none
+	refuses bool                   // takes no instruments
 
 	mu      sync.Mutex
 	scope   string
@@ -62,6 +63,20 @@ func (m *meter) measure(name string, x float64, set attribute.Set) {
 
 func (m *meter) collects(name string) bool { return m.off == nil || !m.off(name) }
 
+// errKind is a refusal of instruments of a kind.
+type errKind string
+
+func (e errKind) Error() string { return "no " + string(e) }
+
+// make notes an instrument.
+func (m *meter) make(name, kind, unit, about string) error {
+	m.kinds[name] = instrument{kind, unit, about}
+	if m.refuses {
+		return errKind(kind)
+	}
+	return nil
+}
+
 type (
 	histogram struct {
 		noop.Float64Histogram
@@ -82,20 +97,17 @@ type (
 
 func (i instruments) Float64Histogram(name string, opts ...metric.Float64HistogramOption) (metric.Float64Histogram, error) {
 	cfg := metric.NewFloat64HistogramConfig(opts...)
-	i.kinds[name] = instrument{"histogram", cfg.Unit(), cfg.Description()}
-	return histogram{m: i.meter, name: name}, nil
+	return histogram{m: i.meter, name: name}, i.make(name, "histogram", cfg.Unit(), cfg.Description())
 }
 
 func (i instruments) Int64Counter(name string, opts ...metric.Int64CounterOption) (metric.Int64Counter, error) {
 	cfg := metric.NewInt64CounterConfig(opts...)
-	i.kinds[name] = instrument{"counter", cfg.Unit(), cfg.Description()}
-	return counter{m: i.meter, name: name}, nil
+	return counter{m: i.meter, name: name}, i.make(name, "counter", cfg.Unit(), cfg.Description())
 }
 
 func (i instruments) Int64UpDownCounter(name string, opts ...metric.Int64UpDownCounterOption) (metric.Int64UpDownCounter, error) {
 	cfg := metric.NewInt64UpDownCounterConfig(opts...)
-	i.kinds[name] = instrument{"gauge", cfg.Unit(), cfg.Description()}
-	return gauge{m: i.meter, name: name}, nil
+	return gauge{m: i.meter, name: name}, i.make(name, "gauge", cfg.Unit(), cfg.Description())
 }
 
 func (h histogram) Enabled(context.Context) bool { return h.m.collects(h.name) }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"regexp"
 	"slices"
@@ -12,8 +13,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"go.opentelemetry.io/otel/metric"
-	"go.opentelemetry.io/otel/metric/noop"
 	tracenoop "go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/keyturn/keyturn/core"
@@ -74,14 +73,7 @@ func TestMetricsAreAsDocumented(t *testing.T) {
 	}
 	same(t, "metrics", documented, real)
 
-	declared, names := pairs{}, pairs{}
-	for _, name := range constants(t, "semconv/metrics.go", "^Metric") {
-		declared.add(name, "")
-	}
-	for name := range kinds {
-		names.add(name, "")
-	}
-	same(t, "names", declared, names)
+	same(t, "names", of(constants(t, "semconv/metrics.go", "^Metric")), of(slices.Collect(maps.Keys(kinds))))
 }
 
 // TestMetricsTellNoSecrets: nothing of a key, not even its hash.
@@ -112,24 +104,6 @@ func TestMetricsNeedNoSpans(t *testing.T) {
 			t.Errorf("measured\n%s", got)
 		}
 	})
-}
-
-// TestRulesAreBounded: those named after requests by mistake must not become
-// series without end.
-func TestRulesAreBounded(t *testing.T) {
-	m := newMeter()
-	obs := newHooks(t, tracing.WithMeterProvider(m))
-	for i := range 3000 {
-		obs.OnceEnd(context.Background(), observe.Execution{Key: key, Rule: fmt.Sprint("rule-", i)}, observe.Outcome{Duplicate: true}, nil)
-	}
-	series := m.numbers[semconv.MetricDuplicates]
-	if len(series) != 1025 || len(series["keyturn.rule=_OTHER"]) != 3000-1024 {
-		t.Errorf("%d series, %d of them for other rules", len(series), len(series["keyturn.rule=_OTHER"]))
-	}
-	obs.OnceEnd(context.Background(), observe.Execution{Key: key, Rule: "rule-7"}, observe.Outcome{Duplicate: true}, nil)
-	if n := len(series["keyturn.rule=rule-7"]); n != 2 {
-		t.Errorf("a rule that was there first is counted %d times, want 2", n)
-	}
 }
 
 func TestStoreErrors(t *testing.T) {
@@ -187,30 +161,11 @@ func TestLossReasonsAreBounded(t *testing.T) {
 	}
 }
 
-// refusing is a meter provider that takes no instruments.
-type refusing struct{ noop.MeterProvider }
-
-type refusingMeter struct{ noop.Meter }
-
-var errCounter, errGauge, errHistogram = errors.New("no counters"), errors.New("no gauges"), errors.New("no histograms")
-
-func (refusing) Meter(string, ...metric.MeterOption) metric.Meter { return refusingMeter{} }
-
-func (refusingMeter) Int64Counter(string, ...metric.Int64CounterOption) (metric.Int64Counter, error) {
-	return noop.Int64Counter{}, errCounter
-}
-
-func (refusingMeter) Int64UpDownCounter(string, ...metric.Int64UpDownCounterOption) (metric.Int64UpDownCounter, error) {
-	return noop.Int64UpDownCounter{}, errGauge
-}
-
-func (refusingMeter) Float64Histogram(string, ...metric.Float64HistogramOption) (metric.Float64Histogram, error) {
-	return noop.Float64Histogram{}, errHistogram
-}
-
 func TestMeterProvidersErrorIsTold(t *testing.T) {
-	hooks, err := tracing.New(tracing.WithMeterProvider(refusing{}))
-	if hooks.AcquireStart != nil || !errors.Is(err, errCounter) || !errors.Is(err, errGauge) || !errors.Is(err, errHistogram) {
+	m := newMeter()
+	m.refuses = true
+	hooks, err := tracing.New(tracing.WithMeterProvider(m))
+	if hooks.AcquireStart != nil || !errors.Is(err, errKind("counter")) || !errors.Is(err, errKind("gauge")) || !errors.Is(err, errKind("histogram")) {
 		t.Errorf("New gave %+v, %v", hooks, err)
 	}
 }
@@ -230,6 +185,7 @@ func TestSeriesBeginWhenSomebodyMeasures(t *testing.T) {
 			t.Errorf("begun while nobody measures: %v, %v", s.meter.begun, s.meter.numbers)
 		}
 		s.meter.off = nil
+		s.obs.Declared(observe.Declaration{Rule: "without claims, so of nothing"})
 		for range 3 {
 			s.want(s.eng.Do(s.ctx, key, s.work(0), policy), nil)
 		}
@@ -247,14 +203,4 @@ func TestSeriesBeginWhenSomebodyMeasures(t *testing.T) {
 		}
 		s.finish()
 	})
-}
-
-// A declaration without claims is of nothing.
-func TestDeclarationOfNothing(t *testing.T) {
-	s := newScene(t)
-	s.obs.Declared(observe.Declaration{Rule: "x"})
-	s.want(s.eng.Close(context.Background()), nil)
-	if len(s.meter.begun) > 0 {
-		t.Errorf("begun: %v", s.meter.begun)
-	}
 }
