@@ -96,3 +96,33 @@ func TestShutdownWhileWaitingRequeues(t *testing.T) {
 		q.completed(id)
 	}
 }
+
+// TestRescheduledTasksComeAgain more often than they have retries, of which none is used up, until the key is free.
+func TestRescheduledTasksComeAgain(t *testing.T) {
+	t.Parallel()
+	q, eng := newQueue(t), engine(t)
+	lease := hold(t, eng, "k")
+	times := make(chan int, 10)
+	q.serve(locks(t, eng, lockasynq.Serialize("t", "k", core.WithFailFast())).Middleware(handler(succeed)), func(cfg *asynq.Config) {
+		cfg.RetryDelayFunc = func(_ int, err error, _ *asynq.Task) time.Duration {
+			var again *lockasynq.RescheduleError
+			if !errors.As(err, &again) {
+				t.Errorf("error = %v, want a RescheduleError", err)
+				return 0
+			}
+			times <- again.Times
+			return 0 // the test is in a hurry
+		}
+	})
+	id := q.enqueue("t", "", asynq.MaxRetry(1))
+	for want := 1; want <= 4; want++ {
+		if got := receive(t, "a rescheduling", times); got != want {
+			t.Errorf("the error says %d times, want %d", got, want)
+		}
+	}
+	must(t, lease.Release(context.Background()))
+	info := q.completed(id)
+	if all, err := q.inspector.GetQueueInfo("default"); err != nil || all.Failed != 0 || info.Retried != 0 {
+		t.Errorf("%d retries were used up, %d failures, %v", info.Retried, all.Failed, err)
+	}
+}

@@ -63,8 +63,7 @@ func TestRefusalsReachOuterMiddleware(t *testing.T) {
 // HTTPErrorHandler.
 func TestTheRequestsOwnEnd(t *testing.T) {
 	eng := ruletest.NewEngine(t, ruletest.NewStore())
-	lease := ruletest.MustAcquire(t, eng, "user:42")
-	defer ruletest.MustRelease(t, lease)
+	defer ruletest.MustRelease(t, ruletest.MustAcquire(t, eng, "user:42"))
 	e := echo.New()
 	var seen error
 	e.HTTPErrorHandler = func(err error, c echo.Context) {
@@ -94,24 +93,19 @@ func TestTheRequestsOwnEnd(t *testing.T) {
 // TestErrorHandler: it gets what the service needs for an answer of its own.
 func TestErrorHandler(t *testing.T) {
 	eng := ruletest.NewEngine(t, ruletest.NewStore())
-	told := make(chan *reasons.Refusal, 1)
+	defer ruletest.MustRelease(t, ruletest.MustAcquire(t, eng, "k:1"))
 	locks, err := lockecho.New(eng, lockhttp.Serialize("POST /:id", "k:{path.id}", core.WithFailFast()))
 	must(t, err)
-	locks = locks.WithErrorHandler(func(_ echo.Context, refused *reasons.Refusal) error {
-		told <- refused
-		return echo.NewHTTPError(http.StatusTeapot)
-	})
+	var told *reasons.Refusal
 	e := echo.New()
-	e.POST("/:id", func(c echo.Context) error { return c.NoContent(http.StatusOK) }, locks.Middleware)
-	s := ruletest.Serve(t, e, false)
-	lease := ruletest.MustAcquire(t, eng, "k:1")
-	if a := s.Do("POST", "/1", ""); a.Status != http.StatusTeapot {
-		t.Errorf("%+v", a)
+	e.POST("/:id", ok, locks.WithErrorHandler(func(_ echo.Context, refused *reasons.Refusal) error {
+		told = refused
+		return echo.NewHTTPError(http.StatusTeapot)
+	}).Middleware)
+	if got := send(e, http.MethodPost, "/1", ""); !strings.HasPrefix(got, "418 ") || told == nil || told.Reason != reasons.LockHeld ||
+		told.Rule != "k:{path.id}" || told.Key != "k:1" || told.RetryAfter < time.Second || !errors.Is(told, core.ErrHeld) {
+		t.Errorf("%s, told %+v", got, told)
 	}
-	if got := <-told; got.Reason != reasons.LockHeld || got.Rule != "k:{path.id}" || got.Key != "k:1" || !got.Again || got.Ran || got.RetryAfter < time.Second || !errors.Is(got, core.ErrHeld) {
-		t.Errorf("told %+v", got)
-	}
-	ruletest.MustRelease(t, lease)
 }
 
 // TestALossAfterAHijack is told to those who log, and not to the connection,

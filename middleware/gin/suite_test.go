@@ -1,7 +1,6 @@
 package lockgin_test
 
 import (
-	"log/slog"
 	"net/http"
 	"strings"
 	"testing"
@@ -43,9 +42,7 @@ func face(outer ...gin.HandlerFunc) ruletest.Face {
 			with = append(with, r.Server)
 		}
 		s := ruletest.Serve(t, router, r.HTTP2, with...)
-		before := slog.Default()
-		slog.SetDefault(slog.New(slog.NewTextHandler(s.Log, nil)))
-		t.Cleanup(func() { slog.SetDefault(before) })
+		ruletest.LogTo(t, s.Log)
 		return s
 	}
 }

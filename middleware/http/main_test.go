@@ -2,7 +2,6 @@ package lockhttp_test
 
 import (
 	"fmt"
-	"log/slog"
 	"net/http"
 	"testing"
 
@@ -49,15 +48,6 @@ func text(w http.ResponseWriter, status int, body string) {
 
 func ok(w http.ResponseWriter, _ *http.Request) { text(w, http.StatusOK, "done") }
 
-// quiet has the default logger write to a buffer while the test runs.
-func quiet(t *testing.T) *ruletest.Buffer {
-	t.Helper()
-	before, log := slog.Default(), new(ruletest.Buffer)
-	slog.SetDefault(slog.New(slog.NewTextHandler(log, nil)))
-	t.Cleanup(func() { slog.SetDefault(before) })
-	return log
-}
-
 // TestSuite runs what this package does as lockecho does it.
 func TestSuite(t *testing.T) { ruletest.Run(t, face) }
 
@@ -74,8 +64,6 @@ func face(t testing.TB, r ruletest.Route) *ruletest.Site {
 		with = append(with, r.Server)
 	}
 	s := ruletest.Serve(t, mux, r.HTTP2, with...)
-	before := slog.Default()
-	slog.SetDefault(slog.New(slog.NewTextHandler(s.Log, nil)))
-	t.Cleanup(func() { slog.SetDefault(before) })
+	ruletest.LogTo(t, s.Log)
 	return s
 }

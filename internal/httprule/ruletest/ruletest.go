@@ -12,6 +12,7 @@ import (
 	"errors"
 	"io"
 	"log"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -153,6 +154,13 @@ func Serve(t testing.TB, h http.Handler, http2 bool, with ...func(*http.Server))
 	}
 	t.Cleanup(s.Server.Close)
 	return s
+}
+
+// LogTo has the default logger write to w while the test runs.
+func LogTo(t testing.TB, w io.Writer) {
+	before := slog.Default()
+	slog.SetDefault(slog.New(slog.NewTextHandler(w, nil)))
+	t.Cleanup(func() { slog.SetDefault(before) })
 }
 
 // Answer is a response that was read to its end.
