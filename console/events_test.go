@@ -90,14 +90,11 @@ func TestAStreamTellsWhatChanges(t *testing.T) {
 		t.Errorf("%+v", m)
 	}
 	wantNil(t, c.Close())
-	for {
-		if _, ok := next(); !ok {
-			break
-		}
+	for _, ok := next(); ok; _, ok = next() { // it ends
 	}
 }
 
-// Rows whose lease goes on are sent once, although time passes and samples take different times.
+// Rows whose lease goes on are sent once, although time passes.
 func TestNothingNewIsNotSent(t *testing.T) {
 	t.Parallel()
 	f := newFake()
@@ -106,18 +103,13 @@ func TestNothingNewIsNotSent(t *testing.T) {
 		info.Holders[0].HeldFor = time.Duration(i) * time.Minute // also for longer than a band is
 		f.put(info)
 	}
-	url := start(t, open(t, &late{fake: f}, console.WithInterval(fast)))
-	next, _, end := listen(t, url+"events?page=locks")
+	next, _, end := listen(t, start(t, open(t, f, console.WithInterval(fast)))+"events?page=locks")
 	if first, _ := next(); len(first.Lists["rows"]) != 20 {
 		t.Fatalf("%+v", first)
 	}
 	time.AfterFunc(3*time.Second, end)
 	n := 0
-	for {
-		m, ok := next()
-		if !ok {
-			break
-		}
+	for m, ok := next(); ok; m, ok = next() {
 		n += len(m.Parts)
 	}
 	if n > 100 { // of 300; once a minute, old bars are cut anew

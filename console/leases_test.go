@@ -24,7 +24,6 @@ import (
 
 type tracing struct{}
 
-// traced is a request with a trace.
 func traced(ctx context.Context, n int) context.Context {
 	return context.WithValue(ctx, tracing{}, trace(n))
 }
@@ -223,9 +222,7 @@ func TestADeadlockOfACarriedLease(t *testing.T) {
 			t.Errorf("the band of the carried lease: %q", labels)
 		}
 		h.force("b")
-		if err := <-ended; err != nil {
-			t.Errorf("the request that is left over: %v", err)
-		}
+		wantIs(t, "the request that is left over", <-ended, nil)
 		if text := h.page("/waits"); strings.Contains(text, "Deadlock, for") {
 			t.Errorf("the deadlock stays:\n%s", text)
 		}

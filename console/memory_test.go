@@ -82,7 +82,6 @@ func TestMemory(t *testing.T) {
 	})
 }
 
-// heap is what is alive.
 func heap() int64 {
 	runtime.GC()
 	runtime.GC()
@@ -91,7 +90,6 @@ func heap() int64 {
 	return int64(m.HeapAlloc + m.StackInuse)
 }
 
-// viewer reads a stream and forgets it.
 type viewer struct{ header http.Header }
 
 func (v viewer) Header() http.Header         { return v.header }

@@ -18,6 +18,7 @@ import (
 	"github.com/keyturn/keyturn/core/coverage"
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/lockjson"
+	"github.com/keyturn/keyturn/internal/storetest"
 )
 
 // TestPages looks at what the golden pages do not show: filters, and keys of other kinds.
@@ -82,11 +83,7 @@ func TestAKeyThatNobodyKnows(t *testing.T) {
 	contains(t, get(t, c, "/"), "The store has shown nothing for", "store unavailable")
 	contains(t, get(t, c, "/key?k=a"), "im pid 41") // as it was seen
 	f.fail(nil)
-	for end := time.Now().Add(30 * time.Second); !strings.Contains(get(t, c, "/key?k=b"), "Nobody holds it"); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("it stays unknown")
-		}
-	}
+	storetest.Eventually(t, "it is known", func() bool { return strings.Contains(get(t, c, "/key?k=b"), "Nobody holds it") })
 }
 
 var update = flag.Bool("update", false, "write the files of testdata")
@@ -145,9 +142,7 @@ func TestJSON(t *testing.T) {
 		}
 	}
 	for path, v := range map[string]any{"/api/locks?waiting=1": &all, "/api/lock?key=a": &one, "/api/graph": &graph} {
-		if err := json.Unmarshal([]byte(get(t, c, path)), v); err != nil {
-			t.Errorf("%s: %v", path, err)
-		}
+		wantIs(t, path, json.Unmarshal([]byte(get(t, c, path)), v), nil)
 	}
 	if len(all) != 2 || all[0].Key != "a" || len(all[0].Waiters) != 1 || all[0].Holders[0].PID != 41 {
 		t.Errorf("%+v", all)

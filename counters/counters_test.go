@@ -21,26 +21,13 @@ import (
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/core/observe"
 	"github.com/keyturn/keyturn/counters"
+	"github.com/keyturn/keyturn/internal/storetest"
 	"github.com/keyturn/keyturn/store/memstore"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// must fails the test at once.
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-// wantNil fails the test, which goes on.
-func wantNil(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Error(err)
-	}
-}
+var must, wantNil, wantIs = storetest.Must, storetest.WantNil, storetest.WantIs
 
 var (
 	_ expvar.Var   = (*counters.Counters)(nil)
@@ -64,20 +51,14 @@ func TestCounts(t *testing.T) {
 		done := make(chan error, 1)
 		go func() { done <- eng.Do(ctx, "k", hold, rule) }()
 		synctest.Wait()
-		if err := eng.Do(ctx, "k", hold, rule, core.WithFailFast()); !errors.Is(err, core.ErrHeld) {
-			t.Error(err)
-		}
+		wantIs(t, "error", eng.Do(ctx, "k", hold, rule, core.WithFailFast()), core.ErrHeld)
 		wantNil(t, errors.Join(<-done))
 		for range 2 {
-			if _, err := eng.Once(ctx, "once", func(context.Context) ([]byte, error) { return nil, nil }, rule); err != nil {
-				t.Error(err)
-			}
+			wantNil(t, storetest.ErrorOf(eng.Once(ctx, "once", func(context.Context) ([]byte, error) { return nil, nil }, rule)))
 		}
 		lease, err := eng.Acquire(ctx, "lost", rule)
 		must(t, err)
-		if _, err := eng.ForceRelease(ctx, "lost", "test"); err != nil {
-			t.Error(err)
-		}
+		wantNil(t, storetest.ErrorOf(eng.ForceRelease(ctx, "lost", "test")))
 		_ = lease.Release(ctx)
 		wantNil(t, eng.Close(ctx))
 		text := page(c)

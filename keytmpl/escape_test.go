@@ -56,14 +56,6 @@ func TestEscapeOfEveryCharacterAndByte(t *testing.T) {
 	}
 }
 
-func TestTemplateAndEscapeAgree(t *testing.T) {
-	const a, b = "x: y", "{100%}"
-	got, err := keytmpl.MustParse("p:{a}:{b}").Key(values(a, b))
-	if want := "p:" + keytmpl.Escape(a) + ":" + keytmpl.Escape(b); err != nil || got != want {
-		t.Errorf("Key = %q, %v; want %q", got, err, want)
-	}
-}
-
 // invalidKey says why a string is not a valid key, in the words of the key rules.
 func invalidKey(key string) string {
 	switch {

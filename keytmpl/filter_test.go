@@ -154,7 +154,6 @@ func FuzzInt(f *testing.F) {
 	})
 }
 
-// applied says that |note has been given a value.
 var applied bool
 
 func init() {

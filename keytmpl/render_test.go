@@ -8,15 +8,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/keyturn/keyturn/internal/storetest"
 	"github.com/keyturn/keyturn/keytmpl"
 )
 
-// values is a lookup function for Key.
 func values(v ...string) func(int) (string, error) {
 	return func(i int) (string, error) { return v[i], nil }
 }
 
-// lists is a lookup function for Keys.
 func lists(v ...[]string) func(int) ([]string, error) {
 	return func(i int) ([]string, error) { return v[i], nil }
 }
@@ -82,29 +81,16 @@ func TestValueErrors(t *testing.T) {
 	long := strings.Repeat("x", 513)
 	errLookup := errors.New("no such header")
 	key := func(v ...string) func(*keytmpl.Template) error {
-		return func(tmpl *keytmpl.Template) error {
-			_, err := tmpl.Key(values(v...))
-			return err
-		}
+		return func(tmpl *keytmpl.Template) error { return storetest.ErrorOf(tmpl.Key(values(v...))) }
 	}
 	keys := func(v ...[]string) func(*keytmpl.Template) error {
-		return func(tmpl *keytmpl.Template) error {
-			_, err := tmpl.Keys(lists(v...))
-			return err
-		}
+		return func(tmpl *keytmpl.Template) error { return storetest.ErrorOf(tmpl.Keys(lists(v...))) }
 	}
 	failing := func(tmpl *keytmpl.Template) error {
-		_, err := tmpl.Key(func(i int) (string, error) {
-			if i == 1 {
-				return "", fmt.Errorf("header: %w", errLookup)
-			}
-			return "x", nil
-		})
-		return err
+		return storetest.ErrorOf(tmpl.Key(func(i int) (string, error) { return "x", []error{nil, errLookup}[i] }))
 	}
 	failingKeys := func(tmpl *keytmpl.Template) error {
-		_, err := tmpl.Keys(func(int) ([]string, error) { return nil, errLookup })
-		return err
+		return storetest.ErrorOf(tmpl.Keys(func(int) ([]string, error) { return nil, errLookup }))
 	}
 	tests := []struct {
 		what, src   string

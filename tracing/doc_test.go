@@ -23,8 +23,7 @@ import (
 // scenes are those of everything: whole tests only read them.
 var scenes []*scene
 
-// everything plays all plays, with as little of whom and what as there may be,
-// and with all of it.
+// everything plays all plays, with as little of whom and what as there may be, and with all of it.
 func everything(t *testing.T) []*scene {
 	t.Helper()
 	if scenes != nil {
@@ -43,7 +42,6 @@ func everything(t *testing.T) []*scene {
 	return scenes
 }
 
-// allSpans are the spans of everything.
 func allSpans(t *testing.T) (spans []*span) {
 	t.Helper()
 	for _, s := range everything(t) {
@@ -161,7 +159,6 @@ func TestSpansAndAttributesAreAsDocumented(t *testing.T) {
 	same(t, "spans and events", of(constants(t, "semconv/spans.go", "^(Span|Event)")), seenPlaces)
 }
 
-// typeName is the type as the table has it.
 func typeName(v attribute.Value) string {
 	switch v.Type() {
 	case attribute.STRING:

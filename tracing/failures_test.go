@@ -119,17 +119,14 @@ var failures = map[string]func(*scene){
 		}
 	},
 	"panic": func(s *scene) {
-		s.panics(func() {
-			_ = s.eng.Do(s.ctx, key, func(ctx context.Context) error { panic("the handler") })
-		})
+		s.panics(func() { _ = s.eng.Do(s.ctx, key, func(ctx context.Context) error { panic("the handler") }) })
 		s.panics(func() {
 			_, _ = s.eng.Once(s.ctx, key, func(ctx context.Context) ([]byte, error) { panic("the handler") })
 		})
 		s.store.panics = true
 		s.panics(func() { _, _ = s.eng.Once(s.ctx, key, s.result(0)) })
 	},
-	// An observer that dawdles over the end of one lease holds up the watchdog,
-	// and with it the renewal of the other.
+	// An observer that dawdles over the end of one lease holds up the watchdog, and with it the renewal of the other.
 	"renewed_late": func(s *scene) {
 		s.eng = newEngine(s.t, s.store, core.WithHooks(dawdling(s.obs)))
 		other, err := s.eng.Acquire(s.ctx, "other", core.WithMaxHold(1900*time.Millisecond))

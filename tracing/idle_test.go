@@ -19,12 +19,10 @@ import (
 	"github.com/keyturn/keyturn/tracing"
 )
 
-// alone is set in a process that runs one test alone: a change of OpenTelemetry's globals can't
-// be undone.
+// alone is set in a process that runs one test alone: a change of OpenTelemetry's globals can't be undone.
 const alone = "KEYTURN_TEST_ALONE"
 
-// inProcessOfItsOwn runs the test once more, in another process, and reports
-// whether this is that one.
+// inProcessOfItsOwn runs the test once more, in another process, and reports whether this is that one.
 func inProcessOfItsOwn(t *testing.T) bool {
 	t.Helper()
 	if os.Getenv(alone) != "" {
@@ -53,13 +51,11 @@ func newGlobal(t testing.TB, opts ...tracing.Option) observe.Hooks {
 	return obs
 }
 
-// ask has obs see an acquisition.
 func ask(ctx context.Context, obs observe.Hooks, a observe.Acquisition) {
 	obs.AcquireEnd(obs.AcquireStart(ctx, a), a, nil, core.ErrHeld)
 }
 
-// TestNotConfigured: without a provider there is nothing to pay, and from the
-// moment there is one, nothing is missed.
+// TestNotConfigured: without a provider there is nothing to pay, and from the moment there is one, nothing is missed.
 func TestNotConfigured(t *testing.T) {
 	if !inProcessOfItsOwn(t) {
 		return
@@ -99,8 +95,7 @@ func TestNotConfigured(t *testing.T) {
 	}
 }
 
-// switched is a provider that something outside of the program turns on. It
-// can't be compared, either.
+// switched is a provider that something outside of the program turns on. It can't be compared, either.
 type switched struct {
 	embedded.TracerProvider
 	to *trace.Tracer

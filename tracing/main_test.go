@@ -14,27 +14,21 @@ import (
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/core/observe"
+	"github.com/keyturn/keyturn/internal/storetest"
 	"github.com/keyturn/keyturn/store/memstore"
 	"github.com/keyturn/keyturn/tracing"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// must fails the test at once.
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var must = storetest.Must
 
 // secret makes the hashes in testdata what they are.
 var secret = []byte("a secret for the tests")
 
 var errDown = &core.UnavailableError{Op: "test", Err: errors.New("dial tcp 192.0.2.1:6379: refused")}
 
-// shaky is a memstore with switches that break it. They are set while nothing
-// is asked of it.
+// shaky is a memstore with switches that break it. They are set while nothing is asked of it.
 type shaky struct {
 	*memstore.Store
 	refusal  error         // for every acquisition
@@ -134,8 +128,7 @@ func newLoggingEngine(t testing.TB, store driver.Store, log *slog.Logger, opts .
 	return eng
 }
 
-// finish closes the engine, ends the caller's span, and reports what was left
-// open.
+// finish closes the engine, ends the caller's span, and reports what was left open.
 func (s *scene) finish() {
 	s.t.Helper()
 	if err := s.eng.Close(context.Background()); err != nil {
@@ -147,8 +140,7 @@ func (s *scene) finish() {
 	}
 }
 
-// occupy has somebody else, who is not traced, hold key until the returned
-// function is called.
+// occupy has somebody else, who is not traced, hold key until the returned function is called.
 func (s *scene) occupy(key string) (release func()) {
 	s.t.Helper()
 	return s.occupyAs(context.Background(), key)
@@ -198,7 +190,6 @@ func (s *scene) work(d time.Duration) func(context.Context) error {
 	}
 }
 
-// result is work for Once.
 func (s *scene) result(d time.Duration) func(context.Context) ([]byte, error) {
 	return func(ctx context.Context) ([]byte, error) { return []byte("a result"), s.work(d)(ctx) }
 }

@@ -15,8 +15,7 @@ import (
 	"github.com/keyturn/keyturn/tracing/semconv"
 )
 
-// meter is a meter provider that keeps what is measured, so that no SDK is
-// needed here.
+// meter is a meter provider that keeps what is measured, so that no SDK is needed here.
 type meter struct {
 	noop.MeterProvider
 	off     func(name string) bool // instruments that nobody collects; nil: none
@@ -29,7 +28,6 @@ type meter struct {
 	begun   map[string]int                  // how often a counter's series was begun, by instrument
 }
 
-// instrument is what the meter was told of one.
 type instrument struct{ kind, unit, about string }
 
 func newMeter() *meter {
@@ -63,12 +61,10 @@ func (m *meter) measure(name string, x float64, set attribute.Set) {
 
 func (m *meter) collects(name string) bool { return m.off == nil || !m.off(name) }
 
-// errKind is a refusal of instruments of a kind.
 type errKind string
 
 func (e errKind) Error() string { return "no " + string(e) }
 
-// make notes an instrument.
 func (m *meter) make(name, kind, unit, about string) error {
 	m.kinds[name] = instrument{kind, unit, about}
 	if m.refuses {
@@ -149,8 +145,7 @@ func (m *meter) text() string {
 	return b.String()
 }
 
-// amiss lists what is counted up and not down again: at the end nobody holds
-// anything or waits.
+// amiss lists what is counted up and not down again: at the end nobody holds anything or waits.
 func (m *meter) amiss() (amiss []string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -24,8 +24,7 @@ import (
 	"github.com/keyturn/keyturn/tracing/semconv"
 )
 
-// measured is what was measured of everything: the attributes
-// of each metric, and its kind.
+// measured is what was measured of everything: the attributes of each metric, and its kind.
 func measured(t *testing.T) (attrs map[string]map[string]bool, kinds map[string]instrument) {
 	t.Helper()
 	attrs = make(map[string]map[string]bool)

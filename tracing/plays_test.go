@@ -18,8 +18,7 @@ import (
 
 var set = []core.Claim{core.Shared("group:7:member:1"), core.Exclusive("group:7:member:2"), core.Permit("group:7:member:3", 5)}
 
-// plays are short scenarios with locks. Their spans are in testdata, in a file of the play's
-// name.
+// plays are short scenarios with locks. Their spans are in testdata, in a file of the play's name.
 var plays = func() map[string]func(*scene) {
 	all := maps.Clone(successes)
 	maps.Copy(all, failures)
@@ -28,9 +27,7 @@ var plays = func() map[string]func(*scene) {
 
 // successes are the plays in which everybody gets what they want.
 var successes = map[string]func(*scene){
-	"do": func(s *scene) {
-		s.want(s.eng.Do(s.ctx, key, s.work(3*time.Second), core.WithRule(rule)), nil)
-	},
+	"do": func(s *scene) { s.want(s.eng.Do(s.ctx, key, s.work(3*time.Second), core.WithRule(rule)), nil) },
 	// The way from a slow request to the one that held the key, also for those who
 	// wait behind others of their own process.
 	"blocked": func(s *scene) {

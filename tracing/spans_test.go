@@ -47,7 +47,6 @@ func compare(t *testing.T, name, got string) {
 	}
 }
 
-// want fails unless err matches target; nil matches nil only.
 func (s *scene) want(err, target error) {
 	s.t.Helper()
 	if !errors.Is(err, target) {
@@ -55,7 +54,6 @@ func (s *scene) want(err, target error) {
 	}
 }
 
-// panics fails unless do panics.
 func (s *scene) panics(do func()) {
 	s.t.Helper()
 	defer func() {

@@ -53,9 +53,8 @@ func TestWatchThatNobodyReadsAnyMore(t *testing.T) {
 	p.Stdout = write
 	p.start()
 	_ = write.Close()
-	if _, err := read.Read(make([]byte, 4096)); err != nil {
-		t.Fatal(err)
-	}
+	_, err = read.Read(make([]byte, 4096))
+	must(t, err)
 	_ = read.Close()
 	p.ends(141)
 }

@@ -23,7 +23,6 @@ func beat(file string) []string {
 	return []string{"sh", "-c", `trap "" TERM INT HUP; while :; do date +%s%N >> ` + file + `; sleep 0.05; done`}
 }
 
-// lastBeat returns the time of the last heart beat.
 func lastBeat(t *testing.T, file string) time.Time {
 	t.Helper()
 	text, err := os.ReadFile(file)
@@ -75,7 +74,6 @@ func TestRunGrace(t *testing.T) {
 	p.says("tidied")
 }
 
-// pids reads the numbers that a program has written.
 func pids(text string) (all []int) {
 	for _, n := range regexp.MustCompile(`pid (\d+)`).FindAllStringSubmatch(text, -1) {
 		pid, _ := strconv.Atoi(n[1])

@@ -49,8 +49,7 @@ func TestIdempotencyKey(t *testing.T) {
 	}
 }
 
-// FuzzIdempotencyKey: a key is what can be written as a string again, and then
-// read as the same key.
+// FuzzIdempotencyKey: a key is what can be written as a string again, and then read as the same key.
 func FuzzIdempotencyKey(f *testing.F) {
 	for _, line := range []string{`"a"`, `a`, `"a\"b"`, `"`, ``, "\x00", `"é"`, `"a" `} {
 		f.Add(line)

@@ -157,8 +157,7 @@ func TestAnswersThatCannotBeKeptBack(t *testing.T) {
 	}
 }
 
-// TestClosedBodies: what a key function closes is still the handler's; what the
-// handler closes is closed.
+// TestClosedBodies: what a key function closes is still the handler's; what the handler closes is closed.
 func TestClosedBodies(t *testing.T) {
 	body := strings.Repeat("0123456789", 10_000)
 	byBody := func(r *http.Request) string {

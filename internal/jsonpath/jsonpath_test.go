@@ -7,16 +7,11 @@ import (
 	"testing"
 
 	"github.com/keyturn/keyturn/internal/jsonpath"
+	"github.com/keyturn/keyturn/internal/storetest"
 	"github.com/keyturn/keyturn/keytmpl"
 )
 
-// must fails the test at once.
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var must, wantIs = storetest.Must, storetest.WantIs
 
 func placeholder(t *testing.T, template string) keytmpl.Placeholder {
 	t.Helper()

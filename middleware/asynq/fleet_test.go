@@ -76,14 +76,12 @@ func fleetHandler(eng *core.Engine, client *redis.Client) (asynq.Handler, error)
 	return mux, nil
 }
 
-// workerProcess is one that was started by a test.
 type workerProcess struct {
 	t    *testing.T
 	cmd  *exec.Cmd
 	gone chan struct{}
 }
 
-// kill is kill -9.
 func (w workerProcess) kill() {
 	w.t.Helper()
 	if err := w.cmd.Process.Kill(); err != nil {
@@ -92,7 +90,6 @@ func (w workerProcess) kill() {
 	receive(w.t, "the worker to die", w.gone)
 }
 
-// startWorker starts a worker process.
 func startWorker(t *testing.T, q *queue) workerProcess {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])

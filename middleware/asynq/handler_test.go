@@ -44,9 +44,7 @@ func TestErrorHandler(t *testing.T) {
 	if err := run("t", `{"id":1}`); err != busy || told == nil || told.Reason != reasons.LockHeld || told.Rule != "t" || told.Key != "k:1" || told.RetryAfter <= 0 {
 		t.Errorf("refused: %v, %+v", err, told)
 	}
-	if err := run("skip", `{"id":1}`); err != nil {
-		t.Errorf("dropped: %v", err)
-	}
+	wantIs(t, "dropped", run("skip", `{"id":1}`), nil)
 	if err := run("t", `{}`); err != busy || told.Reason != reasons.KeyInvalid {
 		t.Errorf("no key: %v, %+v", err, told)
 	}

@@ -20,7 +20,6 @@ var (
 	uniqueDocument = lockasynq.Serialize("sync", "sync:{payload.doc}").UniqueUntilStarted()
 )
 
-// document is the payload of all tasks there.
 type document struct {
 	Doc     string
 	Version int

@@ -17,29 +17,16 @@ import (
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/observe"
 	"github.com/keyturn/keyturn/internal/redistest"
+	"github.com/keyturn/keyturn/internal/storetest"
 	lockasynq "github.com/keyturn/keyturn/middleware/asynq"
 	"github.com/keyturn/keyturn/store/memstore"
 )
 
+var must, wantNil, wantIs = storetest.Must, storetest.WantNil, storetest.WantIs
+
 func TestMain(m *testing.M) {
 	actAsWorker()
 	goleak.VerifyTestMain(m)
-}
-
-// must fails the test at once.
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-// wantNil fails the test, which goes on.
-func wantNil(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Error(err)
-	}
 }
 
 // patience is for what has to happen; a busy machine may need seconds.
@@ -211,9 +198,7 @@ func engine(t testing.TB, opts ...core.EngineOption) *core.Engine {
 	eng, err := core.New(memstore.New(), opts...)
 	must(t, err)
 	t.Cleanup(func() {
-		if err := eng.Close(context.Background()); err != nil {
-			t.Errorf("engine: %v", err)
-		}
+		wantIs(t, "engine", eng.Close(context.Background()), nil)
 	})
 	return eng
 }
@@ -225,7 +210,6 @@ func locks(t testing.TB, eng *core.Engine, rules ...lockasynq.Rule) *lockasynq.L
 	return l
 }
 
-// hold takes key as somebody else would.
 func hold(t testing.TB, eng *core.Engine, key string) *core.Lease {
 	t.Helper()
 	lease, err := eng.Acquire(context.Background(), key)

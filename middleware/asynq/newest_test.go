@@ -20,8 +20,7 @@ import (
 	lockasynq "github.com/keyturn/keyturn/middleware/asynq"
 )
 
-// versioned is a rule over eng that keeps the latest, with a handler that notes
-// what ran.
+// versioned is a rule over eng that keeps the latest, with a handler that notes what ran.
 type versioned struct {
 	t       *testing.T
 	locks   *lockasynq.Locks
@@ -100,8 +99,7 @@ func TestKeepLatestWaitsForNothingThatIsNewer(t *testing.T) {
 	})
 }
 
-// One that waits when a newer one comes is dropped when it gets the key, whichever
-// of both gets it first.
+// One that waits when a newer one comes is dropped when it gets the key, whichever of both gets it first.
 func TestKeepLatestDropsWhatWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		eng := engine(t)
@@ -164,9 +162,7 @@ func TestKeepLatestFunc(t *testing.T) {
 		return uint64(len(task.Payload())), nil
 	}))
 	h := l.Middleware(handler(succeed))
-	if err := process(context.Background(), h, "index", ""); !errors.Is(err, asynq.SkipRetry) {
-		t.Errorf("without a version: %v", err)
-	}
+	wantIs(t, "without a version", process(context.Background(), h, "index", ""), asynq.SkipRetry)
 	for skipped, payload := range []string{"12345", "123"} {
 		if err := process(context.Background(), h, "index", payload); err != nil || l.Skipped()["index"] != uint64(skipped) {
 			t.Errorf("%q: %v, %v skipped", payload, err, l.Skipped())
@@ -187,9 +183,7 @@ func TestKeepLatestVersionsAreTheRules(t *testing.T) {
 		lockasynq.Serialize("long"+strings.Repeat(":", 250), strings.Repeat("k", driver.MaxKeyBytes)).KeepLatestBy("{payload.version}"),
 	).Middleware(handler(func(context.Context, *asynq.Task) error { ran++; return nil }))
 	for i, typename := range []string{"index", "thumbnail", "a", "a:b", "long" + strings.Repeat(":", 250)} {
-		if err := process(context.Background(), h, typename, fmt.Sprintf(`{"version":%d}`, 9-i)); err != nil {
-			t.Errorf("%s: %v", typename, err)
-		}
+		wantIs(t, typename, process(context.Background(), h, typename, fmt.Sprintf(`{"version":%d}`, 9-i)), nil)
 	}
 	if ran != 5 {
 		t.Errorf("%d ran, want all", ran)

@@ -12,16 +12,15 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/storetest"
 	lockasynq "github.com/keyturn/keyturn/middleware/asynq"
 	"github.com/keyturn/keyturn/store/memstore"
 )
 
-// leasesOnly is a store that keeps no records.
 type leasesOnly struct{ driver.Store }
 
 func (leasesOnly) Describe() driver.Description { return driver.Description{} }
 
-// group is the payload of tasks.
 type group struct {
 	Op struct {
 		ID int `json:"id"`
@@ -92,9 +91,7 @@ func TestNewRefuses(t *testing.T) {
 		wantText(t, err.Error(), "rule for", tt.says)
 	}
 	for _, r := range []lockasynq.Rule{lockasynq.Once("a", "k"), serialize("{payload.m[*]}"), key.KeepLatestBy(by), key.UniqueUntilStarted()} {
-		if _, err := lockasynq.New(plain, r); !errors.Is(err, errors.ErrUnsupported) {
-			t.Errorf("a store that can only lock: %v", err)
-		}
+		wantIs(t, "a store that can only lock", storetest.ErrorOf(lockasynq.New(plain, r)), errors.ErrUnsupported)
 	}
 	for _, all := range []rules{nil, {key}} {
 		if _, err := lockasynq.New(nil, all...); !errors.Is(err, core.ErrInvalidOption) {

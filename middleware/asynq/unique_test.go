@@ -12,6 +12,7 @@ import (
 	"github.com/hibiken/asynq"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/internal/storetest"
 	"github.com/keyturn/keyturn/keytmpl"
 	"github.com/keyturn/keyturn/locktest"
 	lockasynq "github.com/keyturn/keyturn/middleware/asynq"
@@ -101,8 +102,7 @@ func (q *queue) offer(l *lockasynq.Locks, task *asynq.Task, opts ...asynq.Option
 	return err == nil
 }
 
-// A task that waits makes others duplicates. A task that runs does not, also when it comes
-// again.
+// A task that waits makes others duplicates. A task that runs does not, also when it comes again.
 func TestUniqueUntilStarted(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t)
@@ -180,16 +180,13 @@ func TestUniqueUntilStartedWhileTheKeyIsHeld(t *testing.T) {
 	}
 }
 
-// While the store is out nothing starts, as the next change would be lost, and
-// producers are told.
+// While the store is out nothing starts, as the next change would be lost, and producers are told.
 func TestUniqueUntilStartedInAnOutage(t *testing.T) {
 	t.Parallel()
 	kit := locktest.New(t)
 	l := locks(t, kit.Engine, lockasynq.Serialize("t", "k").UniqueUntilStarted())
 	kit.Store.Refuse()
-	if _, err := l.TaskID(context.Background(), asynq.NewTask("t", nil)); !errors.Is(err, core.ErrUnavailable) {
-		t.Errorf("TaskID: %v", err)
-	}
+	wantIs(t, "TaskID", storetest.ErrorOf(l.TaskID(context.Background(), asynq.NewTask("t", nil))), core.ErrUnavailable)
 	if err := process(metadata(t, asynq.TaskID("t/k/5")), nothingRuns(t, l), "t", ""); !isAgain(err) {
 		t.Errorf("error = %v, want it rescheduled", err)
 	}

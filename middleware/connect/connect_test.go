@@ -16,6 +16,7 @@ import (
 	health "google.golang.org/grpc/health/grpc_health_v1"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/internal/storetest"
 	"github.com/keyturn/keyturn/locktest"
 	lockconnect "github.com/keyturn/keyturn/middleware/connect"
 	lockgrpc "github.com/keyturn/keyturn/middleware/grpc"
@@ -24,21 +25,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// must fails the test at once.
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-// wantNil fails the test, which goes on.
-func wantNil(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Error(err)
-	}
-}
+var must, wantNil = storetest.Must, storetest.WantNil
 
 // The service is grpc's health check, as its descriptors are at hand.
 const (
@@ -67,7 +54,6 @@ type client struct {
 	watch *connect.Client[request, response]
 }
 
-// call makes a unary call.
 func (c client) call(service string, header ...string) (*connect.Response[response], error) {
 	req := connect.NewRequest(&request{Service: service})
 	for i := 0; i+1 < len(header); i += 2 {

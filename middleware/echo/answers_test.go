@@ -40,8 +40,7 @@ func TestAHandlerThatFailsWithItsLease(t *testing.T) {
 	s.Do("PUT", "/1", "").Problem(t, 409, "LEASE_LOST")
 }
 
-// TestRefusalsReachOuterMiddleware: middleware that logs gets the details that the client does
-// not get.
+// TestRefusalsReachOuterMiddleware: middleware that logs gets the details that the client does not get.
 func TestRefusalsReachOuterMiddleware(t *testing.T) {
 	eng := ruletest.NewEngine(t, ruletest.NewStore())
 	lease := ruletest.MustAcquire(t, eng, "user:42")
@@ -108,8 +107,7 @@ func TestErrorHandler(t *testing.T) {
 	}
 }
 
-// TestALossAfterAHijack is told to those who log, and not to the connection,
-// which is the handler's.
+// TestALossAfterAHijack is told to those who log, and not to the connection, which is the handler's.
 func TestALossAfterAHijack(t *testing.T) {
 	for _, announced := range []bool{true, false} {
 		t.Run(fmt.Sprintf("status announced: %v", announced), func(t *testing.T) {
@@ -148,9 +146,7 @@ func TestALossAfterAHijack(t *testing.T) {
 			if res.StatusCode != 101 || string(data) != "raw" || err != nil {
 				t.Errorf("response = %s %q, %v", res.Status, data, err)
 			}
-			if err := ruletest.Receive(t, "the error", seen); !errors.Is(err, core.ErrLeaseLost) {
-				t.Errorf("error = %v, want ErrLeaseLost", err)
-			}
+			wantIs(t, "error", ruletest.Receive(t, "the error", seen), core.ErrLeaseLost)
 			if s.Log.String() != "" {
 				t.Errorf("somebody wrote to the handler's connection: %s", s.Log)
 			}

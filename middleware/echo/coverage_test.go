@@ -84,8 +84,7 @@ const (
 	asForm = "application/x-www-form-urlencoded"
 )
 
-// TestTheHandlerReadsTheBodyAgain: by whatever way, behind a rule that has read
-// it.
+// TestTheHandlerReadsTheBodyAgain: by whatever way, behind a rule that has read it.
 func TestTheHandlerReadsTheBodyAgain(t *testing.T) {
 	type message struct {
 		ID int `json:"id" form:"id"`

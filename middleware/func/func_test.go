@@ -15,6 +15,7 @@ import (
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/core/observe"
 	"github.com/keyturn/keyturn/internal/shadowtest"
+	"github.com/keyturn/keyturn/internal/storetest"
 	"github.com/keyturn/keyturn/keytmpl"
 	"github.com/keyturn/keyturn/locktest"
 	lockfunc "github.com/keyturn/keyturn/middleware/func"
@@ -24,13 +25,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// must fails the test at once.
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var must, wantIs = storetest.Must, storetest.WantIs
 
 type (
 	job    struct{ ID, User string }
@@ -78,39 +73,32 @@ func TestSerializedFunction(t *testing.T) {
 		"a lease's":           {user: "ann", fn: core.ErrLeaseLost, want: []error{core.ErrLeaseLost}, ran: true},
 		"its own, and a loss": {user: "ann", fn: own, loses: true, want: []error{own, core.ErrLeaseLost}, ran: true},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				kit := locktest.New(t)
-				ran := false
-				run, err := lockfunc.Serialize(lockfunc.New(kit.Engine), "work", byUser, func(ctx context.Context, j job) (int, error) {
-					ran = true
-					if err := core.AssertHeld(ctx, core.Exclusive(byUser(j))); err != nil {
-						t.Error(err)
-					}
-					if tc.loses {
-						kit.Store.Lose("user:ann")
-						time.Sleep(time.Minute) // until a renewal tells
-					}
-					return 7, tc.fn
-				}, core.WithFailFast())
+		synctest.Test(t, func(t *testing.T) {
+			kit := locktest.New(t)
+			ran := false
+			run, err := lockfunc.Serialize(lockfunc.New(kit.Engine), "work", byUser, func(ctx context.Context, j job) (int, error) {
+				ran = true
+				wantIs(t, name, core.AssertHeld(ctx, core.Exclusive(byUser(j))), nil)
+				if tc.loses {
+					kit.Store.Lose("user:ann")
+					time.Sleep(time.Minute) // until a renewal tells
+				}
+				return 7, tc.fn
+			}, core.WithFailFast())
+			must(t, err)
+			if tc.held {
+				l, err := kit.Engine.Acquire(context.Background(), "user:ann")
 				must(t, err)
-				if tc.held {
-					l, err := kit.Engine.Acquire(context.Background(), "user:ann")
-					must(t, err)
-					defer l.Release(context.Background())
-				}
-				if tc.down {
-					kit.Store.Refuse()
-				}
-				got, err := run(context.Background(), job{User: tc.user})
-				if (got == 7) != tc.ran || ran != tc.ran {
-					t.Errorf("ran %v, result %d", ran, got)
-				}
-				if tc.fn == own && !tc.loses && err != own {
-					t.Errorf("error %v, want it as it is", err)
-				}
-				wantOnly(t, err, tc.want...)
-			})
+				defer l.Release(context.Background())
+			}
+			if tc.down {
+				kit.Store.Refuse()
+			}
+			got, err := run(context.Background(), job{User: tc.user})
+			if (got == 7) != tc.ran || ran != tc.ran || tc.fn == own && !tc.loses && err != own {
+				t.Errorf("%s: ran %v, result %d, %v", name, ran, got, err)
+			}
+			wantOnly(t, err, tc.want...)
 		})
 	}
 }
@@ -131,9 +119,7 @@ func TestSerializeKeys(t *testing.T) {
 	if held, err := work(ctx, []string{"group:2", "group:1", "group:2"}); err != nil || !slices.Equal(held, []string{"group:1", "group:2", "user:ann"}) {
 		t.Errorf("%v, %v", held, err)
 	}
-	if _, err := work(ctx, nil); !errors.Is(err, keytmpl.ErrMissingValue) {
-		t.Errorf("no keys: %v", err)
-	}
+	wantIs(t, "no keys", storetest.ErrorOf(work(ctx, nil)), keytmpl.ErrMissingValue)
 }
 
 func TestErrorHandler(t *testing.T) {
@@ -158,9 +144,7 @@ func TestErrorHandler(t *testing.T) {
 	if _, err := work(context.Background(), "k"); err != busy || told == nil || told.Reason != reasons.LockHeld || told.Rule != "work" || told.Key != "k" || !errors.Is(told.Answer, core.ErrHeld) {
 		t.Errorf("refused: %v, %+v", err, told)
 	}
-	if _, err := work(context.Background(), ""); !errors.Is(err, core.ErrInvalidKey) {
-		t.Errorf("the default: %v", err)
-	}
+	wantIs(t, "the default", storetest.ErrorOf(work(context.Background(), "")), core.ErrInvalidKey)
 }
 
 func TestShadow(t *testing.T) {
@@ -172,19 +156,14 @@ func TestShadow(t *testing.T) {
 		run, err := decorate(lockfunc.New(eng), "work", itself,
 			func(ctx context.Context, _ string) (func(), error) { return nil, handler(ctx) }, opts...) // func() can't be stored
 		must(t, err)
-		return func(id string) error {
-			_, err := run(context.Background(), id)
-			return err
-		}
+		return func(id string) error { return storetest.ErrorOf(run(context.Background(), id)) }
 	})
 }
 
 func TestFunctionsAreCheckedAtTheStart(t *testing.T) {
 	locks := lockfunc.New(locktest.New(t).Engine)
 	fn := func(context.Context, job) (int, error) { return 0, nil }
-	if _, err := lockfunc.Serialize(locks, "taken", byUser, fn); err != nil {
-		t.Fatal(err)
-	}
+	must(t, storetest.ErrorOf(lockfunc.Serialize(locks, "taken", byUser, fn)))
 	for name, tc := range map[string]struct {
 		locks *lockfunc.Locks
 		name  string
@@ -215,16 +194,13 @@ func TestFunctionsAreCheckedAtTheStart(t *testing.T) {
 	must(t, err)
 	defer eng.Close(context.Background())
 	unable := lockfunc.New(eng)
-	_, err = lockfunc.Once(unable, "once", byUser, fn)
-	wantOnly(t, err, errors.ErrUnsupported)
-	_, err = lockfunc.Serialize(unable, "shared", byUser, fn, core.WithShared())
-	wantOnly(t, err, errors.ErrUnsupported)
+	wantOnly(t, storetest.ErrorOf(lockfunc.Once(unable, "once", byUser, fn)), errors.ErrUnsupported)
+	wantOnly(t, storetest.ErrorOf(lockfunc.Serialize(unable, "shared", byUser, fn, core.WithShared())), errors.ErrUnsupported)
 	if got := unable.Coverage(); len(got) != 0 {
 		t.Errorf("what was refused is reported: %v", got)
 	}
 }
 
-// exclusiveOnly hides what its store can do.
 type exclusiveOnly struct{ driver.Store }
 
 func (exclusiveOnly) Describe() driver.Description { return driver.Description{} }

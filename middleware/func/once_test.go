@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/internal/storetest"
 	"github.com/keyturn/keyturn/locktest"
 	lockfunc "github.com/keyturn/keyturn/middleware/func"
 )
@@ -78,9 +79,7 @@ func TestOnceWhatCannotBeStored(t *testing.T) {
 		}
 	}
 	// An older program stored something that this one does not expect.
-	if _, err := eng.Once(context.Background(), "old", func(context.Context) ([]byte, error) { return []byte("text"), nil }); err != nil {
-		t.Fatal(err)
-	}
+	must(t, storetest.ErrorOf(eng.Once(context.Background(), "old", func(context.Context) ([]byte, error) { return []byte("text"), nil })))
 	_, err := once(t, eng, itself, func(context.Context, string) (int, error) {
 		t.Error("ran again")
 		return 0, nil
@@ -146,7 +145,5 @@ func TestOnceKey(t *testing.T) {
 			t.Errorf("%s: %d, %v", who, n, err)
 		}
 	}
-	if _, err := work(t.Context(), "1"); !errors.Is(err, unknown) {
-		t.Error(err)
-	}
+	wantIs(t, "error", storetest.ErrorOf(work(t.Context(), "1")), unknown)
 }

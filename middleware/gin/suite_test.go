@@ -28,9 +28,7 @@ func face(outer ...gin.HandlerFunc) ruletest.Face {
 		router.UseRawPath = true // a slash within a value, too
 		router.Use(outer...)
 		locks, err := lockgin.New(r.Engine, r.Rule())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		handler := func(c *gin.Context) { r.Handler(eager{c.Writer}, c.Request) }
 		handlers := []gin.HandlerFunc{locks.Middleware, handler}
 		if r.Outer != nil {

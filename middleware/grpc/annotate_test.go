@@ -143,8 +143,7 @@ func ExampleFromAnnotations() {
 	// lockgrpc: annotations of "keyturn.test.v1.Users": no method has an annotation; is the generated code of middleware/grpc/internal/testpb/im.proto up to date?
 }
 
-// Each mistake is found, all of them at once, with the method and the option it
-// is in; and nothing is made.
+// Each mistake is found, all of them at once, with the method and the option it is in; and nothing is made.
 func TestWrongAnnotations(t *testing.T) {
 	i, err := lockgrpc.New(memory(t), lockgrpc.FromAnnotations(&testpb.AnnotatedWrong_ServiceDesc))
 	if i != nil || err == nil {

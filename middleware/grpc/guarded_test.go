@@ -86,7 +86,6 @@ func importOne(ctx context.Context, c client, messages ...*testpb.ImportRequest)
 	return err
 }
 
-// watchOne watches a group until its first event.
 func watchOne(ctx context.Context, c client, group string) error {
 	stream, err := c.Watch(ctx, &testpb.WatchRequest{GroupId: group})
 	if err == nil {

@@ -19,18 +19,17 @@ import (
 	"google.golang.org/protobuf/types/dynamicpb"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/internal/storetest"
 	"github.com/keyturn/keyturn/keytmpl"
 	lockgrpc "github.com/keyturn/keyturn/middleware/grpc"
 	"github.com/keyturn/keyturn/middleware/grpc/internal/testpb"
 	"github.com/keyturn/keyturn/middleware/reasons"
 )
 
-// telling answers with the claims that the call runs under.
 func telling(ctx context.Context, _ *testpb.SetStatusRequest) (*testpb.SetStatusResponse, error) {
 	return &testpb.SetStatusResponse{Text: claimsOf(ctx)}, nil
 }
 
-// notNine skips calls of user 9.
 func notNine(_ context.Context, m proto.Message) bool {
 	return m.(*testpb.SetStatusRequest).GetUserId() == 9
 }
@@ -86,17 +85,14 @@ func TestOnceWithTheContext(t *testing.T) {
 	eng := memory(t)
 	c := serve(t, counting(&ran), locks(t, eng, lockgrpc.OnceKey(setStatus, key).SkipIf(notNine)), outside(asAnn)...)
 	for _, id := range []int64{1, 9, 1, 9} {
-		if _, err := c.SetStatus(bounded(t), online(id)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, storetest.ErrorOf(c.SetStatus(bounded(t), online(id))))
 	}
 	if info, err := eng.Inspect(bounded(t), "once:ann:1"); ran.Load() != 3 || err != nil || info.Record == nil {
 		t.Errorf("ran %d times, %+v, %v", ran.Load(), info, err)
 	}
 }
 
-// The answer to a request that makes no key names the placeholder, and not the
-// value.
+// The answer to a request that makes no key names the placeholder, and not the value.
 func TestInvalidKeys(t *testing.T) {
 	long := strings.Repeat("private", 100)
 	for name, tt := range map[string]struct {
@@ -151,9 +147,8 @@ func TestInvalidKeys(t *testing.T) {
 	}
 }
 
-// An interceptor between the codec and the lock may change the type of a request, which is the
-// server's fault. A codec may make dynamic messages although there is generated code: a template
-// reads them, and a key function can't.
+// An interceptor between the codec and the lock may change the type of a request, which is the server's fault. A
+// codec may make dynamic messages although there is generated code: a template reads them, and a key function can't.
 func TestRequestOfAnotherType(t *testing.T) {
 	dynamic := dynamicpb.NewMessage(online(42).ProtoReflect().Descriptor())
 	proto.Merge(dynamic, online(42))

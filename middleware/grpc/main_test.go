@@ -15,6 +15,7 @@ import (
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/core/observe"
+	"github.com/keyturn/keyturn/internal/storetest"
 	lockgrpc "github.com/keyturn/keyturn/middleware/grpc"
 	"github.com/keyturn/keyturn/middleware/grpc/internal/testpb"
 	"github.com/keyturn/keyturn/store/memstore"
@@ -30,23 +31,8 @@ const (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// must fails the test at once.
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var must, wantNil, wantIs = storetest.Must, storetest.WantNil, storetest.WantIs
 
-// wantNil fails the test, which goes on.
-func wantNil(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Error(err)
-	}
-}
-
-// engine makes an engine over store that ends with the test.
 func engine(t testing.TB, store driver.Store, opts ...core.EngineOption) *core.Engine {
 	t.Helper()
 	eng, err := core.New(store, opts...)
@@ -66,7 +52,6 @@ func locks(t testing.TB, eng *core.Engine, rules ...lockgrpc.Rule) *lockgrpc.Int
 	return i
 }
 
-// memory is an engine over a store of its own.
 func memory(t testing.TB, opts ...core.EngineOption) *core.Engine {
 	t.Helper()
 	return engine(t, memstore.New(), opts...)
@@ -97,7 +82,6 @@ func hold(t testing.TB, store driver.Store, key string) *core.Lease {
 	return lease
 }
 
-// isHeld reports whether somebody has key.
 func isHeld(t testing.TB, eng *core.Engine, key string) bool {
 	t.Helper()
 	lease, err := eng.TryAcquire(bounded(t), key)
@@ -124,7 +108,6 @@ func claimsOf(ctx context.Context) string {
 	return strings.Join(all, ", ")
 }
 
-// refusing is a store that grants nothing.
 type refusing struct {
 	*memstore.Store
 	err error
@@ -138,8 +121,7 @@ func (s refusing) Begin(context.Context, driver.Request) (driver.Grant, *driver.
 	return driver.Grant{}, nil, s.err
 }
 
-// steal ends the lease of ctx behind its holder's back, as the expiry of a
-// paused process does.
+// steal ends the lease of ctx behind its holder's back, as the expiry of a paused process does.
 func steal(t testing.TB, store driver.Store, ctx context.Context) {
 	t.Helper()
 	lease, ok := core.LeaseFrom(ctx)
@@ -191,5 +173,4 @@ var seeLeases = observe.Hooks{HoldStart: func(ctx context.Context, l observe.Lea
 
 type seenLease struct{}
 
-// leaseSeen is the innermost lease that seeLeases has put into ctx.
 func leaseSeen(ctx context.Context) observe.Lease { return ctx.Value(seenLease{}).(observe.Lease) }

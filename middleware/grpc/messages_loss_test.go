@@ -25,9 +25,7 @@ func TestLossOfAMessagesLease(t *testing.T) {
 		err := streamed(bounded(t), i, chat, comes, func(s grpc.ServerStream) error {
 			wantNil(t, s.RecvMsg(&testpb.Event{}))
 			<-s.Context().Done()
-			if err := s.SendMsg(nil); !errors.Is(err, core.ErrLeaseLost) {
-				t.Errorf("SendMsg: %v", err)
-			}
+			wantIs(t, "SendMsg", s.SendMsg(nil), core.ErrLeaseLost)
 			lost := s.RecvMsg(&testpb.Event{})
 			if again := s.RecvMsg(&testpb.Event{}); again != lost || status.Code(lost) != codes.Aborted || !errors.Is(lost, core.ErrLeaseLost) {
 				t.Errorf("RecvMsg: %v, then %v", lost, again)
@@ -87,8 +85,7 @@ func TestRefusedMessages(t *testing.T) {
 	}
 }
 
-// A handler may leave a goroutine behind that receives. It gets no turn any
-// more, and keeps none.
+// A handler may leave a goroutine behind that receives. It gets no turn any more, and keeps none.
 func TestReceiverThatOutlivesItsHandler(t *testing.T) {
 	store := memstore.New()
 	holder := hold(t, store, "group:7")

@@ -20,7 +20,6 @@ type chatStream = grpc.BidiStreamingServer[testpb.Event, testpb.Event]
 
 var eachByGroup = lockgrpc.SerializeMessages(chat, "group:{group_id}")
 
-// talk opens a chat.
 func talk(t *testing.T, c client) grpc.BidiStreamingClient[testpb.Event, testpb.Event] {
 	t.Helper()
 	stream, err := c.Chat(bounded(t))
@@ -130,8 +129,7 @@ func TestSendingAlongside(t *testing.T) {
 	}
 }
 
-// A rule for the messages of a stream shows each of them to its SkipIf, also if its key needs none
-// of their fields.
+// A rule for the messages of a stream shows each of them to its SkipIf, also if its key needs none of their fields.
 func TestSkippedMessages(t *testing.T) {
 	skip := func(_ context.Context, m proto.Message) bool { return m.(*testpb.Event).GetGroupId() == "9" }
 	stream := talk(t, serve(t, &server{chat: echo}, locks(t, memory(t), lockgrpc.SerializeMessages(chat, "chat").SkipIf(skip))))

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/internal/storetest"
 	lockgrpc "github.com/keyturn/keyturn/middleware/grpc"
 	"github.com/keyturn/keyturn/middleware/grpc/internal/testpb"
 	"github.com/keyturn/keyturn/middleware/reasons"
@@ -53,8 +54,7 @@ func TestHeldUntilTheHandlerReturns(t *testing.T) {
 	}
 }
 
-// Whatever a handler returns is its own, also what looks like ours; and a method without a rule is
-// left alone.
+// Whatever a handler returns is its own, also what looks like ours; and a method without a rule is left alone.
 func TestHandlersErrorPassesUnchanged(t *testing.T) {
 	detailed, err := status.New(codes.NotFound, "no user 42").WithDetails(&testpb.Group{Id: "g"})
 	must(t, err)
@@ -156,8 +156,7 @@ func TestOrderOfInterceptors(t *testing.T) {
 	}
 }
 
-// A service that only gets a registrar runs under its rules, inside of the server's interceptors, if
-// there are any.
+// A service that only gets a registrar runs under its rules, inside of the server's interceptors, if there are any.
 func TestRegistrar(t *testing.T) {
 	for name, opts := range map[string][]grpc.ServerOption{"alone": nil, "inside of interceptors": outside(asAnn)} {
 		t.Run(name, func(t *testing.T) {
@@ -184,9 +183,7 @@ func TestRegistrar(t *testing.T) {
 			testpb.RegisterGroupsServer(i.Registrar(srv), s)
 			wantNil(t, i.Check(srv))
 			c := dial(t, listen(t, srv))
-			if _, err := c.SetStatus(bounded(t), online(1)); err != nil {
-				t.Error(err)
-			}
+			wantNil(t, storetest.ErrorOf(c.SetStatus(bounded(t), online(1))))
 			wantNil(t, watchOne(bounded(t), c, "1"))
 		})
 	}

@@ -21,8 +21,7 @@ import (
 	"github.com/keyturn/keyturn/store/memstore"
 )
 
-// A handler that takes its context before it receives has the lease in it, and
-// gets every message.
+// A handler that takes its context before it receives has the lease in it, and gets every message.
 func TestClientStreamHasTheLeaseFromTheStart(t *testing.T) {
 	eng := memory(t)
 	s := &server{importAll: func(stream grpc.ClientStreamingServer[testpb.ImportRequest, testpb.ImportResponse]) error {
@@ -90,8 +89,7 @@ func comes(m any) error {
 	return nil
 }
 
-// RecvMsg runs in a goroutine of its own, where a panic, of a codec's or a validator's bug, would end
-// the process.
+// RecvMsg runs in a goroutine of its own, where a panic, of a codec's or a validator's bug, would end the process.
 func TestPanicInRecvMsgReachesRecovery(t *testing.T) {
 	eng := memory(t)
 	defer func() {
@@ -142,9 +140,7 @@ func TestLossBeforeAMessage(t *testing.T) {
 	soon := core.WithMaxHold(time.Millisecond)
 	i := locks(t, memory(t), lockgrpc.Serialize(watch, "group:{group_id}", soon), lockgrpc.Serialize(chat, "chat", soon))
 	received := func(s grpc.ServerStream, m any) error {
-		if err := s.RecvMsg(m); !errors.Is(err, core.ErrLeaseLost) {
-			t.Errorf("RecvMsg: %v", err)
-		}
+		wantIs(t, "RecvMsg", s.RecvMsg(m), core.ErrLeaseLost)
 		return nil
 	}
 	ends := []error{streamed(bounded(t), i, watch, comes, func(s grpc.ServerStream) error {

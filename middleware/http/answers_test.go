@@ -16,7 +16,6 @@ import (
 	"github.com/keyturn/keyturn/middleware/reasons"
 )
 
-// requestID is an outer middleware that sets a header.
 func requestID(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("X-Request-Id", "1")
@@ -120,12 +119,8 @@ func TestTheWriterIsStillNetHTTPs(t *testing.T) {
 	s := newSite(t)
 	s.handle("GET /{id}", func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusEarlyHints)
-		if err := http.NewResponseController(w).SetWriteDeadline(time.Now().Add(time.Minute)); err != nil {
-			t.Errorf("SetWriteDeadline: %v", err)
-		}
-		if err := http.NewResponseController(w).Flush(); err != nil {
-			t.Errorf("Flush: %v", err)
-		}
+		wantIs(t, "SetWriteDeadline", http.NewResponseController(w).SetWriteDeadline(time.Now().Add(time.Minute)), nil)
+		wantIs(t, "Flush", http.NewResponseController(w).Flush(), nil)
 		conn, rw, err := w.(http.Hijacker).Hijack()
 		if err != nil {
 			t.Error(err)

@@ -88,9 +88,7 @@ func TestIdempotency(t *testing.T) {
 				}
 			}
 			a, err := s.Send(req)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			switch tt.want {
 			case run:
 				if a.Status != 201 || a.Replayed() || calls.Load() != 2 {
@@ -157,8 +155,7 @@ func TestIdempotencyByPath(t *testing.T) {
 	}
 }
 
-// TestIdempotencyOfASubRouter, which tells its own part of the pattern alone, as
-// chi's do.
+// TestIdempotencyOfASubRouter, which tells its own part of the pattern alone, as chi's do.
 func TestIdempotencyOfASubRouter(t *testing.T) {
 	var calls atomic.Int64
 	rule := ruletest.Middleware(t, ruletest.NewEngine(t, ruletest.NewStore()), lockhttp.Idempotency("*", user))(payments(&calls))

@@ -137,9 +137,7 @@ func TestSeveralRulesAreOneSet(t *testing.T) {
 	if all := locks.Coverage(moveRoute); len(all) != 1 || all[0].String() != want {
 		t.Errorf("Coverage() = %v, want %s", all, want)
 	}
-	if err := locks.Check(moveRoute); err != nil {
-		t.Error(err)
-	}
+	wantNil(t, locks.Check(moveRoute))
 }
 
 type caller struct{}

@@ -8,14 +8,15 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/keyturn/keyturn/internal/httprule/ruletest"
+	"github.com/keyturn/keyturn/internal/storetest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// middleware is the usual form.
+var must, wantNil, wantIs = storetest.Must, storetest.WantNil, storetest.WantIs
+
 type middleware = func(http.Handler) http.Handler
 
-// site is a mux behind a real HTTP server.
 type site struct {
 	*http.ServeMux
 	*ruletest.Site
@@ -28,7 +29,6 @@ func newSite(t testing.TB) *site {
 	return &site{ServeMux: mux, Site: ruletest.Serve(t, mux, false)}
 }
 
-// handle adds a route with rules around its handler, the first one outermost.
 func (s *site) handle(pattern string, h http.HandlerFunc, rules ...middleware) {
 	s.Handle(pattern, around(h, rules...))
 }

@@ -70,7 +70,6 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// TestSkippedJobsLeaveNoRecord.
 func TestSkippedJobsLeaveNoRecord(t *testing.T) {
 	ran := 0
 	skip := func(ctx context.Context, _ *rivertype.JobRow) bool { return ctx.Value(caller{}) == "root" }
@@ -90,8 +89,6 @@ func TestShadow(t *testing.T) {
 			rule = lockriver.Once
 		}
 		l := locks(t, eng, rule("k", "user:{args.id}", opts...))
-		return func(id string) error {
-			return l.Work(context.Background(), job("k", `{"id":"`+id+`"}`), handler)
-		}
+		return func(id string) error { return l.Work(context.Background(), job("k", `{"id":"`+id+`"}`), handler) }
 	})
 }

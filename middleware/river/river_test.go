@@ -14,6 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/internal/storetest"
 	"github.com/keyturn/keyturn/locktest"
 	"github.com/keyturn/keyturn/middleware/reasons"
 	lockriver "github.com/keyturn/keyturn/middleware/river"
@@ -21,21 +22,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// must fails the test at once.
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-// wantNil fails the test, which goes on.
-func wantNil(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Error(err)
-	}
-}
+var must, wantNil, wantIs = storetest.Must, storetest.WantNil, storetest.WantIs
 
 func locks(t testing.TB, eng *core.Engine, rules ...lockriver.Rule) *lockriver.Locks {
 	t.Helper()
@@ -195,7 +182,5 @@ func TestWrongRules(t *testing.T) {
 			t.Errorf("%s: %v", want, err)
 		}
 	}
-	if _, err := lockriver.New(nil); !errors.Is(err, core.ErrInvalidOption) {
-		t.Error(err)
-	}
+	wantIs(t, "error", storetest.ErrorOf(lockriver.New(nil)), core.ErrInvalidOption)
 }

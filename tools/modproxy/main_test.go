@@ -2,14 +2,12 @@ package main
 
 import (
 	"archive/zip"
-	"bytes"
 	"os"
 	"path/filepath"
 	"slices"
 	"testing"
 )
 
-// must fails the test at once.
 func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
@@ -55,18 +53,5 @@ func TestPublish(t *testing.T) {
 	}
 	if err := publish(tree, "1.0", "", out); err == nil {
 		t.Error("1.0 is not a version")
-	}
-}
-
-// A version of a branch is what the branch, and "latest" without a tag, stand for. It is no tag.
-func TestPublishBranch(t *testing.T) {
-	tree, out := t.TempDir(), t.TempDir()
-	must(t, os.WriteFile(filepath.Join(tree, "go.mod"), []byte("module example.com/a\n"), 0o644))
-	must(t, publish(tree, "v0.2.0-main", "main", out))
-	for _, name := range []string{"@v/main.info", "@latest", "@v/list"} {
-		data, err := os.ReadFile(filepath.Join(out, "example.com/a", name))
-		if tagged := name == "@v/list"; err != nil || bytes.Contains(data, []byte("v0.2.0-main")) == tagged {
-			t.Errorf("%s: %q, %v", name, data, err)
-		}
 	}
 }

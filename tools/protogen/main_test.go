@@ -34,8 +34,7 @@ message Message { string id = 1; }
 
 var sourceFiles = []string{"proto/m/v1/options.proto", "examples/chat/chatpb/chat.proto"}
 
-// inTree makes a directory with the files of tree the working directory, and
-// returns where the plugins are.
+// inTree makes a directory with the files of tree the working directory, and returns where the plugins are.
 func inTree(t *testing.T) (pluginDir string) {
 	t.Helper()
 	bin := t.TempDir()

@@ -14,12 +14,15 @@ import (
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/experimental/carry"
 	"github.com/keyturn/keyturn/internal/httprule/ruletest"
+	"github.com/keyturn/keyturn/internal/storetest"
 	lockhttp "github.com/keyturn/keyturn/middleware/http"
 	"github.com/keyturn/keyturn/middleware/http/experimental/httpcarry"
 	"github.com/keyturn/keyturn/store/memstore"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var must, wantNil = storetest.Must, storetest.WantNil
 
 // ask sends a request under ctx, through a client that carries leases or not.
 func ask(t *testing.T, ctx context.Context, carries bool, url string, header ...string) (int, string) {
@@ -32,9 +35,7 @@ func ask(t *testing.T, ctx context.Context, carries bool, url string, header ...
 		defer client.CloseIdleConnections()
 	}
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, h := range header {
 		r.Header.Add(carry.Header, h)
 	}
@@ -45,9 +46,7 @@ func ask(t *testing.T, ctx context.Context, carries bool, url string, header ...
 	}
 	defer response.Body.Close()
 	body, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Error(err)
-	}
+	wantNil(t, err)
 	if after := fmt.Sprint(r.Header); after != before {
 		t.Errorf("the request was changed: %s", after)
 	}
@@ -92,9 +91,7 @@ func TestRequestUnderTheCallersLease(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Error(err)
-	}
+	wantNil(t, err)
 }
 
 // A carried lease is for the host that the caller named, and what went over TLS is not sent in clear.
@@ -137,9 +134,7 @@ func TestRedirects(t *testing.T) {
 			}
 			return response.Body.Close()
 		})
-		if err != nil {
-			t.Error(err)
-		}
+		wantNil(t, err)
 	}
 }
 
@@ -148,9 +143,7 @@ func TestDefaultTransport(t *testing.T) {
 	s := ruletest.Serve(t, http.HandlerFunc(ruletest.Done), false)
 	client := &http.Client{Transport: httpcarry.Transport(nil)}
 	response, err := client.Get(s.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	response.Body.Close()
 	client.CloseIdleConnections()
 	(&http.Client{Transport: httpcarry.Transport(transportFunc(nil))}).CloseIdleConnections() // has none to close
