@@ -129,6 +129,7 @@ func TestNothingIsAllocatedForWhatIsNotRecorded(t *testing.T) {
 		ctx      context.Context
 	}{
 		"not configured":               {nil, nil, context.Background()},
+
 		"no allocation by the tracer":  {silentProvider{}, nil, context.Background()},
 		"no-op, in an unsampled trace": {noop.NewTracerProvider(), noopmetric.NewMeterProvider(), sampledOut},
 	}

@@ -142,17 +142,6 @@ func TestNewTakes(t *testing.T) {
 	}
 }
 
-func TestNewTellsAllThatIsWrong(t *testing.T) {
-	t.Parallel()
-	_, err := lockasynq.New(engine(t),
-		lockasynq.Serialize("first", "{nope}", core.WithMaxWait(-1)),
-		lockasynq.SerializeBy[int]("second", nil),
-		lockasynq.Serialize("third", "fine"),
-		lockasynq.Serialize("third", "{payload"),
-	)
-	wantText(t, fmt.Sprint(err), "{nope}", "WithMaxWait", `"second"`, "keytmpl")
-}
-
 func TestNoHandler(t *testing.T) {
 	t.Parallel()
 	for name, middleware := range map[string]asynq.MiddlewareFunc{"Middleware": locks(t, engine(t)).Middleware, "Trace": lockasynq.Trace} {

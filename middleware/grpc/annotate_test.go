@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/internal/httprule/ruletest"
 	lockgrpc "github.com/keyturn/keyturn/middleware/grpc"
 	"github.com/keyturn/keyturn/middleware/grpc/internal/testpb"
 	"github.com/keyturn/keyturn/middleware/reasons"
@@ -47,7 +48,7 @@ func call(t *testing.T, i *lockgrpc.Interceptor, method string, handler func(con
 // Each method has the rule of its option, in its mode. Configure finds a rule by its name, and the method's own
 // configuration goes before that of its name, wherever they stand.
 func TestAnnotatedMethodsHaveTheirRules(t *testing.T) {
-	i := locks(t, memory(t, core.WithHooks(seeLeases), core.WithTTL(time.Minute)),
+	i := locks(t, memory(t, core.WithHooks(ruletest.SeeLeases), core.WithTTL(time.Minute)),
 		lockgrpc.Configure(annotatedClear, core.WithTTL(7*time.Second)),
 		fromProto,
 		lockgrpc.FromAnnotations(&testpb.AnnotatedShared_ServiceDesc, &testpb.AnnotatedPermit_ServiceDesc, &testpb.AnnotatedLevels_ServiceDesc),
@@ -73,7 +74,7 @@ func TestAnnotatedMethodsHaveTheirRules(t *testing.T) {
 			if lease == nil && want.claims == nil {
 				return
 			}
-			if got := leaseSeen(ctx).Rule(); got != want.rule || !slices.Equal(lease.Claims(), want.claims) || lease.TTL() != want.ttl {
+			if got := ruletest.Seen(ctx).Rule(); got != want.rule || !slices.Equal(lease.Claims(), want.claims) || lease.TTL() != want.ttl {
 				t.Errorf("%s: rule %s, claims %v, TTL %v; want %v", method, got, lease.Claims(), lease.TTL(), want)
 			}
 		})

@@ -2,7 +2,6 @@ package lockgrpc_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -14,7 +13,7 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
-	"github.com/keyturn/keyturn/core/observe"
+	"github.com/keyturn/keyturn/internal/httprule/ruletest"
 	"github.com/keyturn/keyturn/internal/storetest"
 	lockgrpc "github.com/keyturn/keyturn/middleware/grpc"
 	"github.com/keyturn/keyturn/middleware/grpc/internal/testpb"
@@ -31,19 +30,10 @@ const (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-var must, wantNil, wantIs = storetest.Must, storetest.WantNil, storetest.WantIs
-
-func engine(t testing.TB, store driver.Store, opts ...core.EngineOption) *core.Engine {
-	t.Helper()
-	eng, err := core.New(store, opts...)
-	must(t, err)
-	t.Cleanup(func() {
-		if err := eng.Close(bounded(t)); err != nil {
-			t.Error(err) // somebody holds a lease still
-		}
-	})
-	return eng
-}
+var (
+	must, wantNil, wantIs = storetest.Must, storetest.WantNil, storetest.WantIs
+	engine, isHeld        = ruletest.NewEngine, ruletest.IsHeld
+)
 
 func locks(t testing.TB, eng *core.Engine, rules ...lockgrpc.Rule) *lockgrpc.Interceptor {
 	t.Helper()
@@ -80,19 +70,6 @@ func hold(t testing.TB, store driver.Store, key string) *core.Lease {
 	must(t, err)
 	t.Cleanup(func() { _ = lease.Release(context.Background()) })
 	return lease
-}
-
-func isHeld(t testing.TB, eng *core.Engine, key string) bool {
-	t.Helper()
-	lease, err := eng.TryAcquire(bounded(t), key)
-	if errors.Is(err, core.ErrHeld) {
-		return true
-	}
-	if err == nil {
-		err = lease.Release(bounded(t))
-	}
-	wantNil(t, err)
-	return false
 }
 
 // claimsOf are the claims that the work of ctx runs under, such as "shared a, exclusive b".
@@ -154,23 +131,3 @@ func detail[T any](err error) (found T, ok bool) {
 	}
 	return found, false
 }
-
-// wait receives from c, or fails the test.
-func wait[T any](t testing.TB, c <-chan T, what string) (v T) {
-	t.Helper()
-	select {
-	case v = <-c:
-	case <-time.After(10 * time.Second):
-		t.Fatalf("no %s", what)
-	}
-	return v
-}
-
-// seeLeases puts each lease, as hooks see it, into the context of the work under it.
-var seeLeases = observe.Hooks{HoldStart: func(ctx context.Context, l observe.Lease) context.Context {
-	return context.WithValue(ctx, seenLease{}, l)
-}}
-
-type seenLease struct{}
-
-func leaseSeen(ctx context.Context) observe.Lease { return ctx.Value(seenLease{}).(observe.Lease) }

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/internal/httprule/ruletest"
 	lockgrpc "github.com/keyturn/keyturn/middleware/grpc"
 	"github.com/keyturn/keyturn/middleware/grpc/internal/testpb"
 	"github.com/keyturn/keyturn/middleware/reasons"
@@ -111,8 +112,8 @@ func TestReceiverThatOutlivesItsHandler(t *testing.T) {
 	if _, err := stream.Recv(); status.Code(err) != codes.Unimplemented {
 		t.Error(err)
 	}
-	wantNil(t, wait(t, got, "first message"))
-	if err := wait(t, got, "end of the second Recv"); err == nil {
+	wantNil(t, ruletest.Receive(t, "first message", got))
+	if err := ruletest.Receive(t, "end of the second Recv", got); err == nil {
 		t.Error("a turn for a call that is over")
 	}
 	wantNil(t, holder.Release(bounded(t)))

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/internal/httprule/ruletest"
 	lockgrpc "github.com/keyturn/keyturn/middleware/grpc"
 	"github.com/keyturn/keyturn/middleware/grpc/internal/testpb"
 	"github.com/keyturn/keyturn/middleware/reasons"
@@ -138,9 +139,9 @@ func TestAResponseAfterTheCallersEndIsNotReplayed(t *testing.T) {
 		_, err := c.SetStatus(ctx, message("a", 1))
 		over <- err
 	}()
-	wait(t, runs, "the handler")
+	ruletest.Receive(t, "the handler", runs)
 	cancel()
-	if err := wait(t, over, "the call"); status.Code(err) != codes.Canceled {
+	if err := ruletest.Receive(t, "the call", over); status.Code(err) != codes.Canceled {
 		t.Errorf("the first call: %v", err)
 	}
 	resp, err := c.SetStatus(bounded(t), message("a", 1)) // waits for the first one's end

@@ -16,6 +16,7 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/httprule/ruletest"
 	lockgrpc "github.com/keyturn/keyturn/middleware/grpc"
 	"github.com/keyturn/keyturn/middleware/reasons"
 	"github.com/keyturn/keyturn/store/memstore"
@@ -117,7 +118,7 @@ func TestRefusals(t *testing.T) {
 				if _, again := lockgrpc.RetryAfter(g.method, err); again != (ok && kind != "message" && tt.reason != reasons.OutcomeUnknown) {
 					t.Errorf("RetryAfter: %v", again)
 				}
-				inside := wait(t, passed, "end")
+				inside := ruletest.Receive(t, "end", passed)
 				if !errors.Is(inside, tt.is) {
 					t.Errorf("outer interceptors see %v, want %v", inside, tt.is)
 				}
@@ -163,11 +164,11 @@ func TestErrorHandler(t *testing.T) {
 			if told == nil || told.Rule != g.method || told.Key != "user:42" || !told.Again || told.Ran || told.RetryAfter <= 0 || told.RetryAfter > time.Minute || !errors.Is(told, core.ErrHeld) {
 				t.Errorf("told %+v", told)
 			}
-			if inside := wait(t, passed, "end"); !errors.Is(inside, core.ErrHeld) {
+			if inside := ruletest.Receive(t, "end", passed); !errors.Is(inside, core.ErrHeld) {
 				t.Errorf("an outer interceptor sees %v", inside)
 			}
 			err = g.send(bounded(t), c, "")
-			if inside := wait(t, passed, "end"); status.Code(err) != codes.Unknown || reason(t, err) != reasons.KeyInvalid || told.Key != "" || !errors.Is(inside, busy) {
+			if inside := ruletest.Receive(t, "end", passed); status.Code(err) != codes.Unknown || reason(t, err) != reasons.KeyInvalid || told.Key != "" || !errors.Is(inside, busy) {
 				t.Errorf("no key: %v, %+v, %v", err, told, inside)
 			}
 			wantNil(t, holder.Release(bounded(t)))

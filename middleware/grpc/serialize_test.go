@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/internal/httprule/ruletest"
 	"github.com/keyturn/keyturn/internal/storetest"
 	lockgrpc "github.com/keyturn/keyturn/middleware/grpc"
 	"github.com/keyturn/keyturn/middleware/grpc/internal/testpb"
@@ -39,12 +40,12 @@ func TestHeldUntilTheHandlerReturns(t *testing.T) {
 			ctx, cancel := context.WithCancel(bounded(t))
 			answer := make(chan error)
 			go func() { answer <- g.send(ctx, c, "42") }()
-			handler := wait(t, entered, "call")
+			handler := ruletest.Receive(t, "call", entered)
 			cancel()
-			if err := wait(t, answer, "answer"); status.Code(err) != codes.Canceled {
+			if err := ruletest.Receive(t, "answer", answer); status.Code(err) != codes.Canceled {
 				t.Error(err)
 			}
-			wait(t, handler.Done(), "cancel in the handler")
+			ruletest.Receive(t, "cancel in the handler", handler.Done())
 			if !isHeld(t, eng, "user:42") {
 				t.Error("free while the handler runs")
 			}

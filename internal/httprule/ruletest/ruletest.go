@@ -2,7 +2,8 @@
 // what lockhttp and lockecho do alike. Each of the two passes a [Face], a function that puts a
 // route with a rule behind a real server. Tests of what only one framework does are in its own
 // package. This package also has tools for both: a store that fails on demand, a slow client,
-// and answers that were read to their end.
+// and answers that were read to their end. What is not of HTTP, such as an engine that ends with its
+// test, is for other middlewares, too.
 package ruletest
 
 import (
