@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"strings"
 	"sync"
 	"testing"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/observe"
+	"github.com/keyturn/keyturn/internal/httprule/ruletest"
 	"github.com/keyturn/keyturn/internal/redistest"
 	"github.com/keyturn/keyturn/internal/storetest"
 	lockasynq "github.com/keyturn/keyturn/middleware/asynq"
@@ -195,12 +195,7 @@ func receive[T any](t testing.TB, what string, c <-chan T) T {
 // engine makes an engine that outlives the test's servers.
 func engine(t testing.TB, opts ...core.EngineOption) *core.Engine {
 	t.Helper()
-	eng, err := core.New(memstore.New(), opts...)
-	must(t, err)
-	t.Cleanup(func() {
-		wantIs(t, "engine", eng.Close(context.Background()), nil)
-	})
-	return eng
+	return ruletest.NewEngine(t, memstore.New(), opts...)
 }
 
 func locks(t testing.TB, eng *core.Engine, rules ...lockasynq.Rule) *lockasynq.Locks {
@@ -293,9 +288,7 @@ func wantText(t testing.TB, text string, want ...string) {
 }
 
 func captureLog(t *testing.T) *bytes.Buffer {
-	before := slog.Default()
-	t.Cleanup(func() { slog.SetDefault(before) })
 	var log bytes.Buffer
-	slog.SetDefault(slog.New(slog.NewTextHandler(&log, nil)))
+	ruletest.LogTo(t, &log)
 	return &log
 }
