@@ -10,6 +10,7 @@ import (
 	"connectrpc.com/connect"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/internal/httprule/ruletest"
 	"github.com/keyturn/keyturn/locktest"
 	lockconnect "github.com/keyturn/keyturn/middleware/connect"
 	lockgrpc "github.com/keyturn/keyturn/middleware/grpc"
@@ -21,12 +22,10 @@ func TestErrorHandler(t *testing.T) {
 	own := connect.NewError(connect.CodeOutOfRange, errors.New("come again"))
 	own.Meta().Set("X-Code", "1503")
 	kit := locktest.New(t)
-	lease, err := kit.Engine.Acquire(t.Context(), "user:ann")
-	must(t, err)
+	defer ruletest.MustRelease(t, ruletest.MustAcquire(t, kit.Engine, "user:ann"))
 	c := serve(t, handlers{refused: func(context.Context, *reasons.Refusal) error { return own }}, kit.Engine,
 		[]lockgrpc.Rule{lockgrpc.Serialize(check, "user:{service}", core.WithFailFast())})
-	_, err = c.call("ann")
-	wantNil(t, lease.Release(t.Context()))
+	_, err := c.call("ann")
 	var got *connect.Error
 	if !errors.As(err, &got) || got.Code() != connect.CodeOutOfRange || got.Message() != "come again" || got.Meta().Get("X-Code") != "1503" {
 		t.Errorf("%v", err)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/coverage"
+	"github.com/keyturn/keyturn/internal/httprule/ruletest"
 	"github.com/keyturn/keyturn/internal/storetest"
 	"github.com/keyturn/keyturn/locktest"
 	lockgin "github.com/keyturn/keyturn/middleware/gin"
@@ -142,9 +143,7 @@ func TestAroundTheMiddleware(t *testing.T) {
 			t.Errorf("%s: %d %q, %q", path, res.Code, res.Body, said)
 		}
 	}
-	lease, err := eng.Acquire(context.Background(), "k")
-	must(t, err)
-	defer lease.Release(context.Background())
+	defer ruletest.MustRelease(t, ruletest.MustAcquire(t, eng, "k"))
 	said = nil
 	if res := do(router, "POST", "/body"); res.Code != http.StatusConflict || len(said) != 1 || !strings.HasPrefix(said[0], "outside 409 true") {
 		t.Errorf("%d, %q", res.Code, said)

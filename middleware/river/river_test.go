@@ -14,6 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/internal/httprule/ruletest"
 	"github.com/keyturn/keyturn/internal/storetest"
 	"github.com/keyturn/keyturn/locktest"
 	"github.com/keyturn/keyturn/middleware/reasons"
@@ -112,13 +113,11 @@ func TestErrorHandler(t *testing.T) {
 	if err := run(); err != own || told != nil {
 		t.Errorf("the worker's own error: %v, %+v", err, told)
 	}
-	lease, err := kit.Engine.Acquire(context.Background(), "k:1")
-	must(t, err)
+	defer ruletest.MustRelease(t, ruletest.MustAcquire(t, kit.Engine, "k:1"))
 	var snooze *rivertype.JobSnoozeError
 	if err := run(); err != busy || told.Reason != reasons.LockHeld || told.Rule != "t" || told.Key != "k:1" || !errors.As(told.Answer, &snooze) {
 		t.Errorf("refused: %v, %+v", err, told)
 	}
-	wantNil(t, lease.Release(context.Background()))
 }
 
 // TestAnswersToKeyFunctions: what a repeat can't mend cancels the job, and a database that is away does not.
@@ -134,23 +133,20 @@ func TestAnswersToKeyFunctions(t *testing.T) {
 		"at fault":                  {`{}`, fmt.Errorf("%w: no group", core.ErrInvalidKey), reasons.KeyInvalid, true},
 		"away":                      {`{}`, away, reasons.Internal, false},
 	} {
-		t.Run(name, func(t *testing.T) {
-			l := locks(t, locktest.New(t).Engine, lockriver.SerializeKeys("k", func(context.Context, map[string]any) ([]string, error) {
-				return nil, tt.err
-			}))
-			var told *reasons.Refusal
-			l = l.WithErrorHandler(func(_ context.Context, _ *rivertype.JobRow, refused *reasons.Refusal) error {
-				told = refused
-				return refused.Answer
-			})
-			err := l.Work(context.Background(), job("k", tt.args), nothing)
-			if c := (*rivertype.JobCancelError)(nil); err == nil || errors.As(err, &c) != tt.cancel {
-				t.Errorf("the answer is %v", err)
-			}
-			if told == nil || told.Reason != tt.reason || tt.err != nil && !errors.Is(err, tt.err) {
-				t.Errorf("told %+v, %v", told, err)
-			}
+		var told *reasons.Refusal
+		l := locks(t, locktest.New(t).Engine, lockriver.SerializeKeys("k", func(context.Context, map[string]any) ([]string, error) {
+			return nil, tt.err
+		})).WithErrorHandler(func(_ context.Context, _ *rivertype.JobRow, refused *reasons.Refusal) error {
+			told = refused
+			return refused.Answer
 		})
+		err := l.Work(context.Background(), job("k", tt.args), nothing)
+		if c := (*rivertype.JobCancelError)(nil); err == nil || errors.As(err, &c) != tt.cancel || tt.err != nil && !errors.Is(err, tt.err) {
+			t.Errorf("%s: the answer is %v", name, err)
+		}
+		if told == nil || told.Reason != tt.reason {
+			t.Errorf("%s: told %+v", name, told)
+		}
 	}
 }
 
