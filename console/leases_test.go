@@ -17,6 +17,7 @@ import (
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/core/experimental/carry"
 	"github.com/keyturn/keyturn/core/observe"
+	"github.com/keyturn/keyturn/internal/httprule/ruletest"
 	"github.com/keyturn/keyturn/store/memstore"
 )
 
@@ -48,12 +49,7 @@ func newHouse(t *testing.T, engines int, opts ...core.EngineOption) *house {
 		if i > 0 {
 			st = store.Peer()
 		}
-		eng, err := core.New(st, append([]core.EngineOption{core.WithHooks(hooks), core.WithTTL(30 * time.Second)}, opts...)...)
-		must(t, err)
-		t.Cleanup(func() {
-			wantNil(t, eng.Close(context.Background()))
-		})
-		h.engines = append(h.engines, eng)
+		h.engines = append(h.engines, ruletest.NewEngine(t, st, append([]core.EngineOption{core.WithHooks(hooks), core.WithTTL(30 * time.Second)}, opts...)...))
 	}
 	h.console = open(t, h.engines[engines], console.WithOperator(alice), console.WithHistory())
 	return h

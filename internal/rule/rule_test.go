@@ -11,26 +11,19 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/httprule/ruletest"
 	"github.com/keyturn/keyturn/internal/rule"
 	"github.com/keyturn/keyturn/internal/storetest"
 	"github.com/keyturn/keyturn/keytmpl"
 	"github.com/keyturn/keyturn/store/memstore"
 )
 
-var must, wantIs = storetest.Must, storetest.WantIs
+var must, wantIs, engine = storetest.Must, storetest.WantIs, ruletest.NewEngine
 
 // unable is a store that can do nothing but exclusive claims. Nothing is acquired in it.
 type unable struct{ *memstore.Store }
 
 func (unable) Describe() driver.Description { return driver.Description{Ledger: true} }
-
-func engine(t *testing.T, store driver.Store) *core.Engine {
-	t.Helper()
-	eng, err := core.New(store)
-	must(t, err)
-	t.Cleanup(func() { _ = eng.Close(context.Background()) })
-	return eng
-}
 
 func bind(p keytmpl.Placeholder) (rule.Source[string], error) {
 	if p.Multiple() {
@@ -166,9 +159,7 @@ func TestRefusedAndOwnErrors(t *testing.T) {
 			t.Errorf("once, call %d: %+v, refused %v, own %v", i, out, refused, said)
 		}
 	}
-	lease, err := eng.Acquire(ctx, "s:1")
-	must(t, err)
-	defer func() { _ = lease.Release(ctx) }()
+	defer ruletest.MustRelease(t, ruletest.MustAcquire(t, eng, "s:1"))
 	refused, said = serialize.Serialize(ctx, keys, func(context.Context) error { t.Error("ran"); return nil }, core.WithFailFast())
 	if !errors.Is(refused, core.ErrHeld) || said != nil {
 		t.Errorf("held: refused %v, own %v", refused, said)

@@ -76,21 +76,8 @@ func fleetHandler(eng *core.Engine, client *redis.Client) (asynq.Handler, error)
 	return mux, nil
 }
 
-type workerProcess struct {
-	t    *testing.T
-	cmd  *exec.Cmd
-	gone chan struct{}
-}
-
-func (w workerProcess) kill() {
-	w.t.Helper()
-	if err := w.cmd.Process.Kill(); err != nil {
-		w.t.Error(err)
-	}
-	receive(w.t, "the worker to die", w.gone)
-}
-
-func startWorker(t *testing.T, q *queue) workerProcess {
+// startWorker starts a process of its own. kill is kill -9.
+func startWorker(t *testing.T, q *queue) (kill func()) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), envAddr+"="+q.redis.Addr())
@@ -108,7 +95,11 @@ func startWorker(t *testing.T, q *queue) workerProcess {
 		_ = stdin.Close()
 		<-gone
 	})
-	return workerProcess{t: t, cmd: cmd, gone: gone}
+	return func() {
+		t.Helper()
+		wantNil(t, cmd.Process.Kill())
+		receive(t, "the worker to die", gone)
+	}
 }
 
 // expireLeases has asynq take all tasks in hand for those of dead workers, also of living ones: then two workers

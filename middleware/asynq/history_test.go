@@ -56,7 +56,7 @@ func TestWorkersKilled(t *testing.T) {
 	t.Parallel()
 	const docs, versions, kills = 5, 60, 6
 	q := newQueue(t)
-	workers := []workerProcess{startWorker(t, q), startWorker(t, q), startWorker(t, q)}
+	kill := []func(){startWorker(t, q), startWorker(t, q), startWorker(t, q)}
 	client, ctx := q.redis.Client(), context.Background()
 	eng, err := fleetEngine(client)
 	must(t, err)
@@ -95,13 +95,13 @@ func TestWorkersKilled(t *testing.T) {
 		}
 		before := began()
 		await(t, "tasks to be in hand", func() bool { return began() > before || q.drained() })
-		nr := i % len(workers)
-		workers[nr].kill()
+		nr := i % len(kill)
+		kill[nr]()
 		q.expireLeases()
-		workers[nr] = startWorker(t, q) // looks for what the dead had
+		kill[nr] = startWorker(t, q) // looks for what the dead had
 	}
-	for _, w := range workers {
-		w.kill()
+	for _, it := range kill {
+		it()
 	}
 	q.expireLeases()
 	startWorker(t, q)

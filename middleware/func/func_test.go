@@ -186,10 +186,7 @@ func TestFunctionsAreCheckedAtTheStart(t *testing.T) {
 			}
 		}
 	}
-	eng, err := core.New(exclusiveOnly{memstore.New()})
-	must(t, err)
-	defer eng.Close(context.Background())
-	unable := lockfunc.New(eng)
+	unable := lockfunc.New(ruletest.NewEngine(t, exclusiveOnly{memstore.New()}))
 	wantOnly(t, storetest.ErrorOf(lockfunc.Once(unable, "once", byUser, fn)), errors.ErrUnsupported)
 	wantOnly(t, storetest.ErrorOf(lockfunc.Serialize(unable, "shared", byUser, fn, core.WithShared())), errors.ErrUnsupported)
 	if got := unable.Coverage(); len(got) != 0 {
