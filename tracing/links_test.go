@@ -73,22 +73,6 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// TestQueue: the position and the queue are those of the first moment.
-func TestQueue(t *testing.T) {
-	for position, local := range []bool{false, true, false, true} { // 0, local: first in line for a lease that is handed on
-		obs, want := newHooks(t), map[bool]string{false: semconv.QueueStore, true: semconv.QueueLocal}[local]
-		a := observe.Acquisition{Claims: []core.Claim{core.Exclusive(key)}, Wait: true}
-		ctx := obs.AcquireStart(context.Background(), a)
-		obs.Blocked(ctx, a, core.HeldError{Key: key, Local: local}, position/2)
-		obs.Blocked(ctx, a, core.HeldError{Key: key, Local: !local}, 0) // it moved up
-		obs.AcquireEnd(ctx, a, nil, core.ErrHeld)
-		got := trace.SpanFromContext(ctx).(*span).attrs
-		if got[semconv.QueueKey].AsString() != want || got[semconv.PositionKey].AsInt64() != int64(position/2) {
-			t.Errorf("%s, position %d, want %s, %d", got[semconv.QueueKey].AsString(), got[semconv.PositionKey].AsInt64(), want, position/2)
-		}
-	}
-}
-
 // own is a propagator that is nobody else's, with two fields of its own.
 type own struct{ padding string }
 
