@@ -26,13 +26,9 @@ func listen(t *testing.T, url string) (next func() (m message, ok bool), status 
 	ctx, cancel := context.WithCancel(context.Background())
 	t.Cleanup(cancel)
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { res.Body.Close() })
 	lines := bufio.NewReader(res.Body)
 	return func() (m message, ok bool) {
@@ -42,9 +38,7 @@ func listen(t *testing.T, url string) (next func() (m message, ok bool), status 
 				return m, false
 			}
 			if text, is := strings.CutPrefix(line, "data: "); is {
-				if err := json.Unmarshal([]byte(text), &m); err != nil {
-					t.Error(err)
-				}
+				wantNil(t, json.Unmarshal([]byte(text), &m))
 				return m, true
 			}
 		}
@@ -95,17 +89,12 @@ func TestAStreamTellsWhatChanges(t *testing.T) {
 	if a != first.Lists["rows"][0] || !strings.Contains(m.Parts[b], "k=b") {
 		t.Errorf("%+v", m)
 	}
-	if err := c.Close(); err != nil {
-		t.Error(err)
-	}
-	for {
-		if _, ok := next(); !ok {
-			break
-		}
+	wantNil(t, c.Close())
+	for _, ok := next(); ok; _, ok = next() { // it ends
 	}
 }
 
-// Rows whose lease goes on are sent once, although time passes and samples take different times.
+// Rows whose lease goes on are sent once, although time passes.
 func TestNothingNewIsNotSent(t *testing.T) {
 	t.Parallel()
 	f := newFake()
@@ -114,18 +103,13 @@ func TestNothingNewIsNotSent(t *testing.T) {
 		info.Holders[0].HeldFor = time.Duration(i) * time.Minute // also for longer than a band is
 		f.put(info)
 	}
-	url := start(t, open(t, &late{fake: f}, console.WithInterval(fast)))
-	next, _, end := listen(t, url+"events?page=locks")
+	next, _, end := listen(t, start(t, open(t, f, console.WithInterval(fast)))+"events?page=locks")
 	if first, _ := next(); len(first.Lists["rows"]) != 20 {
 		t.Fatalf("%+v", first)
 	}
 	time.AfterFunc(3*time.Second, end)
 	n := 0
-	for {
-		m, ok := next()
-		if !ok {
-			break
-		}
+	for m, ok := next(); ok; m, ok = next() {
 		n += len(m.Parts)
 	}
 	if n > 100 { // of 300; once a minute, old bars are cut anew

@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -20,7 +19,10 @@ import (
 
 	"github.com/keyturn/keyturn/console"
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/storetest"
 )
+
+var must, wantNil, wantIs = storetest.Must, storetest.WantNil, storetest.WantIs
 
 // fake is a store with whatever a test puts into it. Its leases and waits go on.
 type fake struct {
@@ -156,17 +158,12 @@ func wanted(info driver.LockInfo, pids ...int) driver.LockInfo {
 	return info
 }
 
-// open makes a console that ends with the test.
 func open(t *testing.T, source console.Source, opts ...console.Option) *console.Console {
 	t.Helper()
 	c, err := console.New(source, opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() {
-		if err := c.Close(); err != nil {
-			t.Error(err)
-		}
+		wantNil(t, c.Close())
 	})
 	return c
 }
@@ -191,9 +188,7 @@ func get(t *testing.T, h http.Handler, path string) string {
 func body(t *testing.T, res *http.Response) string {
 	t.Helper()
 	text, err := io.ReadAll(res.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return string(text)
 }
 
@@ -211,20 +206,6 @@ func contains(t *testing.T, text string, wants ...string) {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is missing in\n%s", want, text)
 		}
-	}
-}
-
-// late is a store whose answers take a while that is another one each time.
-type late struct {
-	*fake
-	calls atomic.Int64
-}
-
-func (l *late) ListAll(ctx context.Context, prefix string) iter.Seq2[driver.LockInfo, error] {
-	all := l.fake.ListAll(ctx, prefix)
-	return func(yield func(driver.LockInfo, error) bool) {
-		time.Sleep(time.Duration(l.calls.Add(1)%5) * time.Millisecond)
-		all(yield)
 	}
 }
 

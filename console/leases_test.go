@@ -17,6 +17,7 @@ import (
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/core/experimental/carry"
 	"github.com/keyturn/keyturn/core/observe"
+	"github.com/keyturn/keyturn/internal/httprule/ruletest"
 	"github.com/keyturn/keyturn/store/memstore"
 )
 
@@ -24,7 +25,6 @@ import (
 
 type tracing struct{}
 
-// traced is a request with a trace.
 func traced(ctx context.Context, n int) context.Context {
 	return context.WithValue(ctx, tracing{}, trace(n))
 }
@@ -49,16 +49,7 @@ func newHouse(t *testing.T, engines int, opts ...core.EngineOption) *house {
 		if i > 0 {
 			st = store.Peer()
 		}
-		eng, err := core.New(st, append([]core.EngineOption{core.WithHooks(hooks), core.WithTTL(30 * time.Second)}, opts...)...)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() {
-			if err := eng.Close(context.Background()); err != nil {
-				t.Error(err)
-			}
-		})
-		h.engines = append(h.engines, eng)
+		h.engines = append(h.engines, ruletest.NewEngine(t, st, append([]core.EngineOption{core.WithHooks(hooks), core.WithTTL(30 * time.Second)}, opts...)...))
 	}
 	h.console = open(t, h.engines[engines], console.WithOperator(alice), console.WithHistory())
 	return h
@@ -115,22 +106,16 @@ func TestALeaseThatWasHandedOn(t *testing.T) {
 		h := newHouse(t, 1)
 		eng := h.engines[0]
 		first, err := eng.Acquire(traced(context.Background(), 1), "k")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		next := make(chan *core.Lease)
 		go func() {
 			lease, err := eng.Acquire(traced(context.Background(), 2), "k")
-			if err != nil {
-				t.Error(err)
-			}
+			wantNil(t, err)
 			next <- lease
 		}()
 		synctest.Wait()
 		time.Sleep(10 * time.Millisecond)
-		if err := first.Release(context.Background()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, first.Release(context.Background()))
 		second := <-next
 		text := h.page("/key?k=k")
 		if labels := had(t, text); len(labels) != 1 {
@@ -151,18 +136,14 @@ func TestALeaseThatLingers(t *testing.T) {
 		work := func() error {
 			return h.engines[0].Do(context.Background(), "k", func(context.Context) error { return nil })
 		}
-		if err := work(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, work())
 		contains(t, h.page("/"), "lingers</em>")
 		text := h.page("/key?k=k")
 		contains(t, text, "perhaps nobody uses it", `lingers"`, "perhaps idle")
 		contains(t, h.page("/waits"), "Nobody waits for anybody")
 		h.force("k")
 		contains(t, h.page("/key?k=k"), "Nobody holds it")
-		if err := work(); err != nil {
-			t.Error(err)
-		}
+		wantNil(t, work())
 	})
 }
 
@@ -173,9 +154,7 @@ func TestWaitersWithinAProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(t, 2)
 		holder, err := h.engines[0].Acquire(context.Background(), "k")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		ctx, cancel := context.WithCancel(context.Background())
 		wait := func(eng *core.Engine) {
 			if lease, err := eng.Acquire(ctx, "k"); err == nil {
@@ -215,9 +194,7 @@ func TestADeadlockOfACarriedLease(t *testing.T) {
 		lend, borrow, other := h.engines[0], h.engines[1], h.engines[2]
 		must := func(lease *core.Lease, err error) *core.Lease {
 			t.Helper()
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			return lease
 		}
 		a := must(lend.Acquire(traced(context.Background(), 1), "a"))
@@ -241,9 +218,7 @@ func TestADeadlockOfACarriedLease(t *testing.T) {
 			t.Errorf("the band of the carried lease: %q", labels)
 		}
 		h.force("b")
-		if err := <-ended; err != nil {
-			t.Errorf("the request that is left over: %v", err)
-		}
+		wantIs(t, "the request that is left over", <-ended, nil)
 		if text := h.page("/waits"); strings.Contains(text, "Deadlock, for") {
 			t.Errorf("the deadlock stays:\n%s", text)
 		}

@@ -57,9 +57,7 @@ func TestMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		before := heap()
 		c, err := console.New(many{newFake(), keys}, console.WithHistory())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		time.Sleep(keys / 600 * 1100 * time.Millisecond) // all have been seen
 		viewing, end := context.WithCancel(context.Background())
 		var all sync.WaitGroup
@@ -80,13 +78,10 @@ func TestMemory(t *testing.T) {
 		}
 		end()
 		all.Wait()
-		if err := c.Close(); err != nil {
-			t.Error(err)
-		}
+		wantNil(t, c.Close())
 	})
 }
 
-// heap is what is alive.
 func heap() int64 {
 	runtime.GC()
 	runtime.GC()
@@ -95,7 +90,6 @@ func heap() int64 {
 	return int64(m.HeapAlloc + m.StackInuse)
 }
 
-// viewer reads a stream and forgets it.
 type viewer struct{ header http.Header }
 
 func (v viewer) Header() http.Header         { return v.header }

@@ -21,10 +21,13 @@ import (
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/core/observe"
 	"github.com/keyturn/keyturn/counters"
+	"github.com/keyturn/keyturn/internal/storetest"
 	"github.com/keyturn/keyturn/store/memstore"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var must, wantNil, wantIs = storetest.Must, storetest.WantNil, storetest.WantIs
 
 var (
 	_ expvar.Var   = (*counters.Counters)(nil)
@@ -42,36 +45,22 @@ func TestCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := counters.New()
 		eng, err := core.New(memstore.New(), core.WithHooks(c.Hooks()), core.WithLogger(slog.New(slog.DiscardHandler)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		ctx, rule := t.Context(), core.WithRule(`r"1`)
 		hold := func(context.Context) error { time.Sleep(2 * time.Second); return nil }
 		done := make(chan error, 1)
 		go func() { done <- eng.Do(ctx, "k", hold, rule) }()
 		synctest.Wait()
-		if err := eng.Do(ctx, "k", hold, rule, core.WithFailFast()); !errors.Is(err, core.ErrHeld) {
-			t.Error(err)
-		}
-		if err := errors.Join(<-done); err != nil {
-			t.Error(err)
-		}
+		wantIs(t, "error", eng.Do(ctx, "k", hold, rule, core.WithFailFast()), core.ErrHeld)
+		wantNil(t, errors.Join(<-done))
 		for range 2 {
-			if _, err := eng.Once(ctx, "once", func(context.Context) ([]byte, error) { return nil, nil }, rule); err != nil {
-				t.Error(err)
-			}
+			wantNil(t, storetest.ErrorOf(eng.Once(ctx, "once", func(context.Context) ([]byte, error) { return nil, nil }, rule)))
 		}
 		lease, err := eng.Acquire(ctx, "lost", rule)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := eng.ForceRelease(ctx, "lost", "test"); err != nil {
-			t.Error(err)
-		}
+		must(t, err)
+		wantNil(t, storetest.ErrorOf(eng.ForceRelease(ctx, "lost", "test")))
 		_ = lease.Release(ctx)
-		if err := eng.Close(ctx); err != nil {
-			t.Error(err)
-		}
+		wantNil(t, eng.Close(ctx))
 		text := page(c)
 		for _, want := range []string{
 			"# TYPE keyturn_wait_duration_seconds summary\n", `keyturn_wait_duration_seconds_count{keyturn_outcome="granted",keyturn_rule="r\"1"`,
@@ -97,9 +86,7 @@ func TestLogShadows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := counters.New()
 		eng, err := core.New(memstore.New(), core.WithHooks(c.Hooks()), core.WithLogger(slog.New(slog.DiscardHandler)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		var log bytes.Buffer
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan struct{})
@@ -120,9 +107,7 @@ func TestLogShadows(t *testing.T) {
 		if text := log.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, "rule=members calls=3 waited=2 refused=1 duplicates=0") {
 			t.Error(text)
 		}
-		if err := eng.Close(t.Context()); err != nil {
-			t.Error(err)
-		}
+		wantNil(t, eng.Close(t.Context()))
 	})
 }
 

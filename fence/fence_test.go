@@ -15,6 +15,7 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/fence"
+	"github.com/keyturn/keyturn/internal/storetest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -54,12 +55,9 @@ func TestAPoolIsNoTransaction(t *testing.T) {
 		"gorm":   preparedPool{db},
 	} {
 		g := fence.On(tx, fence.Postgres)
-		_, err := g.Mark(ctx, "id")
 		row := fence.Row{Table: "t", IDColumn: "id", TokenColumn: "token"}
-		for i, err := range []error{g.Check(ctx, "r", 1), g.Claim(ctx, row, 1), g.Lock(ctx, "n"), err} {
-			if !errors.Is(err, fence.ErrNoTransaction) {
-				t.Errorf("%s, method %d: %v", name, i, err)
-			}
+		for i, err := range []error{g.Check(ctx, "r", 1), g.Claim(ctx, row, 1), g.Lock(ctx, "n"), storetest.ErrorOf(g.Mark(ctx, "id"))} {
+			storetest.WantIs(t, fmt.Sprint(name, ", method ", i), err, fence.ErrNoTransaction)
 		}
 	}
 	if err := fence.On(preparedTx{preparedPool{db}}, fence.Postgres).Check(ctx, "", 1); errors.Is(err, fence.ErrNoTransaction) {
@@ -73,25 +71,16 @@ func TestBadInputIsRefusedBeforeIO(t *testing.T) {
 		return fence.On(preparedTx{preparedPool{newDB(t)}}, d, opts...)
 	}
 	g := on(fence.Postgres)
-	mark := func(id string, opts ...fence.MarkOption) error {
-		_, err := g.Mark(ctx, id, opts...)
-		return err
-	}
+	mark := func(id string, opts ...fence.MarkOption) error { return storetest.ErrorOf(g.Mark(ctx, id, opts...)) }
 	claim := func(table, id, token string) error {
 		return g.Claim(ctx, fence.Row{Table: table, IDColumn: id, TokenColumn: token}, 1)
 	}
 	nothing := func(context.Context, *sql.Tx) ([]byte, error) { return nil, nil }
 	once := func(db *sql.DB, d fence.Dialect, id string, fn func(context.Context, *sql.Tx) ([]byte, error), opts ...fence.OnceOption) error {
-		_, err := fence.Once(ctx, db, d, id, fn, opts...)
-		return err
-	}
-	sweep := func(olderThan time.Duration) error {
-		_, err := fence.Sweep(ctx, newDB(t), fence.SQLite, olderThan)
-		return err
+		return storetest.ErrorOf(fence.Once(ctx, db, d, id, fn, opts...))
 	}
 	schema := func(d fence.Dialect, prefix string) error {
-		_, err := fence.Schema(d, fence.WithTables(prefix))
-		return err
+		return storetest.ErrorOf(fence.Schema(d, fence.WithTables(prefix)))
 	}
 	for name, c := range map[string]struct{ err, want error }{
 		"no resource":          {g.Check(ctx, "", 1), core.ErrInvalidKey},
@@ -120,19 +109,15 @@ func TestBadInputIsRefusedBeforeIO(t *testing.T) {
 		"once, no id":          {once(newDB(t), fence.MySQL, "", nothing), core.ErrInvalidKey},
 		"once, no function":    {once(newDB(t), fence.MySQL, "a", nil), core.ErrInvalidOption},
 		"once, no attempts":    {once(newDB(t), fence.MySQL, "a", nothing, fence.WithAttempts(0)), core.ErrInvalidOption},
-		"sweep everything":     {sweep(0), core.ErrInvalidOption},
+		"sweep everything":     {storetest.ErrorOf(fence.Sweep(ctx, newDB(t), fence.SQLite, 0)), core.ErrInvalidOption},
 		"schema of no dialect": {schema(0, "a_"), core.ErrInvalidOption},
 		"schema with SQL":      {schema(fence.SQLite, "a b"), core.ErrInvalidOption},
 		"optimistic":           {fence.Optimistic(ctx, func(context.Context) error { return nil }, fence.WithAttempts(-1)), core.ErrInvalidOption},
 		"nothing to try":       {fence.Optimistic(ctx, nil), core.ErrInvalidOption},
 	} {
-		if !errors.Is(c.err, c.want) {
-			t.Errorf("%s: %v, want %v", name, c.err, c.want)
-		}
+		storetest.WantIs(t, name, c.err, c.want)
 	}
-	if err := schema(fence.Postgres, "im.keyturn_"); err != nil {
-		t.Errorf("a schema before the prefix: %v", err)
-	}
+	storetest.WantIs(t, "a schema before the prefix", schema(fence.Postgres, "im.keyturn_"), nil)
 }
 
 // state is an error as PostgreSQL's drivers make them.
@@ -188,9 +173,7 @@ func TestWritten(t *testing.T) {
 		{nil, own, own},
 		{nil, state("40P01"), fence.ErrRetry},
 	} {
-		if err := fence.Written(c.res, c.err); !errors.Is(err, c.want) {
-			t.Errorf("%v, %v: %v", c.res, c.err, err)
-		}
+		storetest.WantIs(t, fmt.Sprint(c.res, ", ", c.err), fence.Written(c.res, c.err), c.want)
 	}
 }
 

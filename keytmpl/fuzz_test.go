@@ -92,7 +92,6 @@ func FuzzKey(f *testing.F) {
 	})
 }
 
-// cycle fills a tuple of n values with two strings in turn.
 func cycle(n int, a, b string) []string {
 	tuple := make([]string, n)
 	for i := range tuple {
@@ -101,8 +100,7 @@ func cycle(n int, a, b string) []string {
 	return tuple
 }
 
-// checkKey renders a tuple and checks that the result is the right error, or a
-// valid key that gives the tuple back.
+// checkKey renders a tuple and checks that the result is the right error, or a valid key that gives the tuple back.
 func checkKey(t *testing.T, tmpl *keytmpl.Template, tuple []string) (key string, ok bool) {
 	t.Helper()
 	key, err := tmpl.Key(values(tuple...))
@@ -156,8 +154,7 @@ func readings(tmpl *keytmpl.Template, key string) [][]string {
 	return tuples
 }
 
-// checkElements checks that Keys returns the keys that the same template without
-// [*] renders for each element.
+// checkElements checks that Keys returns the keys that the same template without [*] renders for each element.
 func checkElements(t *testing.T, tmpl *keytmpl.Template, elements []string, plain string) {
 	t.Helper()
 	list := tmpl.Placeholders()

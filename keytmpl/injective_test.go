@@ -14,10 +14,9 @@ import (
 	"github.com/keyturn/keyturn/keytmpl"
 )
 
-// TestDifferentValuesDifferentKeys tries all pairs of short values made of the
-// characters that could be mistaken for a separator or for a part of an escape.
-// It gets the values back out of each key, which it could not do, for one of them
-// at least, if two tuples shared a key.
+// TestDifferentValuesDifferentKeys tries all pairs of short values made of the characters that could be mistaken for
+// a separator or for a part of an escape. It gets the values back out of each key, which it could not do, for one of
+// them at least, if two tuples shared a key.
 func TestDifferentValuesDifferentKeys(t *testing.T) {
 	tests := []struct {
 		src, alphabet string
@@ -51,8 +50,7 @@ func TestDifferentValuesDifferentKeys(t *testing.T) {
 	}
 }
 
-// wordsOf returns all strings of 1 to maxLen letters of an alphabet, in which an
-// invalid byte counts as a letter.
+// wordsOf returns all strings of 1 to maxLen letters of an alphabet, in which an invalid byte counts as a letter.
 func wordsOf(alphabet string, maxLen int) []string {
 	var letters []string
 	for len(alphabet) > 0 {
@@ -94,8 +92,7 @@ func forEachTuple(words []string, n int, visit func([]string)) {
 	fill(0)
 }
 
-// checkUndone checks that a key gives back the values it was rendered from; of a
-// hashed value, the digest.
+// checkUndone checks that a key gives back the values it was rendered from; of a hashed value, the digest.
 func checkUndone(t *testing.T, tmpl *keytmpl.Template, tuple []string, key string) bool {
 	t.Helper()
 	if why := invalidKey(key); why != "" {
@@ -179,7 +176,6 @@ func firstToken(s string, isSpecial func(rune) bool) int {
 	return len(s)
 }
 
-// textsOf returns the texts before, between and behind the placeholders.
 func textsOf(tmpl *keytmpl.Template) []string {
 	var texts []string
 	end := 0
@@ -190,9 +186,8 @@ func textsOf(tmpl *keytmpl.Template) []string {
 	return append(texts, tmpl.String()[end:])
 }
 
-// The levels of a key are those of its template, whatever the values, and each
-// is the key of the template that ends there: so a rule for all of a group and
-// the rules for its members mean the same group.
+// The levels of a key are those of its template, whatever the values, and each is the key of the template that ends
+// there: so a rule for all of a group and the rules for its members mean the same group.
 func TestLevelsAreTheTemplates(t *testing.T) {
 	tmpl := keytmpl.MustParse("g:{g}/{a}-{b}/c/{d|hash}")
 	alphabet := wordsOf("/-%2F:", 2)

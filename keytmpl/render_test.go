@@ -8,15 +8,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/keyturn/keyturn/internal/storetest"
 	"github.com/keyturn/keyturn/keytmpl"
 )
 
-// values is a lookup function for Key.
 func values(v ...string) func(int) (string, error) {
 	return func(i int) (string, error) { return v[i], nil }
 }
 
-// lists is a lookup function for Keys.
 func lists(v ...[]string) func(int) ([]string, error) {
 	return func(i int) ([]string, error) { return v[i], nil }
 }
@@ -82,29 +81,16 @@ func TestValueErrors(t *testing.T) {
 	long := strings.Repeat("x", 513)
 	errLookup := errors.New("no such header")
 	key := func(v ...string) func(*keytmpl.Template) error {
-		return func(tmpl *keytmpl.Template) error {
-			_, err := tmpl.Key(values(v...))
-			return err
-		}
+		return func(tmpl *keytmpl.Template) error { return storetest.ErrorOf(tmpl.Key(values(v...))) }
 	}
 	keys := func(v ...[]string) func(*keytmpl.Template) error {
-		return func(tmpl *keytmpl.Template) error {
-			_, err := tmpl.Keys(lists(v...))
-			return err
-		}
+		return func(tmpl *keytmpl.Template) error { return storetest.ErrorOf(tmpl.Keys(lists(v...))) }
 	}
 	failing := func(tmpl *keytmpl.Template) error {
-		_, err := tmpl.Key(func(i int) (string, error) {
-			if i == 1 {
-				return "", fmt.Errorf("header: %w", errLookup)
-			}
-			return "x", nil
-		})
-		return err
+		return storetest.ErrorOf(tmpl.Key(func(i int) (string, error) { return "x", []error{nil, errLookup}[i] }))
 	}
 	failingKeys := func(tmpl *keytmpl.Template) error {
-		_, err := tmpl.Keys(func(int) ([]string, error) { return nil, errLookup })
-		return err
+		return storetest.ErrorOf(tmpl.Keys(func(int) ([]string, error) { return nil, errLookup }))
 	}
 	tests := []struct {
 		what, src   string
@@ -134,27 +120,19 @@ func TestValueErrors(t *testing.T) {
 	}
 	sentinels := []error{keytmpl.ErrMissingValue, keytmpl.ErrManyValues, keytmpl.ErrTooLong, keytmpl.ErrTooManyKeys, errLookup}
 	for _, tt := range tests {
-		t.Run(tt.what, func(t *testing.T) {
-			err := tt.render(keytmpl.MustParse(tt.src))
-			for _, s := range sentinels {
-				if errors.Is(err, s) != (s == tt.is) {
-					t.Errorf("errors.Is(%v, %v) = %v", err, s, !(s == tt.is))
-				}
+		err := tt.render(keytmpl.MustParse(tt.src))
+		for _, s := range sentinels {
+			if errors.Is(err, s) != (s == tt.is) {
+				t.Errorf("%s: errors.Is(%v, %v) = %v", tt.what, err, s, !(s == tt.is))
 			}
-			var ve *keytmpl.ValueError
-			if !errors.As(err, &ve) {
-				t.Fatalf("got %v, want a ValueError", err)
-			}
-			if ve.Template != tt.src || ve.Placeholder.String() != tt.placeholder || ve.Element != tt.element {
-				t.Errorf("error is about element %d of %v in %q", ve.Element, ve.Placeholder, ve.Template)
-			}
-			if ve.Placeholder.Pos != strings.Index(tt.src, tt.placeholder) {
-				t.Errorf("position is %d", ve.Placeholder.Pos)
-			}
-			if strings.Contains(err.Error(), "xxx") {
-				t.Errorf("error contains the value: %v", err)
-			}
-		})
+		}
+		var ve *keytmpl.ValueError
+		if !errors.As(err, &ve) || strings.Contains(err.Error(), "xxx") {
+			t.Fatalf("%s: got %v, want a ValueError without the value", tt.what, err)
+		}
+		if ve.Template != tt.src || ve.Placeholder.String() != tt.placeholder || ve.Element != tt.element || ve.Placeholder.Pos != strings.Index(tt.src, tt.placeholder) {
+			t.Errorf("%s: error is about element %d of %v in %q, at %d", tt.what, ve.Element, ve.Placeholder, ve.Template, ve.Placeholder.Pos)
+		}
 	}
 }
 

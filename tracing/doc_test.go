@@ -23,8 +23,7 @@ import (
 // scenes are those of everything: whole tests only read them.
 var scenes []*scene
 
-// everything plays all plays, with as little of whom and what as there may be,
-// and with all of it.
+// everything plays all plays, with as little of whom and what as there may be, and with all of it.
 func everything(t *testing.T) []*scene {
 	t.Helper()
 	if scenes != nil {
@@ -43,7 +42,6 @@ func everything(t *testing.T) []*scene {
 	return scenes
 }
 
-// allSpans are the spans of everything.
 func allSpans(t *testing.T) (spans []*span) {
 	t.Helper()
 	for _, s := range everything(t) {
@@ -56,9 +54,7 @@ func allSpans(t *testing.T) (spans []*span) {
 func table(t *testing.T, heading string) [][]string {
 	t.Helper()
 	file, err := parser.ParseFile(token.NewFileSet(), "doc.go", nil, parser.ParseComments)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	_, section, found := strings.Cut(file.Doc.Text(), "# "+heading+"\n")
 	if !found {
 		t.Fatalf("doc.go has no %q", heading)
@@ -78,9 +74,7 @@ func table(t *testing.T, heading string) [][]string {
 func constants(t *testing.T, file, names string) []string {
 	t.Helper()
 	parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var values []string
 	ast.Inspect(parsed, func(n ast.Node) bool {
 		spec, ok := n.(*ast.ValueSpec)
@@ -103,6 +97,15 @@ func constants(t *testing.T, file, names string) []string {
 type pairs map[string]bool
 
 func (p pairs) add(a, b string) { p[a+" | "+b] = true }
+
+// of is a set of names.
+func of(names []string) pairs {
+	p := pairs{}
+	for _, name := range names {
+		p.add(name, "")
+	}
+	return p
+}
 
 func same(t *testing.T, what string, documented, real pairs) {
 	t.Helper()
@@ -131,16 +134,8 @@ func TestSpansAndAttributesAreAsDocumented(t *testing.T) {
 			}
 		}
 	}
-	declared := pairs{}
-	for _, name := range constants(t, "semconv/spans.go", "Key$") {
-		declared.add(name, "")
-	}
-	same(t, "names", names, declared)
+	same(t, "names", names, of(constants(t, "semconv/spans.go", "Key$")))
 
-	places := pairs{}
-	for _, name := range constants(t, "semconv/spans.go", "^(Span|Event)") {
-		places.add(name, "")
-	}
 	seen, seenPlaces := pairs{}, pairs{}
 	note := func(place string, attrs map[attribute.Key]attribute.Value) {
 		for name, value := range attrs {
@@ -161,10 +156,9 @@ func TestSpansAndAttributesAreAsDocumented(t *testing.T) {
 		}
 	}
 	same(t, "attributes", documented, seen)
-	same(t, "spans and events", places, seenPlaces)
+	same(t, "spans and events", of(constants(t, "semconv/spans.go", "^(Span|Event)")), seenPlaces)
 }
 
-// typeName is the type as the table has it.
 func typeName(v attribute.Value) string {
 	switch v.Type() {
 	case attribute.STRING:
@@ -197,15 +191,8 @@ func TestOutcomesAreAsDocumented(t *testing.T) {
 			allTypes.add(typ, "")
 		}
 	}
-	declared, declaredTypes := pairs{}, pairs{}
-	for _, v := range constants(t, "semconv/outcomes.go", "^Outcome") {
-		declared.add(v, "")
-	}
-	for _, v := range constants(t, "semconv/outcomes.go", "^Error") {
-		declaredTypes.add(v, "")
-	}
-	same(t, "outcomes", outcomes, declared)
-	same(t, "error types", allTypes, declaredTypes)
+	same(t, "outcomes", outcomes, of(constants(t, "semconv/outcomes.go", "^Outcome")))
+	same(t, "error types", allTypes, of(constants(t, "semconv/outcomes.go", "^Error")))
 
 	seenPlaces, seenTypes := pairs{}, pairs{}
 	for _, s := range allSpans(t) {

@@ -10,14 +10,14 @@ import (
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/core/observe"
+	"github.com/keyturn/keyturn/internal/storetest"
 )
 
 // failures are the plays of refusals, outages and losses.
 var failures = map[string]func(*scene){
 	"gives_up": func(s *scene) {
 		defer s.occupy(key)()
-		_, err := s.eng.TryAcquire(s.ctx, key)
-		s.want(err, core.ErrHeld)
+		s.want(storetest.ErrorOf(s.eng.TryAcquire(s.ctx, key)), core.ErrHeld)
 		s.want(s.eng.Do(s.ctx, key, s.work(0), core.WithMaxWait(2*time.Second)), core.ErrWaitTimeout)
 		ctx, cancel := context.WithTimeout(s.ctx, time.Second)
 		s.want(s.eng.Do(ctx, key, s.work(0)), context.DeadlineExceeded)
@@ -25,8 +25,7 @@ var failures = map[string]func(*scene){
 		ctx, cancel = context.WithCancel(s.ctx)
 		time.AfterFunc(time.Second, cancel)
 		s.want(s.eng.Do(ctx, key, s.work(0)), context.Canceled)
-		_, err = s.eng.Once(ctx, key, s.result(0))
-		s.want(err, context.Canceled)
+		s.want(storetest.ErrorOf(s.eng.Once(ctx, key, s.result(0))), context.Canceled)
 	},
 	"too_many_waiters": func(s *scene) {
 		s.eng = newEngine(s.t, s.store, core.WithHooks(s.obs), core.WithMaxWaiters(1))
@@ -35,8 +34,7 @@ var failures = map[string]func(*scene){
 		all.Go(func() { s.want(s.eng.Do(s.ctx, key, s.work(0)), nil) })
 		synctest.Wait()
 		s.want(s.eng.Do(s.ctx, key, s.work(0)), core.ErrTooManyWaiters)
-		_, err := s.eng.Once(s.ctx, key, s.result(0))
-		s.want(err, core.ErrTooManyWaiters)
+		s.want(storetest.ErrorOf(s.eng.Once(s.ctx, key, s.result(0))), core.ErrTooManyWaiters)
 		release()
 		all.Wait()
 	},
@@ -47,16 +45,13 @@ var failures = map[string]func(*scene){
 	"unavailable": func(s *scene) {
 		s.store.refusal = errDown
 		s.want(s.eng.Do(s.ctx, key, s.work(0)), core.ErrUnavailable)
-		_, err := s.eng.Once(s.ctx, key, s.result(0))
-		s.want(err, core.ErrUnavailable)
+		s.want(storetest.ErrorOf(s.eng.Once(s.ctx, key, s.result(0))), core.ErrUnavailable)
 	},
 	"unlocked": func(s *scene) {
 		s.store.refusal = errDown
 		s.want(s.eng.Do(s.ctx, key, s.work(time.Second), core.WithRunUnlocked(), core.WithRule(rule)), nil)
-		_, err := s.eng.Once(s.ctx, key, s.result(time.Second), core.WithRunUnlocked())
-		s.want(err, nil)
-		_, err = s.eng.Once(s.ctx, key, func(context.Context) ([]byte, error) { return nil, core.ErrHeld }, core.WithRunUnlocked())
-		s.want(err, core.ErrHeld)
+		s.want(storetest.ErrorOf(s.eng.Once(s.ctx, key, s.result(time.Second), core.WithRunUnlocked())), nil)
+		s.want(storetest.ErrorOf(s.eng.Once(s.ctx, key, func(context.Context) ([]byte, error) { return nil, core.ErrHeld }, core.WithRunUnlocked())), core.ErrHeld)
 		s.want(s.eng.DoAll(s.ctx, set, s.work(0), core.WithRunUnlocked()), nil)
 	},
 	"broken": func(s *scene) {
@@ -70,8 +65,7 @@ var failures = map[string]func(*scene){
 		synctest.Wait()
 		s.want(s.eng.Close(context.Background()), nil)
 		all.Wait()
-		_, err := s.eng.Once(s.ctx, key, s.result(0))
-		s.want(err, core.ErrClosed)
+		s.want(storetest.ErrorOf(s.eng.Once(s.ctx, key, s.result(0))), core.ErrClosed)
 	},
 	"cut_off": func(s *scene) {
 		var all sync.WaitGroup
@@ -119,17 +113,14 @@ var failures = map[string]func(*scene){
 		}
 	},
 	"panic": func(s *scene) {
-		s.panics(func() {
-			_ = s.eng.Do(s.ctx, key, func(ctx context.Context) error { panic("the handler") })
-		})
+		s.panics(func() { _ = s.eng.Do(s.ctx, key, func(ctx context.Context) error { panic("the handler") }) })
 		s.panics(func() {
 			_, _ = s.eng.Once(s.ctx, key, func(ctx context.Context) ([]byte, error) { panic("the handler") })
 		})
 		s.store.panics = true
 		s.panics(func() { _, _ = s.eng.Once(s.ctx, key, s.result(0)) })
 	},
-	// An observer that dawdles over the end of one lease holds up the watchdog,
-	// and with it the renewal of the other.
+	// An observer that dawdles over the end of one lease holds up the watchdog, and with it the renewal of the other.
 	"renewed_late": func(s *scene) {
 		s.eng = newEngine(s.t, s.store, core.WithHooks(dawdling(s.obs)))
 		other, err := s.eng.Acquire(s.ctx, "other", core.WithMaxHold(1900*time.Millisecond))

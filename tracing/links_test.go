@@ -2,8 +2,11 @@ package tracing_test
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"go.opentelemetry.io/otel/baggage"
 	"go.opentelemetry.io/otel/propagation"
@@ -70,22 +73,6 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// TestQueue: the position and the queue are those of the first moment.
-func TestQueue(t *testing.T) {
-	for position, local := range []bool{false, true, false, true} { // 0, local: first in line for a lease that is handed on
-		obs, want := newHooks(t), map[bool]string{false: semconv.QueueStore, true: semconv.QueueLocal}[local]
-		a := observe.Acquisition{Claims: []core.Claim{core.Exclusive(key)}, Wait: true}
-		ctx := obs.AcquireStart(context.Background(), a)
-		obs.Blocked(ctx, a, core.HeldError{Key: key, Local: local}, position/2)
-		obs.Blocked(ctx, a, core.HeldError{Key: key, Local: !local}, 0) // it moved up
-		obs.AcquireEnd(ctx, a, nil, core.ErrHeld)
-		got := trace.SpanFromContext(ctx).(*span).attrs
-		if got[semconv.QueueKey].AsString() != want || got[semconv.PositionKey].AsInt64() != int64(position/2) {
-			t.Errorf("%s, position %d, want %s, %d", got[semconv.QueueKey].AsString(), got[semconv.PositionKey].AsInt64(), want, position/2)
-		}
-	}
-}
-
 // own is a propagator that is nobody else's, with two fields of its own.
 type own struct{ padding string }
 
@@ -105,13 +92,9 @@ func (own) Fields() []string { return []string{"x-trace", "x-span"} }
 
 func TestPropagators(t *testing.T) {
 	member, err := baggage.NewMember("patient", "42")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	bag, err := baggage.New(member)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	ctx := baggage.ContextWithBaggage(inTrace(1, trace.FlagsSampled), bag)
 	const w3c = "00-ab010000000000000000000000000000-cd01000000000000-01"
 	for name, tt := range map[string]struct {
@@ -142,6 +125,50 @@ func TestPropagators(t *testing.T) {
 				links := trace.SpanFromContext(ctx).(*span).links
 				if text != "" && (len(links) != 1 || links[0].SpanContext.TraceID() != (trace.TraceID{0xab, 1})) {
 					t.Errorf("%q gives the links %v", text, links)
+				}
+			}
+		})
+	}
+}
+
+func TestRenewals(t *testing.T) {
+	const ttl = 10 * time.Second
+	lost := &core.LeaseLostError{Key: key, Reason: driver.LossTaken}
+	for name, tt := range map[string]struct {
+		late      time.Duration
+		err       error
+		event     string // "": none
+		errorType string
+	}{
+		"a little late":                       {late: ttl/10 - 1},
+		"late":                                {late: ttl / 10, event: semconv.EventRenewedLate},
+		"store out, and late":                 {late: ttl / 2, err: errDown, event: semconv.EventRenewalFailed, errorType: semconv.ErrorUnavailable},
+		"store silent":                        {err: context.DeadlineExceeded, event: semconv.EventRenewalFailed, errorType: semconv.ErrorUnavailable},
+		"engine ends":                         {err: context.Canceled, event: semconv.EventRenewalFailed, errorType: semconv.ErrorUnavailable},
+		"store answers oddly":                 {err: errors.New("odd"), event: semconv.EventRenewalFailed, errorType: semconv.ErrorOther},
+		"a loss that comes late is HoldEnd's": {late: ttl / 2, err: lost},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newScene(t)
+			lease, err := s.eng.Acquire(s.ctx, key, core.WithTTL(ttl))
+			s.want(err, nil)
+			s.obs.Renewed(seen{lease}, tt.late, tt.err)
+			s.want(lease.Release(s.ctx), nil)
+			s.obs.Renewed(seen{lease}, tt.late, tt.err) // its answer came after the release
+			s.finish()
+			hold := s.rec.named(semconv.SpanHold)[0]
+			if got := hold.attrs[semconv.TokenKey].AsInt64(); got != int64(lease.Token()) { // testdata leaves it out
+				t.Errorf("token %d, want %d", got, lease.Token())
+			}
+			if (len(hold.events) == 1) != (tt.event != "") {
+				t.Fatalf("%s: events %v, want %q", name, hold.events, tt.event)
+			}
+			for _, e := range hold.events {
+				if got := e.attrs[semconv.ErrorTypeKey].AsString(); e.name != tt.event || got != tt.errorType {
+					t.Errorf("%s: event %s of error type %q, want %s, %q", name, e.name, got, tt.event, tt.errorType)
+				}
+				if got := e.attrs[semconv.LateKey].AsFloat64(); tt.err == nil && got != tt.late.Seconds() {
+					t.Errorf("%s: late by %v s, want %v", name, got, tt.late)
 				}
 			}
 		})

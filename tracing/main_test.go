@@ -14,19 +14,21 @@ import (
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/core/observe"
+	"github.com/keyturn/keyturn/internal/storetest"
 	"github.com/keyturn/keyturn/store/memstore"
 	"github.com/keyturn/keyturn/tracing"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
+var must = storetest.Must
+
 // secret makes the hashes in testdata what they are.
 var secret = []byte("a secret for the tests")
 
 var errDown = &core.UnavailableError{Op: "test", Err: errors.New("dial tcp 192.0.2.1:6379: refused")}
 
-// shaky is a memstore with switches that break it. They are set while nothing
-// is asked of it.
+// shaky is a memstore with switches that break it. They are set while nothing is asked of it.
 type shaky struct {
 	*memstore.Store
 	refusal  error         // for every acquisition
@@ -122,14 +124,11 @@ func newEngine(t testing.TB, store driver.Store, opts ...core.EngineOption) *cor
 func newLoggingEngine(t testing.TB, store driver.Store, log *slog.Logger, opts ...core.EngineOption) *core.Engine {
 	t.Helper()
 	eng, err := core.New(store, append(opts, core.WithTTL(30*time.Second), core.WithLogger(log))...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return eng
 }
 
-// finish closes the engine, ends the caller's span, and reports what was left
-// open.
+// finish closes the engine, ends the caller's span, and reports what was left open.
 func (s *scene) finish() {
 	s.t.Helper()
 	if err := s.eng.Close(context.Background()); err != nil {
@@ -141,8 +140,7 @@ func (s *scene) finish() {
 	}
 }
 
-// occupy has somebody else, who is not traced, hold key until the returned
-// function is called.
+// occupy has somebody else, who is not traced, hold key until the returned function is called.
 func (s *scene) occupy(key string) (release func()) {
 	s.t.Helper()
 	return s.occupyAs(context.Background(), key)
@@ -192,7 +190,6 @@ func (s *scene) work(d time.Duration) func(context.Context) error {
 	}
 }
 
-// result is work for Once.
 func (s *scene) result(d time.Duration) func(context.Context) ([]byte, error) {
 	return func(ctx context.Context) ([]byte, error) { return []byte("a result"), s.work(d)(ctx) }
 }

@@ -15,11 +15,11 @@ import (
 	"github.com/keyturn/keyturn/tracing/semconv"
 )
 
-// meter is a meter provider that keeps what is measured, so that no SDK is
-// needed here.
+// meter is a meter provider that keeps what is measured, so that no SDK is needed here.
 type meter struct {
 	noop.MeterProvider
-	off func(name string) bool // instruments that nobody collects; nil: none
+	off     func(name string) bool // instruments that nobody collects; nil: none
+	refuses bool                   // takes no instruments
 
 	mu      sync.Mutex
 	scope   string
@@ -28,7 +28,6 @@ type meter struct {
 	begun   map[string]int                  // how often a counter's series was begun, by instrument
 }
 
-// instrument is what the meter was told of one.
 type instrument struct{ kind, unit, about string }
 
 func newMeter() *meter {
@@ -62,6 +61,18 @@ func (m *meter) measure(name string, x float64, set attribute.Set) {
 
 func (m *meter) collects(name string) bool { return m.off == nil || !m.off(name) }
 
+type errKind string
+
+func (e errKind) Error() string { return "no " + string(e) }
+
+func (m *meter) make(name, kind, unit, about string) error {
+	m.kinds[name] = instrument{kind, unit, about}
+	if m.refuses {
+		return errKind(kind)
+	}
+	return nil
+}
+
 type (
 	histogram struct {
 		noop.Float64Histogram
@@ -82,20 +93,17 @@ type (
 
 func (i instruments) Float64Histogram(name string, opts ...metric.Float64HistogramOption) (metric.Float64Histogram, error) {
 	cfg := metric.NewFloat64HistogramConfig(opts...)
-	i.kinds[name] = instrument{"histogram", cfg.Unit(), cfg.Description()}
-	return histogram{m: i.meter, name: name}, nil
+	return histogram{m: i.meter, name: name}, i.make(name, "histogram", cfg.Unit(), cfg.Description())
 }
 
 func (i instruments) Int64Counter(name string, opts ...metric.Int64CounterOption) (metric.Int64Counter, error) {
 	cfg := metric.NewInt64CounterConfig(opts...)
-	i.kinds[name] = instrument{"counter", cfg.Unit(), cfg.Description()}
-	return counter{m: i.meter, name: name}, nil
+	return counter{m: i.meter, name: name}, i.make(name, "counter", cfg.Unit(), cfg.Description())
 }
 
 func (i instruments) Int64UpDownCounter(name string, opts ...metric.Int64UpDownCounterOption) (metric.Int64UpDownCounter, error) {
 	cfg := metric.NewInt64UpDownCounterConfig(opts...)
-	i.kinds[name] = instrument{"gauge", cfg.Unit(), cfg.Description()}
-	return gauge{m: i.meter, name: name}, nil
+	return gauge{m: i.meter, name: name}, i.make(name, "gauge", cfg.Unit(), cfg.Description())
 }
 
 func (h histogram) Enabled(context.Context) bool { return h.m.collects(h.name) }
@@ -137,8 +145,7 @@ func (m *meter) text() string {
 	return b.String()
 }
 
-// amiss lists what is counted up and not down again: at the end nobody holds
-// anything or waits.
+// amiss lists what is counted up and not down again: at the end nobody holds anything or waits.
 func (m *meter) amiss() (amiss []string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"regexp"
 	"slices"
@@ -12,8 +13,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"go.opentelemetry.io/otel/metric"
-	"go.opentelemetry.io/otel/metric/noop"
 	tracenoop "go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/keyturn/keyturn/core"
@@ -21,12 +20,12 @@ import (
 	"github.com/keyturn/keyturn/core/coverage"
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/core/observe"
+	"github.com/keyturn/keyturn/internal/storetest"
 	"github.com/keyturn/keyturn/tracing"
 	"github.com/keyturn/keyturn/tracing/semconv"
 )
 
-// measured is what was measured of everything: the attributes
-// of each metric, and its kind.
+// measured is what was measured of everything: the attributes of each metric, and its kind.
 func measured(t *testing.T) (attrs map[string]map[string]bool, kinds map[string]instrument) {
 	t.Helper()
 	attrs = make(map[string]map[string]bool)
@@ -51,9 +50,7 @@ func measured(t *testing.T) (attrs map[string]map[string]bool, kinds map[string]
 // the instruments, and against what is measured.
 func TestMetricsAreAsDocumented(t *testing.T) {
 	page, err := os.ReadFile("../docs/observability.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	attrs, kinds := measured(t)
 	documented, real := pairs{}, pairs{}
 	for _, row := range regexp.MustCompile("(?m)^\\| `(keyturn[^`]*)` \\| (\\w+) \\| `([^`]*)` \\| ([^|]*) \\| ([^|]*) \\|$").FindAllStringSubmatch(string(page), -1) {
@@ -76,14 +73,7 @@ func TestMetricsAreAsDocumented(t *testing.T) {
 	}
 	same(t, "metrics", documented, real)
 
-	declared, names := pairs{}, pairs{}
-	for _, name := range constants(t, "semconv/metrics.go", "^Metric") {
-		declared.add(name, "")
-	}
-	for name := range kinds {
-		names.add(name, "")
-	}
-	same(t, "names", declared, names)
+	same(t, "names", of(constants(t, "semconv/metrics.go", "^Metric")), of(slices.Collect(maps.Keys(kinds))))
 }
 
 // TestMetricsTellNoSecrets: nothing of a key, not even its hash.
@@ -109,31 +99,11 @@ func TestMetricsNeedNoSpans(t *testing.T) {
 		plays["blocked"](s)
 		s.finish()
 		want, err := os.ReadFile("testdata/blocked.txt")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if got := s.meter.text(); got == "" || !strings.HasSuffix(string(want), "\n"+got) {
 			t.Errorf("measured\n%s", got)
 		}
 	})
-}
-
-// TestRulesAreBounded: those named after requests by mistake must not become
-// series without end.
-func TestRulesAreBounded(t *testing.T) {
-	m := newMeter()
-	obs := newHooks(t, tracing.WithMeterProvider(m))
-	for i := range 3000 {
-		obs.OnceEnd(context.Background(), observe.Execution{Key: key, Rule: fmt.Sprint("rule-", i)}, observe.Outcome{Duplicate: true}, nil)
-	}
-	series := m.numbers[semconv.MetricDuplicates]
-	if len(series) != 1025 || len(series["keyturn.rule=_OTHER"]) != 3000-1024 {
-		t.Errorf("%d series, %d of them for other rules", len(series), len(series["keyturn.rule=_OTHER"]))
-	}
-	obs.OnceEnd(context.Background(), observe.Execution{Key: key, Rule: "rule-7"}, observe.Outcome{Duplicate: true}, nil)
-	if n := len(series["keyturn.rule=rule-7"]); n != 2 {
-		t.Errorf("a rule that was there first is counted %d times, want 2", n)
-	}
 }
 
 func TestStoreErrors(t *testing.T) {
@@ -191,30 +161,11 @@ func TestLossReasonsAreBounded(t *testing.T) {
 	}
 }
 
-// refusing is a meter provider that takes no instruments.
-type refusing struct{ noop.MeterProvider }
-
-type refusingMeter struct{ noop.Meter }
-
-var errCounter, errGauge, errHistogram = errors.New("no counters"), errors.New("no gauges"), errors.New("no histograms")
-
-func (refusing) Meter(string, ...metric.MeterOption) metric.Meter { return refusingMeter{} }
-
-func (refusingMeter) Int64Counter(string, ...metric.Int64CounterOption) (metric.Int64Counter, error) {
-	return noop.Int64Counter{}, errCounter
-}
-
-func (refusingMeter) Int64UpDownCounter(string, ...metric.Int64UpDownCounterOption) (metric.Int64UpDownCounter, error) {
-	return noop.Int64UpDownCounter{}, errGauge
-}
-
-func (refusingMeter) Float64Histogram(string, ...metric.Float64HistogramOption) (metric.Float64Histogram, error) {
-	return noop.Float64Histogram{}, errHistogram
-}
-
 func TestMeterProvidersErrorIsTold(t *testing.T) {
-	hooks, err := tracing.New(tracing.WithMeterProvider(refusing{}))
-	if hooks.AcquireStart != nil || !errors.Is(err, errCounter) || !errors.Is(err, errGauge) || !errors.Is(err, errHistogram) {
+	m := newMeter()
+	m.refuses = true
+	hooks, err := tracing.New(tracing.WithMeterProvider(m))
+	if hooks.AcquireStart != nil || !errors.Is(err, errKind("counter")) || !errors.Is(err, errKind("gauge")) || !errors.Is(err, errKind("histogram")) {
 		t.Errorf("New gave %+v, %v", hooks, err)
 	}
 }
@@ -227,13 +178,13 @@ func TestSeriesBeginWhenSomebodyMeasures(t *testing.T) {
 		policy, err := core.NewPolicy(core.WithRule("deliver"), core.WithRunUnlocked())
 		s.want(err, nil)
 		s.meter.off = func(string) bool { return true }
-		_, err = author.Declare(s.eng, author.Rule{Policy: policy, About: coverage.Rule{Once: true, Skips: coverage.SkipHeld}, Like: []string{"k"}})
-		s.want(err, nil)
+		s.want(storetest.ErrorOf(author.Declare(s.eng, author.Rule{Policy: policy, About: coverage.Rule{Once: true, Skips: coverage.SkipHeld}, Like: []string{"k"}})), nil)
 		s.want(s.eng.Do(s.ctx, key, s.work(0), policy), nil)
 		if len(s.meter.begun)+len(s.meter.numbers) > 0 {
 			t.Errorf("begun while nobody measures: %v, %v", s.meter.begun, s.meter.numbers)
 		}
 		s.meter.off = nil
+		s.obs.Declared(observe.Declaration{Rule: "without claims, so of nothing"})
 		for range 3 {
 			s.want(s.eng.Do(s.ctx, key, s.work(0), policy), nil)
 		}
@@ -251,14 +202,4 @@ func TestSeriesBeginWhenSomebodyMeasures(t *testing.T) {
 		}
 		s.finish()
 	})
-}
-
-// A declaration without claims is of nothing.
-func TestDeclarationOfNothing(t *testing.T) {
-	s := newScene(t)
-	s.obs.Declared(observe.Declaration{Rule: "x"})
-	s.want(s.eng.Close(context.Background()), nil)
-	if len(s.meter.begun) > 0 {
-		t.Errorf("begun: %v", s.meter.begun)
-	}
 }

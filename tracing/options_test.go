@@ -1,17 +1,24 @@
 package tracing_test
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
+	"testing/slogtest"
 	"testing/synctest"
+	"time"
 
 	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/observe"
+	"github.com/keyturn/keyturn/internal/storetest"
 	"github.com/keyturn/keyturn/tracing"
 	"github.com/keyturn/keyturn/tracing/semconv"
 )
@@ -63,8 +70,7 @@ func TestAttributesAreOnEverySpanFromItsStart(t *testing.T) {
 				}
 				return false
 			}
-			_, err := s.eng.Once(s.ctx, key, s.result(0), core.WithRule(rule))
-			s.want(err, nil)
+			s.want(storetest.ErrorOf(s.eng.Once(s.ctx, key, s.result(0), core.WithRule(rule))), nil)
 			s.finish()
 			if starts != 3 {
 				t.Errorf("%d spans began", starts)
@@ -88,17 +94,18 @@ func TestAttributesAreOnEverySpanFromItsStart(t *testing.T) {
 	}
 }
 
-// TestManyRules: rules named after requests by mistake must not fill the
-// memory, and still are on their spans.
+// TestManyRules: rules named after requests by mistake must not fill the memory or become series without end, and
+// still are on their spans.
 func TestManyRules(t *testing.T) {
-	rec := newRecorder()
-	obs, cached, err := tracing.NewCached(tracing.WithTracerProvider(rec))
-	if err != nil {
-		t.Fatal(err)
+	rec, m := newRecorder(), newMeter()
+	obs, cached, err := tracing.NewCached(tracing.WithTracerProvider(rec), tracing.WithMeterProvider(m))
+	must(t, err)
+	call := func(i int) {
+		execution := observe.Execution{Key: key, Rule: fmt.Sprint(i)}
+		obs.OnceEnd(obs.OnceStart(context.Background(), execution), execution, observe.Outcome{Duplicate: true}, nil)
 	}
 	for i := range 3000 {
-		ctx := obs.OnceStart(context.Background(), observe.Execution{Key: key, Rule: fmt.Sprint(i)})
-		obs.OnceEnd(ctx, observe.Execution{Key: key, Rule: fmt.Sprint(i)}, observe.Outcome{}, nil)
+		call(i)
 	}
 	for i, span := range rec.spans {
 		if got := span.attrs[semconv.RuleKey].AsString(); got != fmt.Sprint(i) {
@@ -108,12 +115,61 @@ func TestManyRules(t *testing.T) {
 	if n := cached(); n != 1024 {
 		t.Errorf("%d rules kept", n)
 	}
+	series := m.numbers[semconv.MetricDuplicates]
+	if len(series) != 1025 || len(series["keyturn.rule=_OTHER"]) != 3000-1024 {
+		t.Errorf("%d series, %d of them for other rules", len(series), len(series["keyturn.rule=_OTHER"]))
+	}
+	if call(7); len(series["keyturn.rule=7"]) != 2 {
+		t.Error("a rule that was there first is no series of its own any more")
+	}
+	if want := "github.com/keyturn/keyturn/tracing"; rec.scope != want || m.scope != want {
+		t.Errorf("scopes %q and %q, want this package", rec.scope, m.scope)
+	}
 }
 
-func TestScopeIsThisPackage(t *testing.T) {
-	rec, m := newRecorder(), newMeter()
-	newHooks(t, tracing.WithTracerProvider(rec), tracing.WithMeterProvider(m))
-	if want := "github.com/keyturn/keyturn/tracing"; rec.scope != want || m.scope != want {
-		t.Errorf("scopes %q and %q", rec.scope, m.scope)
+func TestLogHandler(t *testing.T) {
+	var out bytes.Buffer
+	log := slog.New(tracing.LogHandler(slog.NewTextHandler(&out, nil)))
+	log.InfoContext(context.Background(), "outside")
+	log.With("a", 1).InfoContext(inTrace(1, trace.FlagsSampled), "inside")
+	outside, inside, _ := strings.Cut(out.String(), "\n")
+	if strings.Contains(outside, "trace_id") {
+		t.Errorf("no trace, but %s", outside)
 	}
+	if want := "msg=inside a=1 trace_id=ab010000000000000000000000000000 span_id=cd01000000000000\n"; !strings.HasSuffix(inside, want) {
+		t.Errorf("%s, want %s", inside, want)
+	}
+	if log := slog.New(tracing.LogHandler(nil)); !log.Enabled(context.Background(), slog.LevelInfo) {
+		t.Error("without a handler it is not the default one")
+	}
+}
+
+// TestLogHandlerKeepsTheRules of slog's own handlers.
+func TestLogHandlerKeepsTheRules(t *testing.T) {
+	var out bytes.Buffer
+	slogtest.Run(t, func(*testing.T) slog.Handler {
+		out.Reset()
+		return tracing.LogHandler(slog.NewJSONHandler(&out, nil))
+	}, func(t *testing.T) (record map[string]any) {
+		must(t, json.Unmarshal(out.Bytes(), &record))
+		return record
+	})
+}
+
+// TestALossIsLoggedInItsTrace: from the line one search leads to the hold.
+func TestALossIsLoggedInItsTrace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		s := newScene(t)
+		s.eng = newLoggingEngine(t, s.store, slog.New(tracing.LogHandler(slog.NewTextHandler(&out, nil))), core.WithHooks(s.obs))
+		s.want(s.eng.Do(s.ctx, key, s.work(2*time.Second), core.WithMaxHold(time.Second)), core.ErrLeaseLost)
+		s.finish()
+		in := s.rec.named(semconv.SpanHold)[0].SpanContext()
+		if want := fmt.Sprintf("trace_id=%s span_id=%s\n", in.TraceID(), in.SpanID()); !strings.HasSuffix(out.String(), want) {
+			t.Errorf("logged %q, want %q", out.String(), want)
+		}
+		if strings.Contains(out.String(), key) {
+			t.Errorf("the key is in the log: %s", out.String())
+		}
+	})
 }

@@ -14,12 +14,12 @@ import (
 	"github.com/keyturn/keyturn/core/coverage"
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/core/observe"
+	"github.com/keyturn/keyturn/internal/storetest"
 )
 
 var set = []core.Claim{core.Shared("group:7:member:1"), core.Exclusive("group:7:member:2"), core.Permit("group:7:member:3", 5)}
 
-// plays are short scenarios with locks. Their spans are in testdata, in a file of the play's
-// name.
+// plays are short scenarios with locks. Their spans are in testdata, in a file of the play's name.
 var plays = func() map[string]func(*scene) {
 	all := maps.Clone(successes)
 	maps.Copy(all, failures)
@@ -28,9 +28,7 @@ var plays = func() map[string]func(*scene) {
 
 // successes are the plays in which everybody gets what they want.
 var successes = map[string]func(*scene){
-	"do": func(s *scene) {
-		s.want(s.eng.Do(s.ctx, key, s.work(3*time.Second), core.WithRule(rule)), nil)
-	},
+	"do": func(s *scene) { s.want(s.eng.Do(s.ctx, key, s.work(3*time.Second), core.WithRule(rule)), nil) },
 	// The way from a slow request to the one that held the key, also for those who
 	// wait behind others of their own process.
 	"blocked": func(s *scene) {
@@ -44,8 +42,7 @@ var successes = map[string]func(*scene){
 			})
 			synctest.Wait()
 		}
-		_, err := s.eng.TryAcquire(s.ctx, key)
-		s.want(err, core.ErrHeld)
+		s.want(storetest.ErrorOf(s.eng.TryAcquire(s.ctx, key)), core.ErrHeld)
 		time.Sleep(2 * time.Second)
 		release()
 		all.Wait()
@@ -74,8 +71,7 @@ var successes = map[string]func(*scene){
 		refused := func(name string, eng *core.Engine) {
 			ctx, span := s.rec.Start(s.ctx, name)
 			defer span.End()
-			_, err := eng.TryAcquire(ctx, key)
-			s.want(err, core.ErrHeld)
+			s.want(storetest.ErrorOf(eng.TryAcquire(ctx, key)), core.ErrHeld)
 		}
 		join("1", s.eng, 10*time.Millisecond)
 		join("2, in line behind 1", s.eng, 10*time.Millisecond)
@@ -94,10 +90,8 @@ var successes = map[string]func(*scene){
 	"shadow": func(s *scene) {
 		policy, err := core.NewPolicy(core.WithRule(rule), core.WithShadow(), core.WithRunUnlocked())
 		s.want(err, nil)
-		_, err = author.Declare(s.eng, author.Rule{Policy: policy, About: coverage.Rule{}, Like: []string{key}})
-		s.want(err, nil)
-		_, err = author.Declare(s.eng, author.Rule{Policy: policy, About: coverage.Rule{Once: true}, Like: []string{key}})
-		s.want(err, nil)
+		s.want(storetest.ErrorOf(author.Declare(s.eng, author.Rule{Policy: policy, About: coverage.Rule{}, Like: []string{key}})), nil)
+		s.want(storetest.ErrorOf(author.Declare(s.eng, author.Rule{Policy: policy, About: coverage.Rule{Once: true}, Like: []string{key}})), nil)
 		var all sync.WaitGroup
 		do := func(d time.Duration, opts ...core.CallOption) {
 			all.Go(func() {
@@ -115,8 +109,7 @@ var successes = map[string]func(*scene){
 		time.Sleep(time.Second)
 		do(15 * time.Second)
 		time.Sleep(11 * time.Second)
-		_, err = s.eng.ForceRelease(s.ctx, "%shadow:"+key, "a test")
-		s.want(err, nil)
+		s.want(storetest.ErrorOf(s.eng.ForceRelease(s.ctx, "%shadow:"+key, "a test")), nil)
 		time.Sleep(30 * time.Second)
 		for range 2 {
 			_, err := s.eng.Once(s.ctx, "msg", func(ctx context.Context) ([]byte, error) {
@@ -156,14 +149,11 @@ var successes = map[string]func(*scene){
 	"forced": func(s *scene) {
 		lease, err := s.eng.Acquire(s.ctx, key, core.WithTTL(6*time.Second))
 		s.want(err, nil)
-		_, err = s.eng.ForceRelease(s.ctx, key, "a person asked")
-		s.want(err, nil)
+		s.want(storetest.ErrorOf(s.eng.ForceRelease(s.ctx, key, "a person asked")), nil)
 		<-lease.Context().Done()
 		synctest.Wait() // the watchdog has told of the loss
-		_, err = s.eng.Once(s.ctx, "once", s.result(0))
-		s.want(err, nil)
-		_, err = s.eng.Forget(s.ctx, "once", "a person asked")
-		s.want(err, nil)
+		s.want(storetest.ErrorOf(s.eng.Once(s.ctx, "once", s.result(0))), nil)
+		s.want(storetest.ErrorOf(s.eng.Forget(s.ctx, "once", "a person asked")), nil)
 		s.want(lease.Release(s.ctx), core.ErrLeaseLost)
 		s.obs.Forced(context.Background(), observe.Removal{Key: key, Reason: "a person asked"}) // outside of any span
 	},
@@ -184,55 +174,42 @@ var successes = map[string]func(*scene){
 	},
 	"once": func(s *scene) {
 		for range 2 {
-			_, err := s.eng.Once(s.ctx, key, s.result(time.Second), core.WithRule(rule), core.WithFingerprint([]byte("a")))
-			s.want(err, nil)
+			s.want(storetest.ErrorOf(s.eng.Once(s.ctx, key, s.result(time.Second), core.WithRule(rule), core.WithFingerprint([]byte("a")))), nil)
 		}
-		_, err := s.eng.Once(s.ctx, key, s.result(0), core.WithFingerprint([]byte("b")))
-		s.want(err, core.ErrFingerprintMismatch)
+		s.want(storetest.ErrorOf(s.eng.Once(s.ctx, key, s.result(0), core.WithFingerprint([]byte("b")))), core.ErrFingerprintMismatch)
 	},
 	"once_in_flight": func(s *scene) {
 		var all sync.WaitGroup
 		all.Go(func() {
-			_, err := s.eng.Once(s.ctx, key, s.result(3*time.Second))
-			s.want(err, nil)
+			s.want(storetest.ErrorOf(s.eng.Once(s.ctx, key, s.result(3*time.Second))), nil)
 		})
 		synctest.Wait()
-		_, err := s.eng.Once(s.ctx, key, s.result(0), core.WithFailFast())
-		s.want(err, core.ErrHeld)
-		_, err = s.eng.Once(s.ctx, key, s.result(0), core.WithMaxWait(time.Second))
-		s.want(err, core.ErrWaitTimeout)
-		_, err = s.eng.Once(s.ctx, key, s.result(0))
-		s.want(err, nil)
+		s.want(storetest.ErrorOf(s.eng.Once(s.ctx, key, s.result(0), core.WithFailFast())), core.ErrHeld)
+		s.want(storetest.ErrorOf(s.eng.Once(s.ctx, key, s.result(0), core.WithMaxWait(time.Second))), core.ErrWaitTimeout)
+		s.want(storetest.ErrorOf(s.eng.Once(s.ctx, key, s.result(0))), nil)
 		all.Wait()
 	},
 	"once_failed": func(s *scene) {
 		own := errors.New("own")
-		_, err := s.eng.Once(s.ctx, key, func(context.Context) ([]byte, error) { return nil, own })
-		s.want(err, own)
+		s.want(storetest.ErrorOf(s.eng.Once(s.ctx, key, func(context.Context) ([]byte, error) { return nil, own })), own)
 		s.store.mute.Store(true)
-		_, err = s.eng.Once(s.ctx, key, s.result(0), core.WithTTL(2*time.Second))
-		s.want(err, core.ErrOutcomeUnknown)
+		s.want(storetest.ErrorOf(s.eng.Once(s.ctx, key, s.result(0), core.WithTTL(2*time.Second))), core.ErrOutcomeUnknown)
 		synctest.Wait() // the engine has tried a release on its own
 		s.store.mute.Store(false)
-		_, err = s.eng.Once(s.ctx, "", s.result(0))
-		s.want(err, core.ErrInvalidKey)
+		s.want(storetest.ErrorOf(s.eng.Once(s.ctx, "", s.result(0))), core.ErrInvalidKey)
 	},
 	"once_rolled_back": func(s *scene) {
-		_, err := s.eng.Once(s.ctx, key, s.result(time.Second), core.WithExecutor(deadlocks{}))
-		s.want(err, core.ErrRolledBack)
+		s.want(storetest.ErrorOf(s.eng.Once(s.ctx, key, s.result(time.Second), core.WithExecutor(deadlocks{}))), core.ErrRolledBack)
 	},
 	"early": func(s *scene) {
 		_ = s.eng.Do(s.ctx, "k", func(ctx context.Context) error { return core.ReleaseEarly(ctx) })
 	},
 	"once_not_kept": func(s *scene) {
-		_, err := s.eng.Once(s.ctx, key, s.result(0), core.WithResultLimit(1))
-		s.want(err, nil)
-		_, err = s.eng.Once(s.ctx, key, s.result(0))
-		s.want(err, core.ErrResultNotKept)
+		s.want(storetest.ErrorOf(s.eng.Once(s.ctx, key, s.result(0), core.WithResultLimit(1))), nil)
+		s.want(storetest.ErrorOf(s.eng.Once(s.ctx, key, s.result(0))), core.ErrResultNotKept)
 	},
 	"once_lost": func(s *scene) {
-		_, err := s.eng.Once(s.ctx, key, s.result(4*time.Second), core.WithMaxHold(3*time.Second))
-		s.want(err, core.ErrLeaseLost)
+		s.want(storetest.ErrorOf(s.eng.Once(s.ctx, key, s.result(4*time.Second), core.WithMaxHold(3*time.Second))), core.ErrLeaseLost)
 	},
 	"once_canceled": func(s *scene) {
 		ctx, cancel := context.WithTimeout(s.ctx, time.Second)

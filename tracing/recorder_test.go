@@ -18,8 +18,7 @@ import (
 	"github.com/keyturn/keyturn/tracing/semconv"
 )
 
-// recorder is a tracer provider that keeps its spans, so that no SDK is needed
-// here.
+// recorder is a tracer provider that keeps its spans, so that no SDK is needed here.
 type recorder struct {
 	embedded.TracerProvider
 
@@ -32,7 +31,6 @@ type recorder struct {
 	faults []string
 }
 
-// tracer is what the recorder gives out.
 type tracer struct {
 	embedded.Tracer
 	*recorder

@@ -18,6 +18,7 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/observe"
+	"github.com/keyturn/keyturn/internal/storetest"
 	"github.com/keyturn/keyturn/store/memstore"
 	"github.com/keyturn/keyturn/tracing"
 	"github.com/keyturn/keyturn/tracing/semconv"
@@ -39,15 +40,12 @@ func TestDroppedSpansEndNoOthers(t *testing.T) {
 					return slices.Contains(drop, name) && collect(attrs)[semconv.RuleKey].AsString() == "inner"
 				}
 				inner := func(ctx context.Context) ([]byte, error) {
-					_, err := s.eng.Once(ctx, "inner", s.result(time.Second), core.WithRule("inner"), core.WithMaxHold(time.Second/2))
-					s.want(err, core.ErrLeaseLost)
-					_, err = s.eng.Once(ctx, "inner", s.result(time.Second), core.WithRule("inner"))
-					s.want(err, nil)
+					s.want(storetest.ErrorOf(s.eng.Once(ctx, "inner", s.result(time.Second), core.WithRule("inner"), core.WithMaxHold(time.Second/2))), core.ErrLeaseLost)
+					s.want(storetest.ErrorOf(s.eng.Once(ctx, "inner", s.result(time.Second), core.WithRule("inner"))), nil)
 					time.Sleep(time.Second)
 					return nil, nil
 				}
-				_, err := s.eng.Once(s.ctx, "outer", inner, core.WithRule("outer"))
-				s.want(err, nil)
+				s.want(storetest.ErrorOf(s.eng.Once(s.ctx, "outer", inner, core.WithRule("outer"))), nil)
 				s.finish()
 				for _, name := range []string{semconv.SpanOnce, semconv.SpanHold} {
 					outer := s.rec.named(name)[0]
@@ -72,8 +70,7 @@ func TestRunIsNotedWithoutItsAcquisition(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t)
 		s.rec.drop = func(name string, _ []attribute.KeyValue) bool { return name == semconv.SpanAcquire }
-		_, err := s.eng.Once(s.ctx, key, func(context.Context) ([]byte, error) { return nil, core.ErrHeld })
-		s.want(err, core.ErrHeld)
+		s.want(storetest.ErrorOf(s.eng.Once(s.ctx, key, func(context.Context) ([]byte, error) { return nil, core.ErrHeld })), core.ErrHeld)
 		s.finish()
 		if got := s.rec.named(semconv.SpanOnce)[0].attrs[semconv.OutcomeKey].AsString(); got != semconv.OutcomeFailed {
 			t.Errorf("outcome %s", got)
@@ -129,6 +126,7 @@ func TestNothingIsAllocatedForWhatIsNotRecorded(t *testing.T) {
 		ctx      context.Context
 	}{
 		"not configured":               {nil, nil, context.Background()},
+
 		"no allocation by the tracer":  {silentProvider{}, nil, context.Background()},
 		"no-op, in an unsampled trace": {noop.NewTracerProvider(), noopmetric.NewMeterProvider(), sampledOut},
 	}
@@ -138,9 +136,7 @@ func TestNothingIsAllocatedForWhatIsNotRecorded(t *testing.T) {
 			eng := newEngine(t, memstore.New())
 			defer eng.Close(context.Background())
 			lease, err := eng.Acquire(context.Background(), key, core.WithRule(rule))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			defer lease.Release(context.Background())
 			a := observe.Acquisition{Claims: lease.Claims(), Rule: rule}
 			blocked := core.HeldError{Key: key, Trace: "00-ab010000000000000000000000000000-cd01000000000000-01"}
@@ -172,8 +168,7 @@ func TestNothingIsAllocatedForWhatIsNotRecorded(t *testing.T) {
 func TestDroppedSpansAreEndedOnce(t *testing.T) {
 	ended := 0
 	s := newScene(t, tracing.WithTracerProvider(silentProvider{ended: &ended}))
-	_, err := s.eng.Once(s.ctx, key, s.result(0))
-	s.want(err, nil)
+	s.want(storetest.ErrorOf(s.eng.Once(s.ctx, key, s.result(0))), nil)
 	s.finish()
 	if ended != 3 {
 		t.Errorf("%d spans ended, want 3", ended)

@@ -5,7 +5,6 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 	"testing/synctest"
 )
@@ -18,6 +17,10 @@ const (
 )
 
 func TestSpans(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.txt")
+	if err != nil || len(files) != len(plays) && !*update {
+		t.Errorf("%d files of %d plays, %v: a file without a play would look like a proof", len(files), len(plays), err)
+	}
 	for name, play := range plays {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -35,33 +38,15 @@ func compare(t *testing.T, name, got string) {
 	t.Helper()
 	file := filepath.Join("testdata", name+".txt")
 	if *update {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(file, []byte(got), 0o644))
 	}
 	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if got != string(want) {
 		t.Errorf("%s: got\n%s\nwant\n%s", file, got, want)
 	}
 }
 
-// TestNoPlayIsForgotten: a file without a play would look like a proof.
-func TestNoPlayIsForgotten(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, f := range files {
-		if name := strings.TrimSuffix(filepath.Base(f), ".txt"); plays[name] == nil {
-			t.Errorf("%s has no play", f)
-		}
-	}
-}
-
-// want fails unless err matches target; nil matches nil only.
 func (s *scene) want(err, target error) {
 	s.t.Helper()
 	if !errors.Is(err, target) {
@@ -69,7 +54,6 @@ func (s *scene) want(err, target error) {
 	}
 }
 
-// panics fails unless do panics.
 func (s *scene) panics(do func()) {
 	s.t.Helper()
 	defer func() {

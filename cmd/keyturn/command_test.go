@@ -25,9 +25,8 @@ func TestOperator(t *testing.T) {
 	eng := engine(t, store)
 	lease, err := eng.Acquire(t.Context(), "group:7", core.WithRule("r"))
 	must(t, err)
-	if _, err := eng.Once(t.Context(), "payment:1", func(context.Context) ([]byte, error) { return []byte("paid"), nil }); err != nil {
-		t.Fatal(err)
-	}
+	_, err = eng.Once(t.Context(), "payment:1", func(context.Context) ([]byte, error) { return []byte("paid"), nil })
+	must(t, err)
 	at := func(args ...string) *process { return command(t, append([]string{"--store", store}, args...)...) }
 
 	if out := at("ls", "group:").ends(0).stdout.String(); !strings.HasPrefix(out, "KEY\tMODE\tHOLDER\t") || strings.Count(out, "\n") != 2 || !strings.Contains(out, "group:7\texclusive\t") {

@@ -173,37 +173,6 @@ func TestGoldenWho(t *testing.T) {
 	}
 }
 
-// who had an algorithm of its own. It took two replicas whose requests wait for each other's for a circle, and saw no
-// deadlock of two requests of one process.
-func TestWhoSeesCirclesOfRequests(t *testing.T) {
-	key := func(name string, holder, holds, waiter, waits int) driver.LockInfo {
-		owner := func(pid, n int) string { return fmt.Sprintf("h/%d/1/t0abcd/%032x", pid, n) }
-		return driver.LockInfo{
-			Key:     name,
-			Holders: []driver.Holder{{Owner: owner(holder, 10+holds), Token: 7, Trace: traceparent(holds)}},
-			Waiters: []driver.Waiter{{Owner: owner(waiter, 20+waits), Trace: traceparent(waits), Waited: 3 * time.Second}},
-		}
-	}
-	for name, c := range map[string]struct {
-		infos     []driver.LockInfo
-		processes int
-		circle    bool
-	}{
-		"four requests of two processes": {[]driver.LockInfo{key("a", 1, 1, 2, 2), key("b", 2, 3, 1, 4)}, 2, false},
-		"two requests of one process":    {[]driver.LockInfo{key("a", 1, 1, 1, 2), key("b", 1, 2, 1, 1)}, 1, true},
-	} {
-		all, err := processesOf(seq(c.infos, nil))
-		if err != nil || len(all) != c.processes {
-			t.Fatalf("%s: %+v, %v", name, all, err)
-		}
-		for _, p := range all {
-			if (p.Circle != 0) != c.circle {
-				t.Errorf("%s: %+v", name, p)
-			}
-		}
-	}
-}
-
 // watch has a line for each thing that has changed, and none for a renewal.
 func TestWatchCompares(t *testing.T) {
 	all := deadlock()

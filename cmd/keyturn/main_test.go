@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -10,20 +9,22 @@ import (
 	"os/exec"
 	"os/signal"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/internal/httprule/ruletest"
 	"github.com/keyturn/keyturn/internal/redistest"
+	"github.com/keyturn/keyturn/internal/storetest"
 	"github.com/keyturn/keyturn/store/storeurl"
 )
 
+var must, await = storetest.Must, storetest.Eventually
+
 const asProgram = "KEYTURN_TEST_AS_PROGRAM"
 
-// TestMain has the test binary be the program, so that a test is about real processes under the race
-// detector.
+// TestMain has the test binary be the program, so that a test is about real processes under the race detector.
 func TestMain(m *testing.M) {
 	if os.Getenv(asProgram) != "" {
 		main()
@@ -42,33 +43,13 @@ func catchIgnored() {
 	}
 }
 
-// process is a running keyturn.
 type process struct {
 	*exec.Cmd
 	t              *testing.T
-	stdout, stderr lockedBuffer
+	stdout, stderr ruletest.Buffer
 }
 
-// lockedBuffer is written to while a test reads it.
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
-}
-
-// command prepares keyturn with these arguments. Every variable of its own that the environment has
-// is taken out.
+// command prepares keyturn with these arguments. Every variable of its own that the environment has is taken out.
 func command(t *testing.T, args ...string) *process {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
@@ -123,25 +104,6 @@ func (p *process) ends(status int) *process {
 	return p
 }
 
-// must fails the test at once.
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-// await waits until something is so.
-func await(t *testing.T, what string, so func() bool) {
-	t.Helper()
-	for end := time.Now().Add(30 * time.Second); !so(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("it never came to pass that %s", what)
-		}
-	}
-}
-
-// says waits until the output has text.
 func (p *process) says(text string) {
 	p.t.Helper()
 	await(p.t, "it says "+text, func() bool {
@@ -149,7 +111,6 @@ func (p *process) says(text string) {
 	})
 }
 
-// typed starts the process and returns its standard input.
 func (p *process) typed() io.WriteCloser {
 	p.t.Helper()
 	in, err := p.StdinPipe()
@@ -165,7 +126,6 @@ func onRedis(t *testing.T) (store string) {
 	return "redis://" + redistest.Start(t).Addr()
 }
 
-// held takes a key.
 func held(t *testing.T, eng *core.Engine, key string) *core.Lease {
 	t.Helper()
 	lease, err := eng.Acquire(t.Context(), key)
@@ -173,7 +133,6 @@ func held(t *testing.T, eng *core.Engine, key string) *core.Lease {
 	return lease
 }
 
-// engine returns an engine on the store of a URL, closed when the test ends.
 func engine(t *testing.T, url string) *core.Engine {
 	t.Helper()
 	st, err := storeurl.Open(t.Context(), url)

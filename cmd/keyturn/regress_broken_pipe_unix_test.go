@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+
+	"github.com/keyturn/keyturn/internal/storetest"
 )
 
 // noReader returns the end of a pipe that nobody reads any more, as in "2> >(head -1)".
@@ -29,8 +31,7 @@ func TestRunWhoseMessagesNobodyReads(t *testing.T) {
 	p.Stderr = noReader(t)
 	p.start()
 	await(t, "the program runs", exists(begun))
-	_, err := engine(t, store).ForceRelease(t.Context(), "k", "test")
-	must(t, err)
+	must(t, storetest.ErrorOf(engine(t, store).ForceRelease(t.Context(), "k", "test")))
 	p.ends(76) // it said why, and lived on to end the program in order
 }
 
@@ -53,9 +54,8 @@ func TestWatchThatNobodyReadsAnyMore(t *testing.T) {
 	p.Stdout = write
 	p.start()
 	_ = write.Close()
-	if _, err := read.Read(make([]byte, 4096)); err != nil {
-		t.Fatal(err)
-	}
+	_, err = read.Read(make([]byte, 4096))
+	must(t, err)
 	_ = read.Close()
 	p.ends(141)
 }

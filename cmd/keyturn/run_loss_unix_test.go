@@ -16,14 +16,19 @@ import (
 
 	"github.com/keyturn/keyturn/internal/redistest"
 	"github.com/keyturn/keyturn/internal/servertest"
+	"github.com/keyturn/keyturn/internal/storetest"
 )
 
-// beat is a program that writes its heart beat into a file, and cannot be asked to end.
-func beat(file string) []string {
-	return []string{"sh", "-c", `trap "" TERM INT HUP; while :; do date +%s%N >> ` + file + `; sleep 0.05; done`}
+// beating runs a program that writes its heart beat into a file, and cannot be asked to end.
+func beating(t *testing.T, store string, flags ...string) (p *process, file string) {
+	t.Helper()
+	file = filepath.Join(t.TempDir(), "beats")
+	args := append([]string{"--store", store, "run", "k", shortTTL}, flags...)
+	p = command(t, append(args, "--", "sh", "-c", `trap "" TERM INT HUP; while :; do date +%s%N >> `+file+`; sleep 0.05; done`)...).start()
+	await(t, "the program runs", exists(file))
+	return p, file
 }
 
-// lastBeat returns the time of the last heart beat.
 func lastBeat(t *testing.T, file string) time.Time {
 	t.Helper()
 	text, err := os.ReadFile(file)
@@ -52,9 +57,7 @@ func TestRunRenewalsFail(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	way := servertest.NewProxy(t, server.Addr())
-	file := filepath.Join(t.TempDir(), "beats")
-	p := command(t, append([]string{"--store", "redis://" + way.Addr() + "?read_timeout=500ms", "--timeout=1s", "run", "k", shortTTL, "--"}, beat(file)...)...).start()
-	await(t, "the program runs", exists(file))
+	p, file := beating(t, "redis://"+way.Addr()+"?read_timeout=500ms", "--timeout=1s")
 	next := nextHolder(t, engine(t, "redis://"+server.Addr()), "k")
 	way.Blackhole()
 	wantDead(t, file, <-next)
@@ -75,7 +78,6 @@ func TestRunGrace(t *testing.T) {
 	p.says("tidied")
 }
 
-// pids reads the numbers that a program has written.
 func pids(text string) (all []int) {
 	for _, n := range regexp.MustCompile(`pid (\d+)`).FindAllStringSubmatch(text, -1) {
 		pid, _ := strconv.Atoi(n[1])
@@ -107,8 +109,7 @@ func TestRunWholeGroup(t *testing.T) {
 	p := command(t, "--store", store, "run", "k", shortTTL, "--grace=900ms", "--", "sh", "-c", family).start()
 	p.says("in")
 	all := pids(p.stdout.String())
-	_, err := engine(t, store).ForceRelease(t.Context(), "k", "test")
-	must(t, err)
+	must(t, storetest.ErrorOf(engine(t, store).ForceRelease(t.Context(), "k", "test")))
 	p.ends(76).says("heard") // TERM first
 	if len(all) != 3 || !gone(all) {
 		t.Errorf("%v are left", all)
@@ -136,9 +137,7 @@ func TestRunKilled(t *testing.T) {
 // next holder has the key.
 func TestRunStopped(t *testing.T) {
 	store := onRedis(t)
-	file := filepath.Join(t.TempDir(), "beats")
-	p := command(t, append([]string{"--store", store, "run", "k", shortTTL, "--"}, beat(file)...)...).start()
-	await(t, "the program runs", exists(file))
+	p, file := beating(t, store)
 	next := nextHolder(t, engine(t, store), "k")
 	must(t, p.Process.Signal(syscall.SIGSTOP))
 	wantDead(t, file, <-next)
@@ -182,9 +181,7 @@ func TestRunGuardKilled(t *testing.T) {
 // --max-hold ends the program, and the key stays held until it is dead.
 func TestRunMaxHold(t *testing.T) {
 	store := onRedis(t)
-	file := filepath.Join(t.TempDir(), "beats")
-	p := command(t, append([]string{"--store", store, "run", "k", shortTTL, "--max-hold=4s", "--grace=300ms", "--"}, beat(file)...)...).start()
-	await(t, "the program runs", exists(file))
+	p, file := beating(t, store, "--max-hold=4s", "--grace=300ms")
 	wantDead(t, file, taken(t, engine(t, store), "k"))
 	p.ends(76).says("--max-hold")
 }

@@ -5,7 +5,6 @@ package main
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -92,9 +91,7 @@ func TestRunTSTP(t *testing.T) {
 // A job that was stopped until its lease was over does not go on.
 func TestRunTSTPUntilTheLeaseIsOver(t *testing.T) {
 	store := onRedis(t)
-	file := filepath.Join(t.TempDir(), "beats")
-	p := command(t, append([]string{"--store", store, "run", "k", shortTTL, "--"}, beat(file)...)...).start()
-	await(t, "the program runs", exists(file))
+	p, file := beating(t, store)
 	must(t, p.Process.Signal(syscall.SIGTSTP))
 	next := taken(t, engine(t, store), "k")
 	must(t, p.Process.Signal(syscall.SIGCONT))

@@ -20,7 +20,6 @@ import (
 
 const shortTTL = "--ttl=3s"
 
-// exists reports whether a file has something in it.
 func exists(file string) func() bool {
 	return func() bool { info, err := os.Stat(file); return err == nil && info.Size() > 0 }
 }
@@ -37,7 +36,6 @@ func taken(t *testing.T, eng *core.Engine, key string) time.Time {
 	return at
 }
 
-// nextHolder starts to wait for the key at once.
 func nextHolder(t *testing.T, eng *core.Engine, key string) <-chan time.Time {
 	t.Helper()
 	at := make(chan time.Time, 1)

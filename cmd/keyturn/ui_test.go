@@ -26,7 +26,6 @@ func request(t *testing.T, method, address string, form url.Values) *http.Reques
 	return req
 }
 
-// answer sends a request and returns the answer with its text.
 func answer(t *testing.T, c *http.Client, req *http.Request) (*http.Response, string) {
 	t.Helper()
 	resp, err := c.Do(req)

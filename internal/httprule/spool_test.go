@@ -10,8 +10,7 @@ import (
 	"testing/iotest"
 )
 
-// TestSpool gives back what was written, in pieces of any size, on both sides of
-// the border between memory and file.
+// TestSpool gives back what was written, in pieces of any size, on both sides of the border between memory and file.
 func TestSpool(t *testing.T) {
 	want := []byte(strings.Repeat("0123456789abcdefg", 10))
 	for _, piece := range []int{1, 7, 64, 100, len(want)} {
@@ -38,8 +37,7 @@ func TestSpool(t *testing.T) {
 	}
 }
 
-// TestAllFilesTogetherHaveALimit: what does not fit is refused whole, and the
-// room comes back.
+// TestAllFilesTogetherHaveALimit: what does not fit is refused whole, and the room comes back.
 func TestAllFilesTogetherHaveALimit(t *testing.T) {
 	dir := &disk{dir: t.TempDir(), limit: 100}
 	one, two := spool{room: 10, dir: dir}, spool{room: 10, dir: dir}

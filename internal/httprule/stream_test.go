@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
 	"strings"
 	"testing"
@@ -110,9 +109,7 @@ func TestAStreamWithPauses(t *testing.T) {
 // TestServersWithoutTimeouts are warned about, once.
 func TestServersWithoutTimeouts(t *testing.T) {
 	var log bytes.Buffer
-	before := slog.Default()
-	slog.SetDefault(slog.New(slog.NewTextHandler(&log, nil)))
-	defer slog.SetDefault(before)
+	ruletest.LogTo(t, &log)
 	ok := func(http.ResponseWriter, *http.Request) {}
 	for _, tt := range []struct {
 		name   string
@@ -137,6 +134,58 @@ func TestServersWithoutTimeouts(t *testing.T) {
 			}
 			if tt.warns && !strings.Contains(log.String(), "rule=k") {
 				t.Errorf("log = %q, want the rule", &log)
+			}
+		})
+	}
+}
+
+// TestAnswersThatCannotBeKeptBack are told to the log, and not each of them.
+func TestAnswersThatCannotBeKeptBack(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir()+"/missing")
+	var log bytes.Buffer
+	ruletest.LogTo(t, &log)
+	httprule.ForgetWarning()
+	s, _ := serve(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(make([]byte, 100_000)) }, false)
+	for range 3 {
+		if a := s.Do("GET", "/", ""); len(a.Body) != 100_000 || a.Broken != nil {
+			t.Errorf("%d bytes, %v", len(a.Body), a.Broken)
+		}
+	}
+	s.Close() // so that its log has been written
+	if n := strings.Count(log.String(), "can't be kept back"); n != 1 || !strings.Contains(log.String(), "no such file") {
+		t.Errorf("log = %s, want one line with the reason", &log)
+	}
+}
+
+// TestClosedBodies: what a key function closes is still the handler's; what the handler closes is closed.
+func TestClosedBodies(t *testing.T) {
+	body := strings.Repeat("0123456789", 10_000)
+	byBody := func(r *http.Request) string {
+		defer r.Body.Close()
+		first := make([]byte, 10)
+		_, _ = io.ReadFull(r.Body, first)
+		return string(first)
+	}
+	eng := ruletest.NewEngine(t, ruletest.NewStore())
+	h := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if data, err := io.ReadAll(r.Body); string(data) != body || err != nil {
+			t.Errorf("the handler read %d bytes, %v", len(data), err)
+		}
+		if err := r.Body.Close(); err != nil {
+			t.Error(err)
+		}
+		if _, err := r.Body.Read(make([]byte, 1)); err != http.ErrBodyReadAfterClose {
+			t.Errorf("after Close: %v", err)
+		}
+	})
+	inner := func(r *http.Request) string { return "inner:" + byBody(r) }
+	for name, guarded := range map[string]http.Handler{
+		"one rule":  ruletest.Middleware(t, eng, lockhttp.SerializeBy("*", byBody))(h),
+		"two rules": ruletest.Middleware(t, eng, lockhttp.SerializeBy("*", byBody), lockhttp.SerializeBy("*", inner))(h),
+	} {
+		t.Run(name, func(t *testing.T) {
+			if a := ruletest.Serve(t, guarded, false).Do("POST", "/", body); a.Status != 200 {
+				t.Errorf("answer = %+v", a)
 			}
 		})
 	}

@@ -87,9 +87,7 @@ func TestCheck(t *testing.T) {
 	_ = payload{private: ""}.private
 	for _, path := range strings.Fields(`id Name - quoted flag ratio addr.city home.Deep any any.what.ever any[*].x raw.x labels.anything
 		by_id.x7.city members[*].city pointers[*].city ids[*] things[*] things[*].x.y bytes at big own.c level tenant both Inner address.city|hash`) {
-		if err := jsonpath.Check(reflect.TypeFor[*payload](), placeholder(t, "{doc."+path+"}")); err != nil {
-			t.Errorf("%s: %v", path, err)
-		}
+		wantIs(t, path, jsonpath.Check(reflect.TypeFor[*payload](), placeholder(t, "{doc."+path+"}")), nil)
 	}
 	for _, tt := range []struct{ template, says string }{
 		{"{doc.nope}", "no field nope"},
@@ -145,8 +143,7 @@ func TestCheckOfOtherRoots(t *testing.T) {
 	}
 }
 
-// What encoding/json makes of a value is the measure: every member of the
-// document is known, with its kind.
+// What encoding/json makes of a value is the measure: every member of the document is known, with its kind.
 func TestCheckAgreesWithEncodingJSON(t *testing.T) {
 	// With everything in it that can be marshalled.
 	type all struct {
@@ -188,13 +185,8 @@ func TestCheckAgreesWithEncodingJSON(t *testing.T) {
 		}{},
 	} {
 		data, err := json.Marshal(value)
-		if err != nil {
-			t.Fatal(err)
-		}
-		doc, err := jsonpath.Parse(data)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
+		doc := parse(t, string(data))
 		for _, name := range []string{
 			"id", "ID", "other", "number", "Secret", "-", "tenant", "shared", "Both.city", "Inner", "Won", "Addr", "Addr.city", "ids", "At", "Base", "Other", "hidden",
 		} {

@@ -2,21 +2,30 @@ package jsonpath_test
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/keyturn/keyturn/internal/jsonpath"
+	"github.com/keyturn/keyturn/internal/storetest"
 	"github.com/keyturn/keyturn/keytmpl"
 )
+
+var must, wantIs = storetest.Must, storetest.WantIs
 
 func placeholder(t *testing.T, template string) keytmpl.Placeholder {
 	t.Helper()
 	tmpl, err := keytmpl.Parse(template)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return tmpl.Placeholders()[0]
+}
+
+func parse(t *testing.T, document string) jsonpath.Document {
+	t.Helper()
+	doc, err := jsonpath.Parse([]byte(document))
+	must(t, err)
+	return doc
 }
 
 func TestOne(t *testing.T) {
@@ -53,21 +62,12 @@ func TestOne(t *testing.T) {
 		{name: "a member of a list", document: `[]`, template: "{doc.id}", want: "id is requested from a list", fails: true},
 	}
 	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			doc, err := jsonpath.Parse([]byte(tt.document))
-			if err != nil {
-				t.Fatal(err)
-			}
-			got, err := doc.One(placeholder(t, tt.template))
-			switch {
-			case tt.missing && !errors.Is(err, keytmpl.ErrMissingValue):
-				t.Fatalf("One() error = %v, want ErrMissingValue", err)
-			case tt.fails && (err == nil || !strings.Contains(err.Error(), tt.want)):
-				t.Fatalf("One() error = %v, want one with %q", err, tt.want)
-			case !tt.missing && !tt.fails && (err != nil || got != tt.want):
-				t.Fatalf("One() = %q, %v, want %q", got, err, tt.want)
-			}
-		})
+		got, err := parse(t, tt.document).One(placeholder(t, tt.template))
+		if tt.missing && !errors.Is(err, keytmpl.ErrMissingValue) ||
+			tt.fails && (err == nil || !strings.Contains(err.Error(), tt.want)) ||
+			!tt.missing && !tt.fails && (err != nil || got != tt.want) {
+			t.Errorf("%s: One() = %q, %v; want %q, missing: %t", tt.name, got, err, tt.want, tt.missing)
+		}
 	}
 }
 
@@ -91,36 +91,19 @@ func TestEach(t *testing.T) {
 		{name: "a list in the list", document: `{"m":[["a"]]}`, template: "{doc.m[*]}", err: "element 0: value is a list"},
 	}
 	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			doc, err := jsonpath.Parse([]byte(tt.document))
-			if err != nil {
-				t.Fatal(err)
-			}
-			got, err := doc.Each(placeholder(t, tt.template))
-			if tt.missing != errors.Is(err, keytmpl.ErrMissingValue) {
-				t.Errorf("Each() error = %v, ErrMissingValue: want %v", err, tt.missing)
-			}
-			if tt.err == "" && !tt.missing {
-				if err != nil || !slices.Equal(got, tt.want) {
-					t.Errorf("Each() = %q, %v, want %q", got, err, tt.want)
-				}
-			} else if err == nil || !strings.Contains(err.Error(), tt.err) {
-				t.Errorf("Each() error = %v, want one with %q", err, tt.err)
-			}
-		})
+		got, err := parse(t, tt.document).Each(placeholder(t, tt.template))
+		fails := tt.missing || tt.err != ""
+		if fails != (err != nil) || tt.missing != errors.Is(err, keytmpl.ErrMissingValue) || fails && !strings.Contains(fmt.Sprint(err), tt.err) || !fails && !slices.Equal(got, tt.want) {
+			t.Errorf("%s: Each() = %q, %v; want %q, an error with %q, missing: %t", tt.name, got, err, tt.want, tt.err, tt.missing)
+		}
 	}
 }
 
 func TestEachRefusesMoreElementsThanATemplateMayHave(t *testing.T) {
 	p := placeholder(t, "{doc[*]}")
 	for n, want := range map[int]error{keytmpl.MaxKeys: nil, keytmpl.MaxKeys + 1: keytmpl.ErrTooManyKeys} {
-		doc, err := jsonpath.Parse([]byte("[1" + strings.Repeat(",1", n-1) + "]"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := doc.Each(p); !errors.Is(err, want) {
-			t.Errorf("%d elements: error = %v, want %v", n, err, want)
-		}
+		_, err := parse(t, "[1"+strings.Repeat(",1", n-1)+"]").Each(p)
+		wantIs(t, fmt.Sprint(n, " elements"), err, want)
 	}
 }
 

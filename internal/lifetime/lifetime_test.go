@@ -1,6 +1,7 @@
 package lifetime_test
 
 import (
+	"context"
 	"errors"
 	"sync"
 	"testing"
@@ -9,14 +10,15 @@ import (
 
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/lifetime"
+	"github.com/keyturn/keyturn/internal/storetest"
 )
+
+var must, wantNil, wantIs = storetest.Must, storetest.WantNil, storetest.WantIs
 
 func TestCloseWaitsForCallsAndGoroutines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var l lifetime.Lifetime
-		if err := l.Enter(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, l.Enter())
 		l.Go(func() { time.Sleep(2 * time.Second) })
 		time.AfterFunc(time.Second, l.Leave)
 		start := time.Now()
@@ -32,9 +34,7 @@ func TestCloseWaitsForCallsAndGoroutines(t *testing.T) {
 func TestCloseGivesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var l lifetime.Lifetime
-		if err := l.Enter(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, l.Enter())
 		start := time.Now()
 		var ended bool
 		err := l.Close(func() error { return l.Drain("a store", func() { ended = true }) })
@@ -55,14 +55,10 @@ func TestCloseGivesUp(t *testing.T) {
 func TestNoCallEntersAfterClose(t *testing.T) {
 	var l lifetime.Lifetime
 	_ = l.Close(func() error {
-		if err := l.Enter(); !errors.Is(err, driver.ErrClosed) {
-			t.Errorf("Enter while the store closes = %v, want ErrClosed", err)
-		}
+		wantIs(t, "Enter while the store closes", l.Enter(), driver.ErrClosed)
 		return nil
 	})
-	if err := l.Enter(); !errors.Is(err, driver.ErrClosed) {
-		t.Errorf("Enter = %v, want ErrClosed", err)
-	}
+	wantIs(t, "Enter", l.Enter(), driver.ErrClosed)
 }
 
 func TestSecondCloseWaitsForTheFirst(t *testing.T) {
@@ -80,5 +76,52 @@ func TestSecondCloseWaitsForTheFirst(t *testing.T) {
 			})
 		}
 		closers.Wait()
+	})
+}
+
+// A store is made although its server is away, within a bound, and asks again until it answers.
+func TestOpen(t *testing.T) {
+	broken := errors.New("no tables")
+	for _, answer := range []error{nil, broken} {
+		synctest.Test(t, func(t *testing.T) {
+			var l lifetime.Lifetime
+			life, end := context.WithCancel(context.Background())
+			asked, told := 0, error(nil)
+			look := func(ctx context.Context) error {
+				if asked++; asked > 3 {
+					return answer
+				}
+				if asked == 1 {
+					<-ctx.Done()
+				}
+				return &driver.UnavailableError{Op: "open", Err: errors.New("refused")}
+			}
+			start := time.Now()
+			if err := l.Open(context.Background(), life, look, func(err error) { told = err }); err != nil || time.Since(start) != 2*time.Second {
+				t.Errorf("%v after %v", err, time.Since(start))
+			}
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			if asked != 4 || told != answer {
+				t.Errorf("asked %d times, told %v", asked, told)
+			}
+			end()
+			wantNil(t, l.Close(func() error { return l.Drain("a store", nil) }))
+		})
+	}
+	synctest.Test(t, func(t *testing.T) { // what a server answers is the error, at once
+		var l lifetime.Lifetime
+		refused := &driver.UnavailableError{Op: "open", Err: broken, Refused: true}
+		if err := l.Open(context.Background(), context.Background(), func(context.Context) error { return refused }, nil); err != refused {
+			t.Error(err)
+		}
+	})
+	synctest.Test(t, func(t *testing.T) { // Close ends the questions
+		var l lifetime.Lifetime
+		life, end := context.WithCancel(context.Background())
+		down := &driver.UnavailableError{Op: "open", Err: broken}
+		wantNil(t, l.Open(context.Background(), life, func(context.Context) error { return down }, nil))
+		end()
+		wantNil(t, l.Close(func() error { return l.Drain("a store", nil) }))
 	})
 }

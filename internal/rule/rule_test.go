@@ -11,33 +11,20 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/httprule/ruletest"
 	"github.com/keyturn/keyturn/internal/rule"
+	"github.com/keyturn/keyturn/internal/storetest"
 	"github.com/keyturn/keyturn/keytmpl"
 	"github.com/keyturn/keyturn/store/memstore"
 )
+
+var must, wantIs, engine = storetest.Must, storetest.WantIs, ruletest.NewEngine
 
 // unable is a store that can do nothing but exclusive claims. Nothing is acquired in it.
 type unable struct{ *memstore.Store }
 
 func (unable) Describe() driver.Description { return driver.Description{Ledger: true} }
 
-// must fails the test at once.
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-func engine(t *testing.T, store driver.Store) *core.Engine {
-	t.Helper()
-	eng, err := core.New(store)
-	must(t, err)
-	t.Cleanup(func() { _ = eng.Close(context.Background()) })
-	return eng
-}
-
-// bind has the request itself as every placeholder's value, or list.
 func bind(p keytmpl.Placeholder) (rule.Source[string], error) {
 	if p.Multiple() {
 		return rule.Source[string]{Each: func(r string) ([]string, error) { return []string{r + "1", r + "2"}, nil }}, nil
@@ -113,8 +100,7 @@ func TestModeOfTheClaims(t *testing.T) {
 	}
 }
 
-// Levels that a template can't have stop the server; those that a key function
-// makes are an invalid key.
+// Levels that a template can't have stop the server; those that a key function makes are an invalid key.
 func TestLevelsThatCannotBe(t *testing.T) {
 	eng := engine(t, memstore.New())
 	for _, template := range []string{"k//{id}", "/{id}", "{id}/", "{id}/2/3/4/5/6/7/8/9"} {
@@ -123,9 +109,7 @@ func TestLevelsThatCannotBe(t *testing.T) {
 			t.Errorf("%s: %v, though it has no levels", template, err)
 		}
 		spec.Options = []core.CallOption{core.WithHierarchy()}
-		if _, err := rule.Compile(eng, spec, bind); !errors.Is(err, core.ErrInvalidClaim) {
-			t.Errorf("%s: %v", template, err)
-		}
+		wantIs(t, template, storetest.ErrorOf(rule.Compile(eng, spec, bind)), core.ErrInvalidClaim)
 	}
 	spec := rule.Spec[string]{Name: "n", Key: func(r string) (string, error) { return r, nil }, Options: []core.CallOption{core.WithHierarchy()}}
 	r, err := rule.Compile(eng, spec, bind)
@@ -133,9 +117,7 @@ func TestLevelsThatCannotBe(t *testing.T) {
 	if keys, err := r.Keys("a/b"); err != nil || len(keys.All()) != 1 {
 		t.Errorf("%v, %v", keys, err)
 	}
-	if _, err := r.Keys("a//b"); !errors.Is(err, core.ErrInvalidKey) {
-		t.Error(err)
-	}
+	wantIs(t, "error", storetest.ErrorOf(r.Keys("a//b")), core.ErrInvalidKey)
 }
 
 func TestResultLimitIsTheRulesOrTheEngines(t *testing.T) {
@@ -177,9 +159,7 @@ func TestRefusedAndOwnErrors(t *testing.T) {
 			t.Errorf("once, call %d: %+v, refused %v, own %v", i, out, refused, said)
 		}
 	}
-	lease, err := eng.Acquire(ctx, "s:1")
-	must(t, err)
-	defer func() { _ = lease.Release(ctx) }()
+	defer ruletest.MustRelease(t, ruletest.MustAcquire(t, eng, "s:1"))
 	refused, said = serialize.Serialize(ctx, keys, func(context.Context) error { t.Error("ran"); return nil }, core.WithFailFast())
 	if !errors.Is(refused, core.ErrHeld) || said != nil {
 		t.Errorf("held: refused %v, own %v", refused, said)
@@ -209,9 +189,7 @@ func TestCompileNamesEveryFault(t *testing.T) {
 				return rule.Source[string]{One: missing}, nil
 			})
 		must(t, err)
-		if _, err := r.Keys("1"); !errors.Is(err, keytmpl.ErrMissingValue) {
-			t.Errorf("%s: %v", template, err)
-		}
+		wantIs(t, template, storetest.ErrorOf(r.Keys("1")), keytmpl.ErrMissingValue)
 	}
 	for want, key := range map[error]func(string) (string, error){
 		keytmpl.ErrMissingValue: missing,
@@ -247,7 +225,6 @@ func TestRefusedAtTheStart(t *testing.T) {
 	}
 }
 
-// seconds is a store that keeps no lease for less than two seconds.
 type seconds struct{ *memstore.Store }
 
 func (s seconds) Describe() driver.Description {

@@ -1,16 +1,18 @@
 package nfc_test
 
 import (
-	"context"
 	"errors"
 	"testing"
 
-	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/internal/httprule/ruletest"
 	"github.com/keyturn/keyturn/internal/rule"
+	"github.com/keyturn/keyturn/internal/storetest"
 	"github.com/keyturn/keyturn/keytmpl"
 	_ "github.com/keyturn/keyturn/keytmpl/nfc"
 	"github.com/keyturn/keyturn/store/memstore"
 )
+
+var must = storetest.Must
 
 const composed, decomposed = "caf\u00e9", "cafe\u0301"
 
@@ -32,23 +34,13 @@ func TestTextHasOneNormalForm(t *testing.T) {
 // keysOf returns a function that gives the keys which a middleware's rule makes of both
 // spellings, and the error that it makes of a spelling cut in the middle of the accent.
 func keysOf(t *testing.T) func(template string) (of []string, err error) {
-	eng, err := core.New(memstore.New())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := eng.Close(context.Background()); err != nil {
-			t.Error(err)
-		}
-	})
+	eng := ruletest.NewEngine(t, memstore.New())
 	itself := func(keytmpl.Placeholder) (rule.Source[string], error) {
 		return rule.Source[string]{One: func(r string) (string, error) { return r, nil }}, nil
 	}
 	return func(template string) (of []string, err error) {
 		r, err := rule.Compile(eng, rule.Spec[string]{Name: "n", Template: template}, itself)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, value := range []string{composed, decomposed} {
 			k, err := r.Keys(value)
 			if err != nil {

@@ -28,9 +28,7 @@ func TestAnswers(t *testing.T) {
 	executed := func(result error, opts ...core.CallOption) func(*testing.T, *locktest.Kit) {
 		return func(t *testing.T, kit *locktest.Kit) {
 			_, err := kit.Engine.Once(context.Background(), key, func(context.Context) ([]byte, error) { return nil, result }, opts...)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 		}
 	}
 	returns := func(err error) func(context.Context, *locktest.Kit) error {

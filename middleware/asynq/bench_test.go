@@ -12,7 +12,7 @@ import (
 // The cost that a rule adds to a handler, over a store in memory: no Redis, no asynq server, no
 // other caller that wants the key.
 func BenchmarkMiddleware(b *testing.B) {
-	eng := engine(b, nil)
+	eng := engine(b)
 	mux := func(rules ...lockasynq.Rule) asynq.Handler {
 		m := asynq.NewServeMux()
 		if len(rules) > 0 {
@@ -36,9 +36,7 @@ func BenchmarkMiddleware(b *testing.B) {
 			b.ReportAllocs()
 			task := asynq.NewTask("im:status", []byte(`{"user_id":42,"name":"n","status":"away"}`))
 			for b.Loop() {
-				if err := bb.handler.ProcessTask(context.Background(), task); err != nil {
-					b.Fatal(err)
-				}
+				must(b, bb.handler.ProcessTask(context.Background(), task))
 			}
 		})
 	}

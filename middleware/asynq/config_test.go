@@ -114,7 +114,7 @@ func TestRescheduleEvery(t *testing.T) {
 // TestReschedulingsInARow: each task has its own count, which starts over when it had its turn.
 func TestReschedulingsInARow(t *testing.T) {
 	contexts := []context.Context{metadata(t, asynq.TaskID("a")), metadata(t, asynq.TaskID("b")), context.Background()}
-	eng := engine(t, nil)
+	eng := engine(t)
 	failure := errors.New("the handler's")
 	h := locks(t, eng, lockasynq.Serialize("t", "k", core.WithFailFast())).
 		Middleware(handler(func(context.Context, *asynq.Task) error { return failure }))
@@ -165,7 +165,7 @@ func TestWarningAboutAServerWithoutOurFunctions(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			log := captureLog(t)
-			eng := engine(t, nil)
+			eng := engine(t)
 			hold(t, eng, "k")
 			inner := locks(t, eng, lockasynq.Serialize("t", "k", core.WithFailFast()))
 			// Rules inside of rules: the outer ones are not told about.

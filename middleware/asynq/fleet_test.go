@@ -76,35 +76,15 @@ func fleetHandler(eng *core.Engine, client *redis.Client) (asynq.Handler, error)
 	return mux, nil
 }
 
-// workerProcess is one that was started by a test.
-type workerProcess struct {
-	t    *testing.T
-	cmd  *exec.Cmd
-	gone chan struct{}
-}
-
-// kill is kill -9.
-func (w workerProcess) kill() {
-	w.t.Helper()
-	if err := w.cmd.Process.Kill(); err != nil {
-		w.t.Error(err)
-	}
-	receive(w.t, "the worker to die", w.gone)
-}
-
-// startWorker starts a worker process.
-func startWorker(t *testing.T, q *queue) workerProcess {
+// startWorker starts a process of its own. kill is kill -9.
+func startWorker(t *testing.T, q *queue) (kill func()) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), envAddr+"="+q.redis.Addr())
 	cmd.Stderr = os.Stderr
 	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, cmd.Start())
 	gone := make(chan struct{})
 	go func() {
 		defer close(gone)
@@ -115,7 +95,11 @@ func startWorker(t *testing.T, q *queue) workerProcess {
 		_ = stdin.Close()
 		<-gone
 	})
-	return workerProcess{t: t, cmd: cmd, gone: gone}
+	return func() {
+		t.Helper()
+		wantNil(t, cmd.Process.Kill())
+		receive(t, "the worker to die", gone)
+	}
 }
 
 // expireLeases has asynq take all tasks in hand for those of dead workers, also of living ones: then two workers

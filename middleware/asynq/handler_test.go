@@ -25,7 +25,7 @@ func TestErrorHandler(t *testing.T) {
 	t.Parallel()
 	busy, own := errors.New("busy"), errors.New("own")
 	var told *reasons.Refusal
-	eng := engine(t, nil)
+	eng := engine(t)
 	h := locks(t, eng, lockasynq.Serialize("t", "k:{payload.id}", core.WithFailFast()),
 		lockasynq.Serialize("skip", "k:{payload.id}").OnConflict(lockasynq.Skip)).
 		WithErrorHandler(func(_ context.Context, task *asynq.Task, refused *reasons.Refusal) error {
@@ -44,30 +44,9 @@ func TestErrorHandler(t *testing.T) {
 	if err := run("t", `{"id":1}`); err != busy || told == nil || told.Reason != reasons.LockHeld || told.Rule != "t" || told.Key != "k:1" || told.RetryAfter <= 0 {
 		t.Errorf("refused: %v, %+v", err, told)
 	}
-	if err := run("skip", `{"id":1}`); err != nil {
-		t.Errorf("dropped: %v", err)
-	}
+	wantIs(t, "dropped", run("skip", `{"id":1}`), nil)
 	if err := run("t", `{}`); err != busy || told.Reason != reasons.KeyInvalid {
 		t.Errorf("no key: %v, %+v", err, told)
-	}
-}
-
-// TestTasksWithoutARulePassThrough: such a task is none of our business.
-func TestTasksWithoutARulePassThrough(t *testing.T) {
-	t.Parallel()
-	eng := engine(t, nil)
-	hold(t, eng, "k")
-	l := locks(t, eng, lockasynq.Serialize("im:status", "k"))
-	failure := errors.New("the handler's")
-	given := context.WithValue(context.Background(), caller{}, 1)
-	err := process(given, l.Middleware(handler(func(ctx context.Context, _ *asynq.Task) error {
-		if ctx != given {
-			t.Error("the handler got another context")
-		}
-		return failure
-	})), "other", "")
-	if err != failure {
-		t.Errorf("error = %v, want the handler's own", err)
 	}
 }
 
@@ -94,7 +73,7 @@ func TestLevels(t *testing.T) {
 			return fmt.Sprintf("group:%s/member:%s", keytmpl.Escape(m.Group), keytmpl.Escape(m.Member))
 		}, opts...),
 	} {
-		eng := engine(t, nil)
+		eng := engine(t)
 		var claims []core.Claim
 		h := locks(t, eng, rule).Middleware(handler(func(ctx context.Context, _ *asynq.Task) error {
 			lease, _ := core.LeaseFrom(ctx)
@@ -103,9 +82,7 @@ func TestLevels(t *testing.T) {
 		}))
 		leveltest.Run(t, eng, func(group, member string) []core.Claim {
 			payload, err := json.Marshal(membership{group, member})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			claims = nil
 			err = process(context.Background(), h, "t", string(payload))
 			if (claims == nil) != errors.Is(err, core.ErrHeld) || claims != nil && err != nil {

@@ -20,7 +20,6 @@ var (
 	uniqueDocument = lockasynq.Serialize("sync", "sync:{payload.doc}").UniqueUntilStarted()
 )
 
-// document is the payload of all tasks there.
 type document struct {
 	Doc     string
 	Version int
@@ -57,19 +56,15 @@ func TestWorkersKilled(t *testing.T) {
 	t.Parallel()
 	const docs, versions, kills = 5, 60, 6
 	q := newQueue(t)
-	workers := []workerProcess{startWorker(t, q), startWorker(t, q), startWorker(t, q)}
+	kill := []func(){startWorker(t, q), startWorker(t, q), startWorker(t, q)}
 	client, ctx := q.redis.Client(), context.Background()
 	eng, err := fleetEngine(client)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = eng.Close(ctx) })
 	producer := locks(t, eng, uniqueDocument)
 	list := func(name string, doc int) (texts []string) {
 		texts, err := client.LRange(ctx, fmt.Sprint(name, ":d", doc), 0, -1).Result()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return texts
 	}
 	began := func() (n int) {
@@ -89,9 +84,7 @@ func TestWorkersKilled(t *testing.T) {
 	for i, version := range order {
 		for doc := range docs {
 			payload := fmt.Sprintf(`{"doc":"d%d","version":%d}`, doc, version)
-			if err := client.Set(ctx, fmt.Sprint("doc:d", doc), i, 0).Err(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, client.Set(ctx, fmt.Sprint("doc:d", doc), i, 0).Err())
 			q.enqueue("index", payload)
 			if q.offer(producer, asynq.NewTask("sync", []byte(payload)), asynq.Retention(time.Hour)) {
 				taken++
@@ -102,13 +95,13 @@ func TestWorkersKilled(t *testing.T) {
 		}
 		before := began()
 		await(t, "tasks to be in hand", func() bool { return began() > before || q.drained() })
-		nr := i % len(workers)
-		workers[nr].kill()
+		nr := i % len(kill)
+		kill[nr]()
 		q.expireLeases()
-		workers[nr] = startWorker(t, q) // looks for what the dead had
+		kill[nr] = startWorker(t, q) // looks for what the dead had
 	}
-	for _, w := range workers {
-		w.kill()
+	for _, it := range kill {
+		it()
 	}
 	q.expireLeases()
 	startWorker(t, q)

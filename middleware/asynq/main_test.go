@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"strings"
 	"sync"
 	"testing"
@@ -15,12 +14,15 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/keyturn/keyturn/core"
-	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/core/observe"
+	"github.com/keyturn/keyturn/internal/httprule/ruletest"
 	"github.com/keyturn/keyturn/internal/redistest"
+	"github.com/keyturn/keyturn/internal/storetest"
 	lockasynq "github.com/keyturn/keyturn/middleware/asynq"
 	"github.com/keyturn/keyturn/store/memstore"
 )
+
+var must, wantNil, wantIs = storetest.Must, storetest.WantNil, storetest.WantIs
 
 func TestMain(m *testing.M) {
 	actAsWorker()
@@ -60,12 +62,7 @@ func (q *queue) in(t *testing.T) *queue {
 // enqueue adds a task. It stays visible when it is done.
 func (q *queue) enqueue(typename, payload string, opts ...asynq.Option) string {
 	q.t.Helper()
-	return q.enqueueTask(asynq.NewTask(typename, []byte(payload)), opts...)
-}
-
-func (q *queue) enqueueTask(task *asynq.Task, opts ...asynq.Option) string {
-	q.t.Helper()
-	info, err := q.client.Enqueue(task, append([]asynq.Option{asynq.Retention(time.Hour)}, opts...)...)
+	info, err := q.client.Enqueue(asynq.NewTask(typename, []byte(payload)), append([]asynq.Option{asynq.Retention(time.Hour)}, opts...)...)
 	if err != nil {
 		q.t.Fatal(err)
 	}
@@ -81,18 +78,15 @@ func (q *queue) info(id string) *asynq.TaskInfo {
 	return info
 }
 
-// become waits until the task is in the state. A task that went where it can't
-// come back from fails at once.
-func (q *queue) become(id string, state asynq.TaskState) *asynq.TaskInfo {
+// completed waits until the task is done. One that is archived fails at once.
+func (q *queue) completed(id string) *asynq.TaskInfo {
 	q.t.Helper()
 	var info *asynq.TaskInfo
-	await(q.t, "the task to be "+state.String(), func() bool {
-		info = q.info(id)
-		final := info.State == asynq.TaskStateArchived || info.State == asynq.TaskStateCompleted
-		if final && info.State != state {
-			q.t.Fatalf("task is %v (last error: %s), want %v", info.State, info.LastErr, state)
+	await(q.t, "the task to be done", func() bool {
+		if info = q.info(id); info.State == asynq.TaskStateArchived {
+			q.t.Fatalf("task is archived (last error: %s)", info.LastErr)
 		}
-		return info.State == state
+		return info.State == asynq.TaskStateCompleted
 	})
 	return info
 }
@@ -147,10 +141,10 @@ func (q *queue) serve(h asynq.Handler, change ...func(*asynq.Config)) (shutdown 
 }
 
 // contexts are those of metadata, by their options: a Redis and a server for each kind are enough.
-var contexts struct {
+var contexts = struct {
 	sync.Mutex
 	of map[string]context.Context
-}
+}{of: make(map[string]context.Context)}
 
 // metadata returns a context with what asynq knows of a task enqueued with
 // opts, and without an end, for tests in which time does not pass by itself.
@@ -158,21 +152,17 @@ func metadata(t *testing.T, opts ...asynq.Option) context.Context {
 	t.Helper()
 	contexts.Lock()
 	defer contexts.Unlock()
-	if ctx := contexts.of[fmt.Sprint(opts)]; ctx != nil {
-		return ctx
+	name := fmt.Sprint(opts)
+	if contexts.of[name] == nil {
+		q, got := newQueue(t), make(chan context.Context, 1)
+		defer q.serve(handler(func(ctx context.Context, _ *asynq.Task) error {
+			got <- context.WithoutCancel(ctx)
+			return nil
+		}))()
+		q.enqueue("t", "", opts...)
+		contexts.of[name] = receive(t, "a task's context", got)
 	}
-	q, got := newQueue(t), make(chan context.Context, 1)
-	shutdown := q.serve(handler(func(ctx context.Context, _ *asynq.Task) error {
-		got <- context.WithoutCancel(ctx)
-		return nil
-	}))
-	defer shutdown()
-	q.enqueue("t", "", opts...)
-	if contexts.of == nil {
-		contexts.of = make(map[string]context.Context)
-	}
-	contexts.of[fmt.Sprint(opts)] = receive(t, "a task's context", got)
-	return contexts.of[fmt.Sprint(opts)]
+	return contexts.of[name]
 }
 
 func atOnce(int, error, *asynq.Task) time.Duration { return 0 }
@@ -202,71 +192,43 @@ func receive[T any](t testing.TB, what string, c <-chan T) T {
 	}
 }
 
-// engine makes an engine that outlives the test's servers; store is a new
-// memstore if nil.
-func engine(t testing.TB, store driver.Store, opts ...core.EngineOption) *core.Engine {
+// engine makes an engine that outlives the test's servers.
+func engine(t testing.TB, opts ...core.EngineOption) *core.Engine {
 	t.Helper()
-	if store == nil {
-		store = memstore.New()
-	}
-	eng, err := core.New(store, opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
-		defer cancel()
-		if err := eng.Close(ctx); err != nil {
-			t.Errorf("engine: %v", err)
-		}
-	})
-	return eng
+	return ruletest.NewEngine(t, memstore.New(), opts...)
 }
 
 func locks(t testing.TB, eng *core.Engine, rules ...lockasynq.Rule) *lockasynq.Locks {
 	t.Helper()
 	l, err := lockasynq.New(eng, rules...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return l
 }
 
-// hold takes key as somebody else would.
 func hold(t testing.TB, eng *core.Engine, key string) *core.Lease {
 	t.Helper()
 	lease, err := eng.Acquire(context.Background(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = lease.Release(context.Background()) })
 	return lease
 }
 
-// watcher says when a task begins to ask for its key, and how that ended.
-type watcher struct {
-	asks chan string
-	ends chan error
-}
-
-func newWatcher() *watcher {
-	return &watcher{asks: make(chan string, 1000), ends: make(chan error, 1000)}
-}
-
-func (w *watcher) hooks() observe.Hooks {
-	return observe.Hooks{
+// watched is an engine that says when a task begins to ask for its key, and how that ended.
+func watched(t *testing.T) (eng *core.Engine, asks chan string, ends chan error) {
+	asks, ends = make(chan string, 1000), make(chan error, 1000)
+	return engine(t, core.WithHooks(observe.Hooks{
 		AcquireStart: func(ctx context.Context, a observe.Acquisition) context.Context {
 			if a.Rule != "" { // not hold's
-				w.asks <- a.Claims[0].Key
+				asks <- a.Claims[0].Key
 			}
 			return ctx
 		},
 		AcquireEnd: func(_ context.Context, a observe.Acquisition, _ observe.Lease, err error) {
 			if a.Rule != "" {
-				w.ends <- err
+				ends <- err
 			}
 		},
-	}
+	})), asks, ends
 }
 
 func handler(fn func(context.Context, *asynq.Task) error) asynq.Handler { return asynq.HandlerFunc(fn) }
@@ -278,6 +240,13 @@ func process(ctx context.Context, h asynq.Handler, typename, payload string) err
 	return h.ProcessTask(ctx, asynq.NewTask(typename, []byte(payload)))
 }
 
+// holds has the key for a while.
+func holds(t testing.TB, eng *core.Engine, d time.Duration) {
+	t.Helper()
+	lease := hold(t, eng, "k")
+	time.AfterFunc(d, func() { _ = lease.Release(context.Background()) })
+}
+
 // nothingRuns is a handler under l that must not be called.
 func nothingRuns(t *testing.T, l *lockasynq.Locks) asynq.Handler {
 	return l.Middleware(handler(func(_ context.Context, task *asynq.Task) error {
@@ -286,16 +255,19 @@ func nothingRuns(t *testing.T, l *lockasynq.Locks) asynq.Handler {
 	}))
 }
 
-// claimsUnder returns the claims under which l runs a task.
-func claimsUnder(ctx context.Context, l *lockasynq.Locks, typename, payload string) (claims []string, err error) {
-	err = process(ctx, l.Middleware(handler(func(ctx context.Context, _ *asynq.Task) error {
-		if lease, ok := core.LeaseFrom(ctx); ok {
-			for _, c := range lease.Claims() {
-				claims = append(claims, fmt.Sprint(c.Mode, " ", c.Key))
-			}
+// claimsUnder returns the claims under which l runs a task; "none": it runs without a lease.
+func claimsUnder(ctx context.Context, l *lockasynq.Locks, task *asynq.Task) (claims []string, err error) {
+	err = l.Middleware(handler(func(ctx context.Context, _ *asynq.Task) error {
+		lease, ok := core.LeaseFrom(ctx)
+		if !ok {
+			claims = []string{"none"}
+			return nil
+		}
+		for _, c := range lease.Claims() {
+			claims = append(claims, fmt.Sprint(c.Mode, " ", c.Key))
 		}
 		return nil
-	})), typename, payload)
+	})).ProcessTask(ctx, task)
 	return claims, err
 }
 
@@ -316,9 +288,7 @@ func wantText(t testing.TB, text string, want ...string) {
 }
 
 func captureLog(t *testing.T) *bytes.Buffer {
-	before := slog.Default()
-	t.Cleanup(func() { slog.SetDefault(before) })
 	var log bytes.Buffer
-	slog.SetDefault(slog.New(slog.NewTextHandler(&log, nil)))
+	ruletest.LogTo(t, &log)
 	return &log
 }

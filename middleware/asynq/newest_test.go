@@ -20,8 +20,7 @@ import (
 	lockasynq "github.com/keyturn/keyturn/middleware/asynq"
 )
 
-// versioned is a rule over eng that keeps the latest, with a handler that notes
-// what ran.
+// versioned is a rule over eng that keeps the latest, with a handler that notes what ran.
 type versioned struct {
 	t       *testing.T
 	locks   *lockasynq.Locks
@@ -35,9 +34,7 @@ func keepLatest(t *testing.T, eng *core.Engine, opts ...core.CallOption) *versio
 	v := &versioned{t: t, inside: func() error { return nil }}
 	v.locks = locks(t, eng, lockasynq.Serialize("index", "k", opts...).KeepLatestBy("{payload.version}"))
 	v.handler = v.locks.Middleware(handler(func(ctx context.Context, task *asynq.Task) error {
-		if err := core.AssertHeld(ctx, core.Exclusive("k")); err != nil {
-			t.Error(err)
-		}
+		wantNil(t, core.AssertHeld(ctx, core.Exclusive("k")))
 		v.ran = append(v.ran, string(task.Payload()))
 		return v.inside()
 	}))
@@ -70,7 +67,7 @@ func (v *versioned) expect(skipped uint64, versions ...any) {
 // A task that failed comes again, and nothing older in between.
 func TestKeepLatestDropsWhatIsOlder(t *testing.T) {
 	t.Parallel()
-	v, failed := keepLatest(t, engine(t, nil)), errors.New("failed")
+	v, failed := keepLatest(t, engine(t)), errors.New("failed")
 	v.inside = func() error { return failed }
 	v.process(5, failed)
 	v.process(3, nil)
@@ -84,7 +81,7 @@ func TestKeepLatestDropsWhatIsOlder(t *testing.T) {
 // One that comes while a newer one runs, or waits, gives its worker back at once.
 func TestKeepLatestWaitsForNothingThatIsNewer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		v := keepLatest(t, engine(t, nil), core.WithMaxWait(time.Hour))
+		v := keepLatest(t, engine(t), core.WithMaxWait(time.Hour))
 		v.inside = func() error { time.Sleep(time.Minute); return nil }
 		go v.process(5, nil)
 		synctest.Wait()
@@ -102,11 +99,10 @@ func TestKeepLatestWaitsForNothingThatIsNewer(t *testing.T) {
 	})
 }
 
-// One that waits when a newer one comes is dropped when it gets the key, whichever
-// of both gets it first.
+// One that waits when a newer one comes is dropped when it gets the key, whichever of both gets it first.
 func TestKeepLatestDropsWhatWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		eng := engine(t, nil)
+		eng := engine(t)
 		v := keepLatest(t, eng, core.WithMaxWait(time.Hour))
 		lease := hold(t, eng, "k")
 		for _, version := range []int{1, 4, 2, 3} {
@@ -133,11 +129,11 @@ func TestKeepLatestReadsVersions(t *testing.T) {
 		{`"2026-11-22T11:00:00+02:00"`, `"2026-11-22T10:00:00Z"`},
 		{`"1970-01-01T00:00:00Z"`, `"1970-01-01T00:00:01Z"`},
 	} {
-		v := keepLatest(t, engine(t, nil))
+		v := keepLatest(t, engine(t))
 		v.process(tt.newer, nil)
 		v.process(tt.older, nil)
 		v.expect(1, tt.newer)
-		v = keepLatest(t, engine(t, nil))
+		v = keepLatest(t, engine(t))
 		v.process(tt.older, nil)
 		v.process(tt.newer, nil)
 		v.expect(0, tt.older, tt.newer)
@@ -146,11 +142,11 @@ func TestKeepLatestReadsVersions(t *testing.T) {
 		"-1", "1.5", "1e3", "5.0", `""`, `" 5"`, `"5 "`, `"+5"`, `"0x10"`, `"v5"`, "18446744073709551616", "true", "null", "[5]", "{}",
 		`"2026-11-22"`, `"1969-12-31T23:59:59Z"`, `"2300-01-01T00:00:00Z"`, `"22 Nov 26 10:00 UTC"`,
 	} {
-		v := keepLatest(t, engine(t, nil))
+		v := keepLatest(t, engine(t))
 		v.process(bad, asynq.SkipRetry)
 		v.expect(0)
 	}
-	v := keepLatest(t, engine(t, nil))
+	v := keepLatest(t, engine(t))
 	v.process("-1", lockasynq.ErrInvalidVersion)
 	if err := process(context.Background(), v.handler, "index", `{}`); !errors.Is(err, keytmpl.ErrMissingValue) || !errors.Is(err, asynq.SkipRetry) {
 		t.Errorf("no version: %v", err)
@@ -159,16 +155,14 @@ func TestKeepLatestReadsVersions(t *testing.T) {
 
 func TestKeepLatestFunc(t *testing.T) {
 	t.Parallel()
-	l := locks(t, engine(t, nil), lockasynq.Serialize("index", "k").KeepLatestFunc(func(task *asynq.Task) (uint64, error) {
+	l := locks(t, engine(t), lockasynq.Serialize("index", "k").KeepLatestFunc(func(task *asynq.Task) (uint64, error) {
 		if len(task.Payload()) == 0 {
 			return 0, errors.New("bad")
 		}
 		return uint64(len(task.Payload())), nil
 	}))
 	h := l.Middleware(handler(succeed))
-	if err := process(context.Background(), h, "index", ""); !errors.Is(err, asynq.SkipRetry) {
-		t.Errorf("without a version: %v", err)
-	}
+	wantIs(t, "without a version", process(context.Background(), h, "index", ""), asynq.SkipRetry)
 	for skipped, payload := range []string{"12345", "123"} {
 		if err := process(context.Background(), h, "index", payload); err != nil || l.Skipped()["index"] != uint64(skipped) {
 			t.Errorf("%q: %v, %v skipped", payload, err, l.Skipped())
@@ -181,7 +175,7 @@ func TestKeepLatestFunc(t *testing.T) {
 func TestKeepLatestVersionsAreTheRules(t *testing.T) {
 	t.Parallel()
 	ran := 0
-	h := locks(t, engine(t, nil),
+	h := locks(t, engine(t),
 		lockasynq.Serialize("index", "k").KeepLatestBy("{payload.version}"),
 		lockasynq.Serialize("thumbnail", "k").KeepLatestBy("{payload.version}"),
 		lockasynq.Serialize("a", "b:c").KeepLatestBy("{payload.version}"),
@@ -189,9 +183,7 @@ func TestKeepLatestVersionsAreTheRules(t *testing.T) {
 		lockasynq.Serialize("long"+strings.Repeat(":", 250), strings.Repeat("k", driver.MaxKeyBytes)).KeepLatestBy("{payload.version}"),
 	).Middleware(handler(func(context.Context, *asynq.Task) error { ran++; return nil }))
 	for i, typename := range []string{"index", "thumbnail", "a", "a:b", "long" + strings.Repeat(":", 250)} {
-		if err := process(context.Background(), h, typename, fmt.Sprintf(`{"version":%d}`, 9-i)); err != nil {
-			t.Errorf("%s: %v", typename, err)
-		}
+		wantIs(t, typename, process(context.Background(), h, typename, fmt.Sprintf(`{"version":%d}`, 9-i)), nil)
 	}
 	if ran != 5 {
 		t.Errorf("%d ran, want all", ran)
@@ -216,7 +208,7 @@ func TestKeepLatestInAnOutage(t *testing.T) {
 // The version of a key is forgotten after the rule's retention.
 func TestKeepLatestRemembersForTheRetention(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		v := keepLatest(t, engine(t, nil), core.WithRetention(time.Hour))
+		v := keepLatest(t, engine(t), core.WithRetention(time.Hour))
 		v.process(5, nil)
 		time.Sleep(59 * time.Minute)
 		v.process(4, nil) // which asks, too
@@ -231,7 +223,7 @@ func TestKeepLatestRemembersForTheRetention(t *testing.T) {
 // The name in the comment of KeepLatestBy is the one under which a version is dropped.
 func TestKeepLatestVersionCanBeForgotten(t *testing.T) {
 	t.Parallel()
-	eng := engine(t, nil)
+	eng := engine(t)
 	v := keepLatest(t, eng)
 	v.process(uint64(math.MaxUint64), nil)
 	v.process(5, nil)

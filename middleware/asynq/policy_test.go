@@ -13,6 +13,7 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/observe"
+	"github.com/keyturn/keyturn/locktest"
 	lockasynq "github.com/keyturn/keyturn/middleware/asynq"
 	"github.com/keyturn/keyturn/store/memstore"
 )
@@ -33,20 +34,17 @@ func TestTooManyWait(t *testing.T) {
 		{lockasynq.Wait, ctx, func(err error) bool { return err == nil }},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			eng := engine(t, nil, core.WithMaxWaiters(1))
-			lease := hold(t, eng, "k")
+			eng := engine(t, core.WithMaxWaiters(1))
+			holds(t, eng, 10*time.Second)
 			waiter := make(chan error, 1)
 			go func() { waiter <- eng.Do(ctx, "k", func(context.Context) error { return nil }) }()
 			synctest.Wait()
-			time.AfterFunc(10*time.Second, func() { _ = lease.Release(context.Background()) })
 			l := locks(t, eng, lockasynq.Serialize("t", "k", core.WithMaxWait(time.Minute)).OnConflict(tt.policy))
 			err := process(tt.ctx, l.Middleware(handler(succeed)), "t", "")
 			if !tt.check(err) || err != nil && !errors.Is(err, core.ErrTooManyWaiters) || l.Skipped()["t"] != 0 {
 				t.Errorf("%v: error = %v with %d skipped", tt.policy, err, l.Skipped()["t"])
 			}
-			if err := <-waiter; err != nil {
-				t.Error(err)
-			}
+			wantNil(t, <-waiter)
 		})
 	}
 }
@@ -56,7 +54,7 @@ func TestTooManyWait(t *testing.T) {
 func TestWaitLeavesInnerRulesTheirSay(t *testing.T) {
 	ctx := metadata(t)
 	synctest.Test(t, func(t *testing.T) {
-		eng := engine(t, nil)
+		eng := engine(t)
 		hold(t, eng, "inner")
 		inner := locks(t, eng, lockasynq.Serialize("t", "inner", core.WithFailFast()))
 		outer := locks(t, eng, lockasynq.Serialize("t", "outer").OnConflict(lockasynq.Wait))
@@ -75,7 +73,7 @@ func TestSkippedTasksAreTold(t *testing.T) {
 	ctx := metadata(t, asynq.TaskID("the-id"))
 	log := captureLog(t)
 	var told []string
-	eng := engine(t, nil, core.WithHooks(observe.Hooks{Skipped: func(_ context.Context, s observe.Skip) {
+	eng := engine(t, core.WithHooks(observe.Hooks{Skipped: func(_ context.Context, s observe.Skip) {
 		told = append(told, fmt.Sprint(s.Rule, " ", s.Reason))
 	}}))
 	lease := hold(t, eng, "k")
@@ -85,9 +83,7 @@ func TestSkippedTasksAreTold(t *testing.T) {
 		t.Fatalf("error = %v, want success", err)
 	}
 	for _, version := range []string{"5", "4"} {
-		if err := process(ctx, l.Middleware(handler(succeed)), "index", version); err != nil {
-			t.Error(err)
-		}
+		wantNil(t, process(ctx, l.Middleware(handler(succeed)), "index", version))
 	}
 	wantText(t, log.String(), "rule=cache:", "type=cache:rebuild", "id=the-id", "queue=default", "held", "version 4 is older than 5")
 	wantText(t, fmt.Sprint(told, l.Skipped()), "[cache: held index superseded] map[cache::1 index:1]")
@@ -113,4 +109,72 @@ func ExampleRule_OnConflict() {
 	})).ProcessTask(context.Background(), task)
 	fmt.Println(err, locks.Skipped())
 	// Output: <nil> map[cache:rebuild:1]
+}
+
+// TestOutageOnTheLastAttemptIsWaitedOut: it archives nothing, whatever the policy. Work whose record was lost is done
+// again, and work whose record was kept is not.
+func TestOutageOnTheLastAttemptIsWaitedOut(t *testing.T) {
+	ctx := metadata(t, asynq.MaxRetry(0))
+	type row struct {
+		rule   lockasynq.Rule
+		inside func(*locktest.Store) // while it runs for the first time
+		runs   int
+	}
+	rows := map[string]row{
+		"no record": {lockasynq.Once("t", "k"), (*locktest.Store).Refuse, 2},
+		"no answer": {lockasynq.Once("t", "k"), (*locktest.Store).LoseAnswers, 1},
+	}
+	for _, policy := range []lockasynq.Conflict{lockasynq.Reschedule, lockasynq.Wait, lockasynq.Skip, lockasynq.Fail} {
+		rows[policy.String()] = row{lockasynq.Serialize("t", "k").OnConflict(policy), (*locktest.Store).Heal, 1}
+	}
+	for name, tt := range rows {
+		synctest.Test(t, func(t *testing.T) {
+			kit := locktest.New(t)
+			outage := func(begin func(*locktest.Store)) {
+				begin(kit.Store)
+				time.AfterFunc(time.Minute, kit.Store.Heal)
+			}
+			outage((*locktest.Store).Refuse)
+			runs := 0
+			err := process(ctx, locks(t, kit.Engine, tt.rule).Middleware(handler(func(context.Context, *asynq.Task) error {
+				if runs++; runs == 1 {
+					outage(tt.inside)
+				}
+				return nil
+			})), "t", "")
+			if err != nil || runs != tt.runs {
+				t.Errorf("%s: error = %v after %d runs, want none and %d", name, err, runs, tt.runs)
+			}
+		})
+	}
+}
+
+// TestLastAttemptWaits: asynq archives a task whose retries are used up whatever Config.IsFailure says. So a conflict has
+// to be waited out in the handler, also of a rule that does not wait, until the task's own time ends it. What becomes
+// of the task then is asynq's decision.
+func TestLastAttemptWaits(t *testing.T) {
+	ctx := metadata(t, asynq.MaxRetry(0))
+	for name, tt := range map[string]struct {
+		prepare func(*testing.T, *locktest.Kit)
+		want    error
+		after   time.Duration
+	}{
+		"held for an hour": {func(t *testing.T, kit *locktest.Kit) { holds(t, kit.Engine, time.Hour) }, nil, time.Hour},
+		"held":             {func(t *testing.T, kit *locktest.Kit) { hold(t, kit.Engine, "k") }, context.DeadlineExceeded, 2 * time.Hour},
+		"outage":           {func(_ *testing.T, kit *locktest.Kit) { kit.Store.Refuse() }, context.DeadlineExceeded, 2 * time.Hour},
+		"closed":           {func(_ *testing.T, kit *locktest.Kit) { _ = kit.Engine.Close(context.Background()) }, context.DeadlineExceeded, 2 * time.Hour},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			kit := locktest.New(t, core.WithMaxHold(core.Forever))
+			tt.prepare(t, kit)
+			ctx, cancel := context.WithTimeout(ctx, 2*time.Hour)
+			defer cancel()
+			began, ran := time.Now(), false
+			err := process(ctx, locks(t, kit.Engine, lockasynq.Serialize("t", "k", core.WithFailFast())).
+				Middleware(handler(func(context.Context, *asynq.Task) error { ran = true; return nil })), "t", "")
+			if !errors.Is(err, tt.want) || ran != (tt.want == nil) || time.Since(began) != tt.after {
+				t.Errorf("%s: %v after %v, it ran: %t; want %v after %v", name, err, time.Since(began), ran, tt.want, tt.after)
+			}
+		})
+	}
 }

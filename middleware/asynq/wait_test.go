@@ -45,7 +45,7 @@ func TestHowLongATaskWaits(t *testing.T) {
 			"Once":      lockasynq.Once("t", "k", tt.opts...),
 		} {
 			synctest.Test(t, func(t *testing.T) {
-				eng := engine(t, nil, core.WithMaxHold(core.Forever), core.WithMaxWait(2*time.Hour)) // which does not count
+				eng := engine(t, core.WithMaxHold(core.Forever), core.WithMaxWait(2*time.Hour)) // which does not count
 				hold(t, eng, "k")
 				ctx, cancel := ctx, context.CancelFunc(func() {})
 				if tt.timeout > 0 {
@@ -70,14 +70,12 @@ func TestHowLongATaskWaits(t *testing.T) {
 func TestRefusalSaysWhenToComeAgain(t *testing.T) {
 	ctx := metadata(t)
 	synctest.Test(t, func(t *testing.T) {
-		eng := engine(t, nil)
-		if err := eng.Do(ctx, "other", func(context.Context) error {
+		eng := engine(t)
+		_ = eng.Do(ctx, "other", func(context.Context) error {
 			_, _ = eng.TryAcquire(context.Background(), "other") // holds are counted from the first refusal on
 			time.Sleep(3 * time.Second)
 			return nil
-		}); err != nil {
-			t.Fatal(err)
-		}
+		})
 		hold(t, eng, "k")
 		err := process(ctx, nothingRuns(t, locks(t, eng, lockasynq.Serialize("t", "k", core.WithFailFast()))), "t", "")
 		var again *lockasynq.RescheduleError
@@ -119,9 +117,7 @@ func TestHandlerCutOffByClose(t *testing.T) {
 	ctx := metadata(t)
 	synctest.Test(t, func(t *testing.T) {
 		eng, err := core.New(memstore.New()) // whose end is the test's affair
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		ended, end := context.WithCancel(context.Background())
 		end()
 		err = process(ctx, locks(t, eng, lockasynq.Serialize("t", "k")).Middleware(handler(func(ctx context.Context, _ *asynq.Task) error {
@@ -139,9 +135,8 @@ func TestHandlerCutOffByClose(t *testing.T) {
 func TestHandlerKeepsTheTasksDeadline(t *testing.T) {
 	ctx := metadata(t)
 	synctest.Test(t, func(t *testing.T) {
-		eng := engine(t, nil)
-		lease := hold(t, eng, "k")
-		time.AfterFunc(900*time.Millisecond, func() { _ = lease.Release(context.Background()) })
+		eng := engine(t)
+		holds(t, eng, 900*time.Millisecond)
 		ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 		defer cancel()
 		want, _ := ctx.Deadline()
@@ -173,7 +168,7 @@ func TestGrantThatComesTooLate(t *testing.T) {
 		lockasynq.Serialize("t", "k").OnConflict(lockasynq.Skip), lockasynq.Serialize("t", "k").OnConflict(lockasynq.Fail),
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			eng := engine(t, nil, core.WithHooks(slow))
+			eng := engine(t, core.WithHooks(slow))
 			ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 			defer cancel()
 			err := process(ctx, nothingRuns(t, locks(t, eng, rule)), "t", "")

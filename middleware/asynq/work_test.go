@@ -10,7 +10,6 @@ import (
 	"github.com/hibiken/asynq"
 
 	"github.com/keyturn/keyturn/core"
-	"github.com/keyturn/keyturn/locktest"
 	lockasynq "github.com/keyturn/keyturn/middleware/asynq"
 )
 
@@ -18,7 +17,7 @@ import (
 func TestOnceComparesContent(t *testing.T) {
 	t.Parallel()
 	runs := 0
-	h := locks(t, engine(t, nil),
+	h := locks(t, engine(t),
 		lockasynq.Once("im:message", "msg:{payload.id}"),
 		lockasynq.Once("im:receipt", "msg:{payload.id}"),
 		lockasynq.Once("im:typing", "typing:{payload.id}", core.WithoutFingerprint()),
@@ -53,7 +52,7 @@ func TestOnceComparesContent(t *testing.T) {
 func TestLeaseIsRenewedUntilAnAbandonedHandlerReturns(t *testing.T) {
 	ctx := metadata(t)
 	synctest.Test(t, func(t *testing.T) {
-		l := locks(t, engine(t, nil), lockasynq.Serialize("t", "k", core.WithMaxWait(core.Forever)))
+		l := locks(t, engine(t), lockasynq.Serialize("t", "k", core.WithMaxWait(core.Forever)))
 		began := time.Now()
 		abandoned, cancel := context.WithTimeout(ctx, time.Second)
 		defer cancel()
@@ -73,48 +72,57 @@ func TestLeaseIsRenewedUntilAnAbandonedHandlerReturns(t *testing.T) {
 // TestShutdownWhileWaitingRequeues the task, also on its last attempt, and without a retry used up.
 func TestShutdownWhileWaitingRequeues(t *testing.T) {
 	t.Parallel()
-	q, seen := newQueue(t), newWatcher()
-	eng := engine(t, nil, core.WithHooks(seen.hooks()))
+	q := newQueue(t)
+	eng, asks, ends := watched(t)
 	lease := hold(t, eng, "k")
 	h := locks(t, eng, lockasynq.Serialize("im:status", "k", core.WithMaxWait(time.Hour))).Middleware(handler(succeed))
 	shutdown := q.serve(h)
 	ids := []string{q.enqueue("im:status", ""), q.enqueue("im:status", "", asynq.MaxRetry(0))}
 	for range ids {
-		receive(t, "the task to ask for its key", seen.asks)
+		receive(t, "the task to ask for its key", asks)
 	}
 	shutdown()
 	for _, id := range ids {
 		if info := q.info(id); info.State != asynq.TaskStatePending || info.Retried != 0 {
 			t.Fatalf("after the shutdown the task is %v with %d retries used up, want pending with 0", info.State, info.Retried)
 		}
-		if err := receive(t, "the wait to end", seen.ends); err == nil {
+		if err := receive(t, "the wait to end", ends); err == nil {
 			t.Fatal("the abandoned wait ended with a lease")
 		}
 	}
-	if err := lease.Release(context.Background()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, lease.Release(context.Background()))
 	q.serve(h)
 	for _, id := range ids {
-		q.become(id, asynq.TaskStateCompleted)
+		q.completed(id)
 	}
 }
 
-// TestPanicFreesTheKey, and is left to asynq.
-func TestPanicFreesTheKey(t *testing.T) {
+// TestRescheduledTasksComeAgain more often than they have retries, of which none is used up, until the key is free.
+func TestRescheduledTasksComeAgain(t *testing.T) {
 	t.Parallel()
-	for _, rule := range []lockasynq.Rule{lockasynq.Serialize("t", "k"), lockasynq.Once("t", "k")} {
-		eng := locktest.New(t).Engine
-		func() {
-			defer func() {
-				if got := recover(); got != "for this test" {
-					t.Errorf("asynq sees the panic %v", got)
-				}
-			}()
-			_ = process(context.Background(), locks(t, eng, rule).Middleware(handler(func(context.Context, *asynq.Task) error {
-				panic("for this test")
-			})), "t", "")
-		}()
-		hold(t, eng, "k")
+	q, eng := newQueue(t), engine(t)
+	lease := hold(t, eng, "k")
+	times := make(chan int, 10)
+	q.serve(locks(t, eng, lockasynq.Serialize("t", "k", core.WithFailFast())).Middleware(handler(succeed)), func(cfg *asynq.Config) {
+		cfg.RetryDelayFunc = func(_ int, err error, _ *asynq.Task) time.Duration {
+			var again *lockasynq.RescheduleError
+			if !errors.As(err, &again) {
+				t.Errorf("error = %v, want a RescheduleError", err)
+				return 0
+			}
+			times <- again.Times
+			return 0 // the test is in a hurry
+		}
+	})
+	id := q.enqueue("t", "", asynq.MaxRetry(1))
+	for want := 1; want <= 4; want++ {
+		if got := receive(t, "a rescheduling", times); got != want {
+			t.Errorf("the error says %d times, want %d", got, want)
+		}
+	}
+	must(t, lease.Release(context.Background()))
+	info := q.completed(id)
+	if all, err := q.inspector.GetQueueInfo("default"); err != nil || all.Failed != 0 || info.Retried != 0 {
+		t.Errorf("%d retries were used up, %d failures, %v", info.Retried, all.Failed, err)
 	}
 }

@@ -16,6 +16,7 @@ import (
 	health "google.golang.org/grpc/health/grpc_health_v1"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/internal/storetest"
 	"github.com/keyturn/keyturn/locktest"
 	lockconnect "github.com/keyturn/keyturn/middleware/connect"
 	lockgrpc "github.com/keyturn/keyturn/middleware/grpc"
@@ -23,6 +24,8 @@ import (
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var must, wantNil = storetest.Must, storetest.WantNil
 
 // The service is grpc's health check, as its descriptors are at hand.
 const (
@@ -51,7 +54,6 @@ type client struct {
 	watch *connect.Client[request, response]
 }
 
-// call makes a unary call.
 func (c client) call(service string, header ...string) (*connect.Response[response], error) {
 	req := connect.NewRequest(&request{Service: service})
 	for i := 0; i+1 < len(header); i += 2 {
@@ -63,9 +65,7 @@ func (c client) call(service string, header ...string) (*connect.Response[respon
 func serve(t testing.TB, h handlers, eng *core.Engine, rules []lockgrpc.Rule, opts ...connect.ClientOption) client {
 	t.Helper()
 	locks, err := lockconnect.New(eng, rules...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if h.refused != nil {
 		locks = locks.WithErrorHandler(h.refused)
 	}
@@ -101,9 +101,7 @@ func reasonOf(t testing.TB, err error) (code connect.Code, reason string, retry 
 	}
 	for _, d := range e.Details() {
 		value, err := d.Value()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		switch v := value.(type) {
 		case *errdetails.ErrorInfo:
 			reason = v.Reason
@@ -148,9 +146,7 @@ func TestAnswers(t *testing.T) {
 				t.Error(res, err)
 			}
 			held, err := kit.Peer(t).Engine.Acquire(context.Background(), "user:held:ann")
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			for service, want := range map[string]struct {
 				code   connect.Code
 				reason string
@@ -170,9 +166,7 @@ func TestAnswers(t *testing.T) {
 					t.Errorf("%q: the server sees %v, the client %v", service, seen, err)
 				}
 			}
-			if err := held.Release(context.Background()); err != nil {
-				t.Error(err)
-			}
+			wantNil(t, held.Release(context.Background()))
 		})
 	}
 }
@@ -218,9 +212,7 @@ func TestStreams(t *testing.T) {
 		reason string
 	}{"fine": {1, ""}, "lost": {1, reasons.LeaseLost}, "": {0, reasons.KeyInvalid}} {
 		stream, err := c.watch.CallServerStream(context.Background(), connect.NewRequest(&request{Service: service}))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		sent := 0
 		for stream.Receive() {
 			sent++

@@ -3,37 +3,29 @@ package lockconnect_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"testing"
 
 	"connectrpc.com/connect"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/internal/httprule/ruletest"
 	"github.com/keyturn/keyturn/locktest"
+	lockconnect "github.com/keyturn/keyturn/middleware/connect"
 	lockgrpc "github.com/keyturn/keyturn/middleware/grpc"
 	"github.com/keyturn/keyturn/middleware/reasons"
 )
-
-// refusedBy returns the error that a client gets from a call whose key is held.
-func refusedBy(t *testing.T, h lockgrpc.ErrorHandler) error {
-	t.Helper()
-	kit := locktest.New(t)
-	lease, err := kit.Engine.Acquire(t.Context(), "user:ann")
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := serve(t, handlers{refused: h}, kit.Engine, []lockgrpc.Rule{lockgrpc.Serialize(check, "user:{service}", core.WithFailFast())})
-	_, refused := c.call("ann")
-	if err := lease.Release(t.Context()); err != nil {
-		t.Error(err)
-	}
-	return refused
-}
 
 // TestErrorHandler: an error of connect's keeps its code, and gets the details that clients look for.
 func TestErrorHandler(t *testing.T) {
 	own := connect.NewError(connect.CodeOutOfRange, errors.New("come again"))
 	own.Meta().Set("X-Code", "1503")
-	err := refusedBy(t, func(context.Context, *reasons.Refusal) error { return own })
+	kit := locktest.New(t)
+	defer ruletest.MustRelease(t, ruletest.MustAcquire(t, kit.Engine, "user:ann"))
+	c := serve(t, handlers{refused: func(context.Context, *reasons.Refusal) error { return own }}, kit.Engine,
+		[]lockgrpc.Rule{lockgrpc.Serialize(check, "user:{service}", core.WithFailFast())})
+	_, err := c.call("ann")
 	var got *connect.Error
 	if !errors.As(err, &got) || got.Code() != connect.CodeOutOfRange || got.Message() != "come again" || got.Meta().Get("X-Code") != "1503" {
 		t.Errorf("%v", err)
@@ -41,7 +33,27 @@ func TestErrorHandler(t *testing.T) {
 	if _, reason, retry := reasonOf(t, err); reason != reasons.LockHeld || !retry {
 		t.Errorf("reason %q, retry %v", reason, retry)
 	}
-	if err := refusedBy(t, func(_ context.Context, refused *reasons.Refusal) error { return refused.Answer }); connect.CodeOf(err) != connect.CodeAborted {
-		t.Errorf("the default: %v", err)
+}
+
+// TestCoverage: each method of the named services is listed, streams too, and misspelt names are errors.
+func TestCoverage(t *testing.T) {
+	const service = "grpc.health.v1.Health"
+	locks, err := lockconnect.New(locktest.New(t).Engine, lockgrpc.Serialize(check, "service:{service}"))
+	must(t, err)
+	var all []string
+	for _, target := range locks.Coverage(service, "no.such.Service") {
+		all = append(all, target.String())
+	}
+	if got, want := fmt.Sprint(all), "["+check+": serialize service:{service} "; !strings.HasPrefix(got, want) || !strings.Contains(got, watch) {
+		t.Errorf("Coverage() = %s, want it to begin with %s and to have %s", got, want, watch)
+	}
+	wantNil(t, locks.Check(service))
+	for says, services := range map[string][]string{
+		`"` + check + `": this server does not serve it`: nil,
+		`no service "no.such.Service"`:                   {service, "no.such.Service"},
+	} {
+		if err := locks.Check(services...); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("Check(%q) = %v, want an error with %q", services, err, says)
+		}
 	}
 }

@@ -18,18 +18,19 @@ import (
 	"github.com/keyturn/keyturn/core/coverage"
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/core/observe"
+	"github.com/keyturn/keyturn/internal/storetest"
 	"github.com/keyturn/keyturn/locktest"
 	lockcron "github.com/keyturn/keyturn/middleware/cron"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
+var must = storetest.Must
+
 func wrapper(t testing.TB, eng *core.Engine, opts ...core.CallOption) cron.JobWrapper {
 	t.Helper()
 	w, err := lockcron.Serialize(t.Context(), eng, "cron:job", opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return w
 }
 
@@ -40,58 +41,46 @@ func TestOneProcessPerTick(t *testing.T) {
 		"short": {time.Millisecond, time.Second},
 		"long":  {2500 * time.Millisecond, 3 * time.Second},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				kit := locktest.New(t)
-				var mu sync.Mutex
-				var ran []time.Time
-				running := 0
-				for i := range 3 {
-					if i > 0 {
-						kit = kit.Peer(t)
-					}
-					schedule := cron.New(cron.WithSeconds(), cron.WithChain(wrapper(t, kit.Engine)))
-					_, err := schedule.AddJob("* * * * * *", lockcron.Func(func(ctx context.Context) error {
-						mu.Lock()
-						ran = append(ran, time.Now())
-						running++
-						if running > 1 {
-							t.Error("it runs beside itself")
-						}
-						mu.Unlock()
-						if _, ok := core.LeaseFrom(ctx); !ok {
-							t.Error("no lease in its context")
-						}
-						time.Sleep(tc.takes)
-						mu.Lock()
-						running--
-						mu.Unlock()
-						return nil
-					}))
-					if err != nil {
-						t.Fatal(err)
-					}
-					schedule.Start()
-					defer schedule.Stop()
+		synctest.Test(t, func(t *testing.T) {
+			kit, section := locktest.New(t), locktest.NewSection(t)
+			var mu sync.Mutex
+			var ran []time.Time
+			for i := range 3 {
+				if i > 0 {
+					kit = kit.Peer(t)
 				}
-				time.Sleep(30*time.Second + 100*time.Millisecond)
-				mu.Lock()
-				defer mu.Unlock()
-				if len(ran) != int(30*time.Second/tc.every) {
-					t.Errorf("%d runs in 30 s", len(ran))
-				}
-				for i := 1; i < len(ran); i++ {
-					if d := ran[i].Sub(ran[i-1]); d != tc.every {
-						t.Errorf("run %d came %v after the last", i, d)
+				schedule := cron.New(cron.WithSeconds(), cron.WithChain(wrapper(t, kit.Engine)))
+				_, err := schedule.AddJob("* * * * * *", lockcron.Func(func(ctx context.Context) error {
+					defer section.Enter("the " + name + " job")()
+					mu.Lock()
+					ran = append(ran, time.Now())
+					mu.Unlock()
+					if _, ok := core.LeaseFrom(ctx); !ok {
+						t.Error("no lease in its context")
 					}
+					time.Sleep(tc.takes)
+					return nil
+				}))
+				must(t, err)
+				schedule.Start()
+				defer schedule.Stop()
+			}
+			time.Sleep(30*time.Second + 100*time.Millisecond)
+			mu.Lock()
+			defer mu.Unlock()
+			if len(ran) != int(30*time.Second/tc.every) {
+				t.Errorf("%s: %d runs in 30 s", name, len(ran))
+			}
+			for i := 1; i < len(ran); i++ {
+				if d := ran[i].Sub(ran[i-1]); d != tc.every {
+					t.Errorf("%s: run %d came %v after the last", name, i, d)
 				}
-			})
+			}
 		})
 	}
 }
 
-// TestClockThatIsBehind: the tick has been served when a process comes late, by less than the
-// min hold.
+// TestClockThatIsBehind: the tick has been served when a process comes late, by less than the min hold.
 func TestClockThatIsBehind(t *testing.T) {
 	for behind, runs := range map[time.Duration]int{400 * time.Millisecond: 1, 600 * time.Millisecond: 2} {
 		synctest.Test(t, func(t *testing.T) {
@@ -120,9 +109,7 @@ func TestFunc(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.WithValue(t.Context(), key{}, "value"))
 		kit, log := logging(t)
 		wrap, err := lockcron.Serialize(ctx, kit.Engine, "cron:job", core.WithMinHold(0))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		runs := 0
 		job := cron.NewChain(wrap).Then(lockcron.Func(func(ctx context.Context) error {
 			runs++
@@ -177,9 +164,7 @@ func TestOutage(t *testing.T) {
 func TestWrongRules(t *testing.T) {
 	eng := locktest.New(t).Engine
 	bare, err := core.New(exclusive{locktest.NewStore(nil)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for name, tc := range map[string]struct {
 		eng  *core.Engine
 		key  string
@@ -198,7 +183,6 @@ func TestWrongRules(t *testing.T) {
 	}
 }
 
-// exclusive can do nothing but exclusive claims.
 type exclusive struct{ driver.Store }
 
 func (exclusive) Describe() driver.Description { return driver.Description{} }

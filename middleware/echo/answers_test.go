@@ -40,8 +40,7 @@ func TestAHandlerThatFailsWithItsLease(t *testing.T) {
 	s.Do("PUT", "/1", "").Problem(t, 409, "LEASE_LOST")
 }
 
-// TestRefusalsReachOuterMiddleware: middleware that logs gets the details that the client does
-// not get.
+// TestRefusalsReachOuterMiddleware: middleware that logs gets the details that the client does not get.
 func TestRefusalsReachOuterMiddleware(t *testing.T) {
 	eng := ruletest.NewEngine(t, ruletest.NewStore())
 	lease := ruletest.MustAcquire(t, eng, "user:42")
@@ -63,8 +62,7 @@ func TestRefusalsReachOuterMiddleware(t *testing.T) {
 // HTTPErrorHandler.
 func TestTheRequestsOwnEnd(t *testing.T) {
 	eng := ruletest.NewEngine(t, ruletest.NewStore())
-	lease := ruletest.MustAcquire(t, eng, "user:42")
-	defer ruletest.MustRelease(t, lease)
+	defer ruletest.MustRelease(t, ruletest.MustAcquire(t, eng, "user:42"))
 	e := echo.New()
 	var seen error
 	e.HTTPErrorHandler = func(err error, c echo.Context) {
@@ -94,30 +92,22 @@ func TestTheRequestsOwnEnd(t *testing.T) {
 // TestErrorHandler: it gets what the service needs for an answer of its own.
 func TestErrorHandler(t *testing.T) {
 	eng := ruletest.NewEngine(t, ruletest.NewStore())
-	told := make(chan *reasons.Refusal, 1)
+	defer ruletest.MustRelease(t, ruletest.MustAcquire(t, eng, "k:1"))
 	locks, err := lockecho.New(eng, lockhttp.Serialize("POST /:id", "k:{path.id}", core.WithFailFast()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	locks = locks.WithErrorHandler(func(_ echo.Context, refused *reasons.Refusal) error {
-		told <- refused
-		return echo.NewHTTPError(http.StatusTeapot)
-	})
+	must(t, err)
+	var told *reasons.Refusal
 	e := echo.New()
-	e.POST("/:id", func(c echo.Context) error { return c.NoContent(http.StatusOK) }, locks.Middleware)
-	s := ruletest.Serve(t, e, false)
-	lease := ruletest.MustAcquire(t, eng, "k:1")
-	if a := s.Do("POST", "/1", ""); a.Status != http.StatusTeapot {
-		t.Errorf("%+v", a)
+	e.POST("/:id", ok, locks.WithErrorHandler(func(_ echo.Context, refused *reasons.Refusal) error {
+		told = refused
+		return echo.NewHTTPError(http.StatusTeapot)
+	}).Middleware)
+	if got := send(e, http.MethodPost, "/1", ""); !strings.HasPrefix(got, "418 ") || told == nil || told.Reason != reasons.LockHeld ||
+		told.Rule != "k:{path.id}" || told.Key != "k:1" || told.RetryAfter < time.Second || !errors.Is(told, core.ErrHeld) {
+		t.Errorf("%s, told %+v", got, told)
 	}
-	if got := <-told; got.Reason != reasons.LockHeld || got.Rule != "k:{path.id}" || got.Key != "k:1" || !got.Again || got.Ran || got.RetryAfter < time.Second || !errors.Is(got, core.ErrHeld) {
-		t.Errorf("told %+v", got)
-	}
-	ruletest.MustRelease(t, lease)
 }
 
-// TestALossAfterAHijack is told to those who log, and not to the connection,
-// which is the handler's.
+// TestALossAfterAHijack is told to those who log, and not to the connection, which is the handler's.
 func TestALossAfterAHijack(t *testing.T) {
 	for _, announced := range []bool{true, false} {
 		t.Run(fmt.Sprintf("status announced: %v", announced), func(t *testing.T) {
@@ -150,17 +140,13 @@ func TestALossAfterAHijack(t *testing.T) {
 				return rw.Flush()
 			}, rule(t, ruletest.NewEngine(t, ruletest.NewStore()), lockhttp.Serialize("*", "user:{path.id}", core.WithMaxHold(20*time.Millisecond))))
 			res, err := s.Client().Do(s.NewRequest("GET", "/1", "", "Connection", "Upgrade", "Upgrade", "raw"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			defer res.Body.Close()
 			data, err := io.ReadAll(res.Body)
 			if res.StatusCode != 101 || string(data) != "raw" || err != nil {
 				t.Errorf("response = %s %q, %v", res.Status, data, err)
 			}
-			if err := ruletest.Receive(t, "the error", seen); !errors.Is(err, core.ErrLeaseLost) {
-				t.Errorf("error = %v, want ErrLeaseLost", err)
-			}
+			wantIs(t, "error", ruletest.Receive(t, "the error", seen), core.ErrLeaseLost)
 			if s.Log.String() != "" {
 				t.Errorf("somebody wrote to the handler's connection: %s", s.Log)
 			}
@@ -177,8 +163,6 @@ func TestABodyThatAnEarlierMiddlewareLimits(t *testing.T) {
 	req := s.NewRequest("POST", "/1", strings.Repeat("x", 20))
 	req.ContentLength = -1
 	a, err := s.Send(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	a.Problem(t, 413, "BODY_TOO_LARGE")
 }

@@ -10,11 +10,14 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/internal/httprule/ruletest"
+	"github.com/keyturn/keyturn/internal/storetest"
 	lockecho "github.com/keyturn/keyturn/middleware/echo"
 	lockhttp "github.com/keyturn/keyturn/middleware/http"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var must, wantIs = storetest.Must, storetest.WantIs
 
 // site is an Echo behind a real HTTP server.
 type site struct {
@@ -36,9 +39,7 @@ func newSite(t testing.TB) *site {
 func rule(t testing.TB, eng *core.Engine, rules ...lockhttp.Rule) echo.MiddlewareFunc {
 	t.Helper()
 	locks, err := lockecho.New(eng, rules...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return locks.Middleware
 }
 

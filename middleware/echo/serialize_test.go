@@ -17,6 +17,7 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/internal/httprule/ruletest"
+	"github.com/keyturn/keyturn/internal/storetest"
 	"github.com/keyturn/keyturn/middleware/http"
 )
 
@@ -37,9 +38,7 @@ func TestTheOuterContextDoesNotEndWithTheLease(t *testing.T) {
 		return ok(c)
 	}, ruleOf(t, ruletest.NewEngine(t, ruletest.NewStore()), "Serialize"))
 	s.Do("GET", "/42", "")
-	if err := ruletest.Receive(t, "the outer middleware", outer); err != nil {
-		t.Errorf("the outer middleware's context ended with the lease: %v", err)
-	}
+	wantIs(t, "the outer middleware's context ended with the lease", ruletest.Receive(t, "the outer middleware", outer), nil)
 }
 
 // ruleOf is a rule of this kind, whose key is user:{path.id}.
@@ -81,8 +80,7 @@ func TestTheHandlersOwnErrorPasses(t *testing.T) {
 	}
 }
 
-// TestAPanicReleases and goes on panicking; Recover answers it, although the
-// handler had answered before.
+// TestAPanicReleases and goes on panicking; Recover answers it, although the handler had answered before.
 func TestAPanicReleases(t *testing.T) {
 	for _, kind := range []string{"Serialize", "Once"} {
 		t.Run(kind, func(t *testing.T) {
@@ -113,8 +111,7 @@ func TestAPanicReleases(t *testing.T) {
 	}
 }
 
-// TestALossBehindEchosMiddleware: Recover does not swallow what breaks the response
-// off, and Gzip does not end it.
+// TestALossBehindEchosMiddleware: Recover does not swallow what breaks the response off, and Gzip does not end it.
 func TestALossBehindEchosMiddleware(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir()+"/missing") // or the response would be kept back
 	noise := make([]byte, 300<<10)             // which Gzip can't keep back
@@ -142,9 +139,7 @@ func TestALossBehindEchosMiddleware(t *testing.T) {
 			if res.ProtoMajor != version || res.StatusCode != 200 {
 				t.Fatalf("response = %s %s", res.Proto, res.Status)
 			}
-			if _, err := io.ReadFull(res.Body, make([]byte, 5)); err != nil {
-				t.Errorf("the beginning: %v", err)
-			}
+			wantIs(t, "the beginning", storetest.ErrorOf(io.ReadFull(res.Body, make([]byte, 5))), nil)
 			if _, err := io.Copy(io.Discard, res.Body); err == nil {
 				t.Error("the response came to a clean end, want it broken")
 			}

@@ -3,6 +3,7 @@ package lockfunc_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -14,7 +15,9 @@ import (
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/core/observe"
+	"github.com/keyturn/keyturn/internal/httprule/ruletest"
 	"github.com/keyturn/keyturn/internal/shadowtest"
+	"github.com/keyturn/keyturn/internal/storetest"
 	"github.com/keyturn/keyturn/keytmpl"
 	"github.com/keyturn/keyturn/locktest"
 	lockfunc "github.com/keyturn/keyturn/middleware/func"
@@ -23,6 +26,8 @@ import (
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var must, wantIs = storetest.Must, storetest.WantIs
 
 type (
 	job    struct{ ID, User string }
@@ -70,43 +75,30 @@ func TestSerializedFunction(t *testing.T) {
 		"a lease's":           {user: "ann", fn: core.ErrLeaseLost, want: []error{core.ErrLeaseLost}, ran: true},
 		"its own, and a loss": {user: "ann", fn: own, loses: true, want: []error{own, core.ErrLeaseLost}, ran: true},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				kit := locktest.New(t)
-				ran := false
-				run, err := lockfunc.Serialize(lockfunc.New(kit.Engine), "work", byUser, func(ctx context.Context, j job) (int, error) {
-					ran = true
-					if err := core.AssertHeld(ctx, core.Exclusive(byUser(j))); err != nil {
-						t.Error(err)
-					}
-					if tc.loses {
-						kit.Store.Lose("user:ann")
-						time.Sleep(time.Minute) // until a renewal tells
-					}
-					return 7, tc.fn
-				}, core.WithFailFast())
-				if err != nil {
-					t.Fatal(err)
+		synctest.Test(t, func(t *testing.T) {
+			kit := locktest.New(t)
+			ran := false
+			run, err := lockfunc.Serialize(lockfunc.New(kit.Engine), "work", byUser, func(ctx context.Context, j job) (int, error) {
+				ran = true
+				wantIs(t, name, core.AssertHeld(ctx, core.Exclusive(byUser(j))), nil)
+				if tc.loses {
+					kit.Store.Lose("user:ann")
+					time.Sleep(time.Minute) // until a renewal tells
 				}
-				if tc.held {
-					l, err := kit.Engine.Acquire(context.Background(), "user:ann")
-					if err != nil {
-						t.Fatal(err)
-					}
-					defer l.Release(context.Background())
-				}
-				if tc.down {
-					kit.Store.Refuse()
-				}
-				got, err := run(context.Background(), job{User: tc.user})
-				if (got == 7) != tc.ran || ran != tc.ran {
-					t.Errorf("ran %v, result %d", ran, got)
-				}
-				if tc.fn == own && !tc.loses && err != own {
-					t.Errorf("error %v, want it as it is", err)
-				}
-				wantOnly(t, err, tc.want...)
-			})
+				return 7, tc.fn
+			}, core.WithFailFast())
+			must(t, err)
+			if tc.held {
+				defer ruletest.MustRelease(t, ruletest.MustAcquire(t, kit.Engine, "user:ann"))
+			}
+			if tc.down {
+				kit.Store.Refuse()
+			}
+			got, err := run(context.Background(), job{User: tc.user})
+			if (got == 7) != tc.ran || ran != tc.ran || tc.fn == own && !tc.loses && err != own {
+				t.Errorf("%s: ran %v, result %d, %v", name, ran, got, err)
+			}
+			wantOnly(t, err, tc.want...)
 		})
 	}
 }
@@ -122,16 +114,12 @@ func TestSerializeKeys(t *testing.T) {
 		lease, _ := core.LeaseFrom(ctx)
 		return driver.Keys(lease.Claims()), nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	ctx := context.WithValue(t.Context(), caller{}, "ann")
 	if held, err := work(ctx, []string{"group:2", "group:1", "group:2"}); err != nil || !slices.Equal(held, []string{"group:1", "group:2", "user:ann"}) {
 		t.Errorf("%v, %v", held, err)
 	}
-	if _, err := work(ctx, nil); !errors.Is(err, keytmpl.ErrMissingValue) {
-		t.Errorf("no keys: %v", err)
-	}
+	wantIs(t, "no keys", storetest.ErrorOf(work(ctx, nil)), keytmpl.ErrMissingValue)
 }
 
 func TestErrorHandler(t *testing.T) {
@@ -146,23 +134,15 @@ func TestErrorHandler(t *testing.T) {
 		return busy
 	})
 	work, err := lockfunc.Serialize(locks, "work", itself, func(context.Context, string) (int, error) { return 0, own }, core.WithFailFast())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if _, err := work(context.Background(), "k"); err != own || told != nil {
 		t.Errorf("the function's own error: %v, %+v", err, told)
 	}
-	lease, err := kit.Engine.Acquire(context.Background(), "k")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer lease.Release(context.Background())
+	defer ruletest.MustRelease(t, ruletest.MustAcquire(t, kit.Engine, "k"))
 	if _, err := work(context.Background(), "k"); err != busy || told == nil || told.Reason != reasons.LockHeld || told.Rule != "work" || told.Key != "k" || !errors.Is(told.Answer, core.ErrHeld) {
 		t.Errorf("refused: %v, %+v", err, told)
 	}
-	if _, err := work(context.Background(), ""); !errors.Is(err, core.ErrInvalidKey) {
-		t.Errorf("the default: %v", err)
-	}
+	wantIs(t, "the default", storetest.ErrorOf(work(context.Background(), "")), core.ErrInvalidKey)
 }
 
 func TestShadow(t *testing.T) {
@@ -173,22 +153,15 @@ func TestShadow(t *testing.T) {
 		}
 		run, err := decorate(lockfunc.New(eng), "work", itself,
 			func(ctx context.Context, _ string) (func(), error) { return nil, handler(ctx) }, opts...) // func() can't be stored
-		if err != nil {
-			t.Fatal(err)
-		}
-		return func(id string) error {
-			_, err := run(context.Background(), id)
-			return err
-		}
+		must(t, err)
+		return func(id string) error { return storetest.ErrorOf(run(context.Background(), id)) }
 	})
 }
 
 func TestFunctionsAreCheckedAtTheStart(t *testing.T) {
 	locks := lockfunc.New(locktest.New(t).Engine)
 	fn := func(context.Context, job) (int, error) { return 0, nil }
-	if _, err := lockfunc.Serialize(locks, "taken", byUser, fn); err != nil {
-		t.Fatal(err)
-	}
+	must(t, storetest.ErrorOf(lockfunc.Serialize(locks, "taken", byUser, fn)))
 	for name, tc := range map[string]struct {
 		locks *lockfunc.Locks
 		name  string
@@ -202,35 +175,25 @@ func TestFunctionsAreCheckedAtTheStart(t *testing.T) {
 		"options":      {locks, "new", byUser, fn, []core.CallOption{core.WithTTL(0), nil}, []string{"WithTTL", "not nil"}},
 		"a taken name": {locks, "taken", byUser, fn, nil, []string{"taken", "of its own"}},
 	} {
-		t.Run(name, func(t *testing.T) {
-			_, once := lockfunc.Once(tc.locks, tc.name, tc.key, tc.fn, tc.opts...)
-			_, serialize := lockfunc.Serialize(tc.locks, tc.name, tc.key, tc.fn, tc.opts...)
-			for _, err := range []error{once, serialize} {
-				wantOnly(t, err, core.ErrInvalidOption)
-				for _, want := range tc.says {
-					if err != nil && !strings.Contains(err.Error(), want) {
-						t.Errorf("%q does not say %q", err, want)
-					}
+		_, once := lockfunc.Once(tc.locks, tc.name, tc.key, tc.fn, tc.opts...)
+		_, serialize := lockfunc.Serialize(tc.locks, tc.name, tc.key, tc.fn, tc.opts...)
+		for _, err := range []error{once, serialize} {
+			wantOnly(t, err, core.ErrInvalidOption)
+			for _, want := range tc.says {
+				if !strings.Contains(fmt.Sprint(err), want) {
+					t.Errorf("%s: %v does not say %q", name, err, want)
 				}
 			}
-		})
+		}
 	}
-	eng, err := core.New(exclusiveOnly{memstore.New()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer eng.Close(context.Background())
-	unable := lockfunc.New(eng)
-	_, err = lockfunc.Once(unable, "once", byUser, fn)
-	wantOnly(t, err, errors.ErrUnsupported)
-	_, err = lockfunc.Serialize(unable, "shared", byUser, fn, core.WithShared())
-	wantOnly(t, err, errors.ErrUnsupported)
+	unable := lockfunc.New(ruletest.NewEngine(t, exclusiveOnly{memstore.New()}))
+	wantOnly(t, storetest.ErrorOf(lockfunc.Once(unable, "once", byUser, fn)), errors.ErrUnsupported)
+	wantOnly(t, storetest.ErrorOf(lockfunc.Serialize(unable, "shared", byUser, fn, core.WithShared())), errors.ErrUnsupported)
 	if got := unable.Coverage(); len(got) != 0 {
 		t.Errorf("what was refused is reported: %v", got)
 	}
 }
 
-// exclusiveOnly hides what its store can do.
 type exclusiveOnly struct{ driver.Store }
 
 func (exclusiveOnly) Describe() driver.Description { return driver.Description{} }
@@ -247,13 +210,9 @@ func TestCoverageAndNamesOfFunctions(t *testing.T) {
 	locks := lockfunc.New(locktest.New(t, core.WithHooks(hooks)).Engine)
 	fn := func(context.Context, job) (int, error) { return 0, nil }
 	first, err := lockfunc.Serialize(locks, "deliver", byUser, fn, core.WithPermits(5))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	second, err := lockfunc.Once(locks, "charge", byUser, fn, core.WithRule("payments"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	_, _ = first(context.Background(), job{})
 	_, _ = second(context.Background(), job{})
 	var lines []string

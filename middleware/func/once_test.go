@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/internal/storetest"
 	"github.com/keyturn/keyturn/locktest"
 	lockfunc "github.com/keyturn/keyturn/middleware/func"
 )
@@ -16,9 +17,7 @@ import (
 func once[T, R any](t *testing.T, eng *core.Engine, key func(T) string, fn func(context.Context, T) (R, error), opts ...core.CallOption) func(context.Context, T) (R, error) {
 	t.Helper()
 	run, err := lockfunc.Once(lockfunc.New(eng), "work", key, fn, opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return run
 }
 
@@ -80,9 +79,7 @@ func TestOnceWhatCannotBeStored(t *testing.T) {
 		}
 	}
 	// An older program stored something that this one does not expect.
-	if _, err := eng.Once(context.Background(), "old", func(context.Context) ([]byte, error) { return []byte("text"), nil }); err != nil {
-		t.Fatal(err)
-	}
+	must(t, storetest.ErrorOf(eng.Once(context.Background(), "old", func(context.Context) ([]byte, error) { return []byte("text"), nil })))
 	_, err := once(t, eng, itself, func(context.Context, string) (int, error) {
 		t.Error("ran again")
 		return 0, nil
@@ -142,15 +139,11 @@ func TestOnceKey(t *testing.T) {
 		ran++
 		return ran, nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for i, who := range []string{"ann", "bob", "ann"} {
 		if n, err := work(context.WithValue(t.Context(), caller{}, who), "1"); err != nil || n != []int{1, 2, 1}[i] {
 			t.Errorf("%s: %d, %v", who, n, err)
 		}
 	}
-	if _, err := work(t.Context(), "1"); !errors.Is(err, unknown) {
-		t.Error(err)
-	}
+	wantIs(t, "error", storetest.ErrorOf(work(t.Context(), "1")), unknown)
 }

@@ -15,6 +15,8 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/coverage"
+	"github.com/keyturn/keyturn/internal/httprule/ruletest"
+	"github.com/keyturn/keyturn/internal/storetest"
 	"github.com/keyturn/keyturn/locktest"
 	lockgin "github.com/keyturn/keyturn/middleware/gin"
 	lockhttp "github.com/keyturn/keyturn/middleware/http"
@@ -26,9 +28,7 @@ func newRouter(t *testing.T, eng *core.Engine, rules ...lockhttp.Rule) (*gin.Eng
 	router := gin.New()
 	router.ContextWithFallback = true
 	locks, err := lockgin.New(eng, rules...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return router, locks
 }
 
@@ -45,16 +45,10 @@ func TestTheContextOfGinHasTheLease(t *testing.T) {
 	router.Use(locks.Middleware)
 	work := func(ctx context.Context, key string) error { return core.AssertHeld(ctx, core.Exclusive(key)) }
 	router.PUT("/users/:id/status", func(c *gin.Context) {
-		if err := errors.Join(work(c, "user:42"), work(c.Request.Context(), "user:42")); err != nil {
-			t.Error(err)
-		}
-		if _, err := eng.ForceRelease(context.Background(), "user:42", "test"); err != nil {
-			t.Error(err)
-		}
+		wantNil(t, errors.Join(work(c, "user:42"), work(c.Request.Context(), "user:42")))
+		wantNil(t, storetest.ErrorOf(eng.ForceRelease(context.Background(), "user:42", "test")))
 		lease, _ := core.LeaseFrom(c)
-		if err := lease.Extend(c, time.Minute); !errors.Is(err, core.ErrLeaseLost) {
-			t.Error(err)
-		}
+		wantIs(t, "error", lease.Extend(c, time.Minute), core.ErrLeaseLost)
 		<-c.Done()
 		c.Status(http.StatusNoContent)
 	})
@@ -78,16 +72,12 @@ func TestCheckAndCoverage(t *testing.T) {
 	router.PUT("/users/:id", nothing)
 	router.GET("/users/:id", nothing)
 	router.PUT("/files/*path", nothing)
-	if err := locks.Check(router); err != nil {
-		t.Error(err)
-	}
+	wantNil(t, locks.Check(router))
 	if left := coverage.Uncovered(locks.Coverage(router)); !slices.Equal(left, []string{"GET /users/:id"}) {
 		t.Errorf("%q", left)
 	}
 	router.ContextWithFallback = false
-	if err := locks.Check(router); !errors.Is(err, core.ErrInvalidOption) {
-		t.Error(err)
-	}
+	wantIs(t, "error", locks.Check(router), core.ErrInvalidOption)
 	if err := locks.Check(gin.New()); err == nil || !strings.Contains(err.Error(), "PUT /users/:id") || !strings.Contains(err.Error(), "/files/*path") {
 		t.Error(err)
 	}
@@ -113,9 +103,7 @@ func TestContextAndErrorHandler(t *testing.T) {
 	})
 	router.Use(func(c *gin.Context) { c.Set("user", c.Query("user")) }, locks.Middleware)
 	router.PUT("/", func(c *gin.Context) {
-		if err := core.AssertHeld(c, core.Exclusive("ann")); err != nil {
-			t.Error(err)
-		}
+		wantNil(t, core.AssertHeld(c, core.Exclusive("ann")))
 	})
 	for target, want := range map[string]int{"/?user=ann": 200, "/": 418, "/none": 404} {
 		if res := do(router, "PUT", target); res.Code != want {
@@ -155,11 +143,7 @@ func TestAroundTheMiddleware(t *testing.T) {
 			t.Errorf("%s: %d %q, %q", path, res.Code, res.Body, said)
 		}
 	}
-	lease, err := eng.Acquire(context.Background(), "k")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer lease.Release(context.Background())
+	defer ruletest.MustRelease(t, ruletest.MustAcquire(t, eng, "k"))
 	said = nil
 	if res := do(router, "POST", "/body"); res.Code != http.StatusConflict || len(said) != 1 || !strings.HasPrefix(said[0], "outside 409 true") {
 		t.Errorf("%d, %q", res.Code, said)

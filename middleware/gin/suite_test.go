@@ -1,7 +1,6 @@
 package lockgin_test
 
 import (
-	"log/slog"
 	"net/http"
 	"strings"
 	"testing"
@@ -29,9 +28,7 @@ func face(outer ...gin.HandlerFunc) ruletest.Face {
 		router.UseRawPath = true // a slash within a value, too
 		router.Use(outer...)
 		locks, err := lockgin.New(r.Engine, r.Rule())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		handler := func(c *gin.Context) { r.Handler(eager{c.Writer}, c.Request) }
 		handlers := []gin.HandlerFunc{locks.Middleware, handler}
 		if r.Outer != nil {
@@ -43,9 +40,7 @@ func face(outer ...gin.HandlerFunc) ruletest.Face {
 			with = append(with, r.Server)
 		}
 		s := ruletest.Serve(t, router, r.HTTP2, with...)
-		before := slog.Default()
-		slog.SetDefault(slog.New(slog.NewTextHandler(s.Log, nil)))
-		t.Cleanup(func() { slog.SetDefault(before) })
+		ruletest.LogTo(t, s.Log)
 		return s
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/internal/httprule/ruletest"
 	lockgrpc "github.com/keyturn/keyturn/middleware/grpc"
 	"github.com/keyturn/keyturn/middleware/grpc/internal/testpb"
 	"github.com/keyturn/keyturn/middleware/reasons"
@@ -46,7 +48,7 @@ func call(t *testing.T, i *lockgrpc.Interceptor, method string, handler func(con
 // Each method has the rule of its option, in its mode. Configure finds a rule by its name, and the method's own
 // configuration goes before that of its name, wherever they stand.
 func TestAnnotatedMethodsHaveTheirRules(t *testing.T) {
-	i := locks(t, memory(t, core.WithHooks(seeLeases), core.WithTTL(time.Minute)),
+	i := locks(t, memory(t, core.WithHooks(ruletest.SeeLeases), core.WithTTL(time.Minute)),
 		lockgrpc.Configure(annotatedClear, core.WithTTL(7*time.Second)),
 		fromProto,
 		lockgrpc.FromAnnotations(&testpb.AnnotatedShared_ServiceDesc, &testpb.AnnotatedPermit_ServiceDesc, &testpb.AnnotatedLevels_ServiceDesc),
@@ -72,7 +74,7 @@ func TestAnnotatedMethodsHaveTheirRules(t *testing.T) {
 			if lease == nil && want.claims == nil {
 				return
 			}
-			if got := leaseSeen(ctx).Rule(); got != want.rule || !slices.Equal(lease.Claims(), want.claims) || lease.TTL() != want.ttl {
+			if got := ruletest.Seen(ctx).Rule(); got != want.rule || !slices.Equal(lease.Claims(), want.claims) || lease.TTL() != want.ttl {
 				t.Errorf("%s: rule %s, claims %v, TTL %v; want %v", method, got, lease.Claims(), lease.TTL(), want)
 			}
 		})
@@ -80,9 +82,7 @@ func TestAnnotatedMethodsHaveTheirRules(t *testing.T) {
 			t.Errorf("%s: %v", method, err)
 		}
 	}
-	if err := call(t, i, annotatedSend, func(context.Context, *core.Lease) { t.Error("once ran twice") }); err != nil {
-		t.Error(err)
-	}
+	wantNil(t, call(t, i, annotatedSend, func(context.Context, *core.Lease) { t.Error("once ran twice") }))
 }
 
 // A stream takes one turn, or one for each of its messages.
@@ -96,13 +96,12 @@ func TestAnnotatedStreams(t *testing.T) {
 		annotatedChat:  {&testpb.Event{}, []string{"exclusive group:1", "exclusive group:2"}},
 	} {
 		n := 0
-		stream := &fakeStream{ctx: bounded(t), recv: func(m any) error {
+		err := streamed(bounded(t), i, method, func(m any) error {
 			n++
 			message := m.(proto.Message).ProtoReflect()
 			message.Set(message.Descriptor().Fields().ByName("group_id"), protoreflect.ValueOfString(fmt.Sprint(n)))
 			return nil
-		}}
-		err := i.Stream()(nil, stream, &grpc.StreamServerInfo{FullMethod: method}, func(_ any, s grpc.ServerStream) error {
+		}, func(s grpc.ServerStream) error {
 			for _, want := range tt.want {
 				if err := s.RecvMsg(tt.into); err != nil || claimsOf(s.Context()) != want {
 					t.Errorf("%s: held %q, %v; want %q", method, claimsOf(s.Context()), err, want)
@@ -110,9 +109,7 @@ func TestAnnotatedStreams(t *testing.T) {
 			}
 			return nil
 		})
-		if err != nil {
-			t.Error(err)
-		}
+		wantNil(t, err)
 	}
 }
 
@@ -124,14 +121,11 @@ func TestGoOverridesAnnotations(t *testing.T) {
 	if err := call(t, i, annotatedSet, nil); reason(t, err) != reasons.LockHeld {
 		t.Error(err)
 	}
-	err := call(t, i, annotatedClear, func(ctx context.Context, _ *core.Lease) {
+	wantNil(t, call(t, i, annotatedClear, func(ctx context.Context, _ *core.Lease) {
 		if held := claimsOf(ctx); held != "exclusive user:42" {
 			t.Errorf("held %q", held)
 		}
-	})
-	if err != nil {
-		t.Error(err)
-	}
+	}))
 }
 
 func ExampleFromAnnotations() {
@@ -148,4 +142,61 @@ func ExampleFromAnnotations() {
 	// Output:
 	// <nil>
 	// lockgrpc: annotations of "keyturn.test.v1.Users": no method has an annotation; is the generated code of middleware/grpc/internal/testpb/im.proto up to date?
+}
+
+// Each mistake is found, all of them at once, with the method and the option it is in; and nothing is made.
+func TestWrongAnnotations(t *testing.T) {
+	i, err := lockgrpc.New(memory(t), lockgrpc.FromAnnotations(&testpb.AnnotatedWrong_ServiceDesc))
+	if i != nil || err == nil {
+		t.Fatalf("got %v, %v", i, err)
+	}
+	lines := strings.Split(err.Error(), "\n")
+	for method, want := range map[string]string{
+		"NoKey":         "found nothing",
+		"Missing":       `has no field "nobody"`,
+		"Map":           "is a map",
+		"Message":       "is a message: name one of its fields",
+		"List":          "is a list: write texts[*]",
+		"OnceForEach":   "Once needs exactly one",
+		"OnceForStream": "Once is for unary methods",
+		"Both":          "has (keyturn.v1.once) as well",
+		"EachOfOne":     "the client sends only one message",
+		"Permits":       "permits: 2 is only for MODE_PERMIT",
+		"NoPermits":     "permits: 0, want 1",
+	} {
+		found := 0
+		for _, line := range lines {
+			if strings.Contains(line, want) && strings.HasPrefix(strings.TrimPrefix(line, "lockgrpc: "), "(keyturn.v1.") &&
+				strings.Contains(line, `rule for "/keyturn.test.v1.AnnotatedWrong/`+method+`"`) {
+				found++
+			}
+		}
+		if found != 1 {
+			t.Errorf("%s: %q stands %d times in\n%v", method, want, found, err)
+		}
+	}
+	if len(lines) != 11 {
+		t.Errorf("%d complaints:\n%v", len(lines), err)
+	}
+}
+
+func TestFromAnnotationsRefuses(t *testing.T) {
+	for name, tt := range map[string]struct {
+		rules []lockgrpc.Rule
+		want  string
+	}{
+		"no service":          {[]lockgrpc.Rule{lockgrpc.FromAnnotations()}, "at least one service"},
+		"nil":                 {[]lockgrpc.Rule{lockgrpc.FromAnnotations(nil)}, "descriptor is nil"},
+		"unknown service":     {[]lockgrpc.Rule{lockgrpc.FromAnnotations(&grpc.ServiceDesc{ServiceName: "im.v9.Users"})}, `no service "im.v9.Users"`},
+		"twice":               {[]lockgrpc.Rule{fromProto, fromProto}, "there is already one"},
+		"nobody's policy":     {[]lockgrpc.Rule{fromProto, lockgrpc.Configure("user-state")}, `configuration of "user-state": no annotated rule in use has this name; there are ["/keyturn.test.v1.Annotated/Chat"`},
+		"policy of a Go rule": {[]lockgrpc.Rule{fromProto, lockgrpc.Serialize(annotatedClear, "k"), lockgrpc.Configure(annotatedClear)}, "no annotated rule in use"},
+		"two policies":        {[]lockgrpc.Rule{fromProto, lockgrpc.Configure(annotatedClear), lockgrpc.Configure(annotatedClear)}, "configuration of \"" + annotatedClear + "\": the rule already has one"},
+		"a wrong policy":      {[]lockgrpc.Rule{fromProto, lockgrpc.Configure(annotatedClear, core.WithTTL(-1))}, "WithTTL(-1ns)"},
+	} {
+		i, err := lockgrpc.New(memory(t), tt.rules...)
+		if i != nil || err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: got %v, %v; want %q", name, i, err, tt.want)
+		}
+	}
 }

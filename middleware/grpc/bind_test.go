@@ -176,8 +176,7 @@ func TestHugeListIsRefusedBeforeItIsRead(t *testing.T) {
 	}
 }
 
-// Whatever a client sends, it makes a valid key or is refused, and two
-// different values never make the same one.
+// Whatever a client sends, it makes a valid key or is refused, and two different values never make the same one.
 func FuzzValues(f *testing.F) {
 	f.Add("a:b", []byte{0, 0xff}, int64(1), "a", []byte("b"), int64(2))
 	f.Add("a", []byte("b"), int64(-1), "a%", []byte("b:"), int64(0))
@@ -207,8 +206,7 @@ func FuzzValues(f *testing.F) {
 	})
 }
 
-// TestEveryRefusalHasAnAnswer fails for a kind that was added to package refusal
-// and not to the answers.
+// TestEveryRefusalHasAnAnswer fails for a kind that was added to package refusal and not to the answers.
 func TestEveryRefusalHasAnAnswer(t *testing.T) {
 	for _, kind := range refusal.Kinds() {
 		if _, ok := answers[kind]; !ok {

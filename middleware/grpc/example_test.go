@@ -136,8 +136,7 @@ func ExampleDomain() {
 	// true
 }
 
-// room is a service with a stream that stays open, and brings messages for many
-// groups.
+// room is a service with a stream that stays open, and brings messages for many groups.
 type room struct {
 	testpb.UnimplementedGroupsServer
 }

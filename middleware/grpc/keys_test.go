@@ -2,7 +2,6 @@ package lockgrpc_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"sync/atomic"
@@ -19,18 +18,17 @@ import (
 	"google.golang.org/protobuf/types/dynamicpb"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/internal/storetest"
 	"github.com/keyturn/keyturn/keytmpl"
 	lockgrpc "github.com/keyturn/keyturn/middleware/grpc"
 	"github.com/keyturn/keyturn/middleware/grpc/internal/testpb"
 	"github.com/keyturn/keyturn/middleware/reasons"
 )
 
-// telling answers with the claims that the call runs under.
 func telling(ctx context.Context, _ *testpb.SetStatusRequest) (*testpb.SetStatusResponse, error) {
 	return &testpb.SetStatusResponse{Text: claimsOf(ctx)}, nil
 }
 
-// notNine skips calls of user 9.
 func notNine(_ context.Context, m proto.Message) bool {
 	return m.(*testpb.SetStatusRequest).GetUserId() == 9
 }
@@ -86,17 +84,14 @@ func TestOnceWithTheContext(t *testing.T) {
 	eng := memory(t)
 	c := serve(t, counting(&ran), locks(t, eng, lockgrpc.OnceKey(setStatus, key).SkipIf(notNine)), outside(asAnn)...)
 	for _, id := range []int64{1, 9, 1, 9} {
-		if _, err := c.SetStatus(bounded(t), online(id)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, storetest.ErrorOf(c.SetStatus(bounded(t), online(id))))
 	}
 	if info, err := eng.Inspect(bounded(t), "once:ann:1"); ran.Load() != 3 || err != nil || info.Record == nil {
 		t.Errorf("ran %d times, %+v, %v", ran.Load(), info, err)
 	}
 }
 
-// The answer to a request that makes no key names the placeholder, and not the
-// value.
+// The answer to a request that makes no key names the placeholder, and not the value.
 func TestInvalidKeys(t *testing.T) {
 	long := strings.Repeat("private", 100)
 	for name, tt := range map[string]struct {
@@ -120,40 +115,27 @@ func TestInvalidKeys(t *testing.T) {
 			[]string{"x-tenant", "private", "x-tenant", "private"},
 			"metadata.x-tenant", "more than one value", keytmpl.ErrManyValues,
 		},
-		"function with an invalid key": {
-			lockgrpc.SerializeBy(addMembers, func(*testpb.AddMembersRequest) string { return "private\n" }), nil, nil, "", "", core.ErrInvalidKey,
-		},
+		"function": {lockgrpc.SerializeBy(addMembers, func(*testpb.AddMembersRequest) string { return "private\n" }), nil, nil, "", "", core.ErrInvalidKey},
 	} {
-		t.Run(name, func(t *testing.T) {
-			s := &server{members: func(context.Context, *testpb.AddMembersRequest) (*testpb.AddMembersResponse, error) {
-				t.Error("the handler ran")
-				return nil, nil
-			}}
-			passed := make(seen, 1)
-			c := serve(t, s, locks(t, memory(t), tt.rule), passed.options()...)
-			ctx := metadata.AppendToOutgoingContext(bounded(t), tt.header...)
-			_, err := c.AddMembers(ctx, tt.request)
-			if status.Code(err) != codes.InvalidArgument || reason(t, err) != reasons.KeyInvalid {
-				t.Errorf("got %v", err)
-			}
-			bad, _ := detail[*errdetails.BadRequest](err)
-			if v := bad.GetFieldViolations(); tt.field != "" &&
-				(len(v) != 1 || v[0].GetField() != tt.field || v[0].GetDescription() != tt.description) {
-				t.Errorf("violations: %v", v)
-			}
-			if inside := <-passed; !errors.Is(inside, tt.is) {
-				t.Errorf("outer interceptors see %v, want %v", inside, tt.is)
-			}
-			if told := prototext.Format(status.Convert(err).Proto()); strings.Contains(told, "private") {
-				t.Errorf("the caller is told the value: %s", told)
-			}
-		})
+		passed := make(seen, 1)
+		c := serve(t, idle(t), locks(t, memory(t), tt.rule), passed.options()...)
+		_, err := c.AddMembers(metadata.AppendToOutgoingContext(bounded(t), tt.header...), tt.request)
+		if status.Code(err) != codes.InvalidArgument || reason(t, err) != reasons.KeyInvalid {
+			t.Errorf("%s: %v", name, err)
+		}
+		bad, _ := detail[*errdetails.BadRequest](err)
+		if v := bad.GetFieldViolations(); tt.field != "" && (len(v) != 1 || v[0].GetField() != tt.field || v[0].GetDescription() != tt.description) {
+			t.Errorf("%s: violations %v", name, v)
+		}
+		wantIs(t, name+", as outer interceptors see it", <-passed, tt.is)
+		if told := prototext.Format(status.Convert(err).Proto()); strings.Contains(told, "private") {
+			t.Errorf("%s: the caller is told the value: %s", name, told)
+		}
 	}
 }
 
-// An interceptor between the codec and the lock may change the type of a request, which is the
-// server's fault. A codec may make dynamic messages although there is generated code: a template
-// reads them, and a key function can't.
+// An interceptor between the codec and the lock may change the type of a request, which is the server's fault. A
+// codec may make dynamic messages although there is generated code: a template reads them, and a key function can't.
 func TestRequestOfAnotherType(t *testing.T) {
 	dynamic := dynamicpb.NewMessage(online(42).ProtoReflect().Descriptor())
 	proto.Merge(dynamic, online(42))

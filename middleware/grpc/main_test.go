@@ -2,7 +2,6 @@ package lockgrpc_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -14,7 +13,8 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
-	"github.com/keyturn/keyturn/core/observe"
+	"github.com/keyturn/keyturn/internal/httprule/ruletest"
+	"github.com/keyturn/keyturn/internal/storetest"
 	lockgrpc "github.com/keyturn/keyturn/middleware/grpc"
 	"github.com/keyturn/keyturn/middleware/grpc/internal/testpb"
 	"github.com/keyturn/keyturn/store/memstore"
@@ -30,31 +30,18 @@ const (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// engine makes an engine over store that ends with the test.
-func engine(t testing.TB, store driver.Store, opts ...core.EngineOption) *core.Engine {
-	t.Helper()
-	eng, err := core.New(store, opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := eng.Close(bounded(t)); err != nil {
-			t.Error(err) // somebody holds a lease still
-		}
-	})
-	return eng
-}
+var (
+	must, wantNil, wantIs = storetest.Must, storetest.WantNil, storetest.WantIs
+	engine, isHeld        = ruletest.NewEngine, ruletest.IsHeld
+)
 
 func locks(t testing.TB, eng *core.Engine, rules ...lockgrpc.Rule) *lockgrpc.Interceptor {
 	t.Helper()
 	i, err := lockgrpc.New(eng, rules...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return i
 }
 
-// memory is an engine over a store of its own.
 func memory(t testing.TB, opts ...core.EngineOption) *core.Engine {
 	t.Helper()
 	return engine(t, memstore.New(), opts...)
@@ -72,39 +59,17 @@ func bounded(t testing.TB) context.Context {
 func free(t testing.TB, eng *core.Engine, key string) {
 	t.Helper()
 	lease, err := eng.Acquire(bounded(t), key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := lease.Release(bounded(t)); err != nil {
-		t.Error(err)
-	}
+	must(t, err)
+	wantNil(t, lease.Release(bounded(t)))
 }
 
 // hold has another process hold key until the returned lease is released, or the test ends.
 func hold(t testing.TB, store driver.Store, key string) *core.Lease {
 	t.Helper()
 	lease, err := engine(t, store).Acquire(bounded(t), key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = lease.Release(context.Background()) })
 	return lease
-}
-
-// isHeld reports whether somebody has key.
-func isHeld(t testing.TB, eng *core.Engine, key string) bool {
-	t.Helper()
-	lease, err := eng.TryAcquire(bounded(t), key)
-	if errors.Is(err, core.ErrHeld) {
-		return true
-	}
-	if err == nil {
-		err = lease.Release(bounded(t))
-	}
-	if err != nil {
-		t.Error(err)
-	}
-	return false
 }
 
 // claimsOf are the claims that the work of ctx runs under, such as "shared a, exclusive b".
@@ -120,7 +85,6 @@ func claimsOf(ctx context.Context) string {
 	return strings.Join(all, ", ")
 }
 
-// refusing is a store that grants nothing.
 type refusing struct {
 	*memstore.Store
 	err error
@@ -134,8 +98,7 @@ func (s refusing) Begin(context.Context, driver.Request) (driver.Grant, *driver.
 	return driver.Grant{}, nil, s.err
 }
 
-// steal ends the lease of ctx behind its holder's back, as the expiry of a
-// paused process does.
+// steal ends the lease of ctx behind its holder's back, as the expiry of a paused process does.
 func steal(t testing.TB, store driver.Store, ctx context.Context) {
 	t.Helper()
 	lease, ok := core.LeaseFrom(ctx)
@@ -143,9 +106,7 @@ func steal(t testing.TB, store driver.Store, ctx context.Context) {
 		t.Error("the handler's context has no lease")
 		return
 	}
-	if err := store.Release(context.Background(), driver.Grant{Owner: lease.Owner(), Claims: lease.Claims()}); err != nil {
-		t.Error(err)
-	}
+	wantNil(t, store.Release(context.Background(), driver.Grant{Owner: lease.Owner(), Claims: lease.Claims()}))
 }
 
 // reason returns the ErrorInfo reason of a status, and checks its domain.
@@ -170,24 +131,3 @@ func detail[T any](err error) (found T, ok bool) {
 	}
 	return found, false
 }
-
-// wait receives from c, or fails the test.
-func wait[T any](t testing.TB, c <-chan T, what string) (v T) {
-	t.Helper()
-	select {
-	case v = <-c:
-	case <-time.After(10 * time.Second):
-		t.Fatalf("no %s", what)
-	}
-	return v
-}
-
-// seeLeases puts each lease, as hooks see it, into the context of the work under it.
-var seeLeases = observe.Hooks{HoldStart: func(ctx context.Context, l observe.Lease) context.Context {
-	return context.WithValue(ctx, seenLease{}, l)
-}}
-
-type seenLease struct{}
-
-// leaseSeen is the innermost lease that seeLeases has put into ctx.
-func leaseSeen(ctx context.Context) observe.Lease { return ctx.Value(seenLease{}).(observe.Lease) }

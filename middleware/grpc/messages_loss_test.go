@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/internal/httprule/ruletest"
 	lockgrpc "github.com/keyturn/keyturn/middleware/grpc"
 	"github.com/keyturn/keyturn/middleware/grpc/internal/testpb"
 	"github.com/keyturn/keyturn/middleware/reasons"
@@ -22,15 +23,10 @@ func TestLossOfAMessagesLease(t *testing.T) {
 	i := locks(t, memory(t), lockgrpc.SerializeMessages(chat, "chat", core.WithMaxHold(time.Millisecond)))
 	ours := errors.New("ours")
 	for _, own := range []error{nil, ours} {
-		stream := &fakeStream{ctx: bounded(t), recv: func(any) error { return nil }}
-		err := i.Stream()(nil, stream, &grpc.StreamServerInfo{FullMethod: chat}, func(_ any, s grpc.ServerStream) error {
-			if err := s.RecvMsg(&testpb.Event{}); err != nil {
-				t.Error(err)
-			}
+		err := streamed(bounded(t), i, chat, comes, func(s grpc.ServerStream) error {
+			wantNil(t, s.RecvMsg(&testpb.Event{}))
 			<-s.Context().Done()
-			if err := s.SendMsg(nil); !errors.Is(err, core.ErrLeaseLost) {
-				t.Errorf("SendMsg: %v", err)
-			}
+			wantIs(t, "SendMsg", s.SendMsg(nil), core.ErrLeaseLost)
 			lost := s.RecvMsg(&testpb.Event{})
 			if again := s.RecvMsg(&testpb.Event{}); again != lost || status.Code(lost) != codes.Aborted || !errors.Is(lost, core.ErrLeaseLost) {
 				t.Errorf("RecvMsg: %v, then %v", lost, again)
@@ -90,8 +86,7 @@ func TestRefusedMessages(t *testing.T) {
 	}
 }
 
-// A handler may leave a goroutine behind that receives. It gets no turn any
-// more, and keeps none.
+// A handler may leave a goroutine behind that receives. It gets no turn any more, and keeps none.
 func TestReceiverThatOutlivesItsHandler(t *testing.T) {
 	store := memstore.New()
 	holder := hold(t, store, "group:7")
@@ -117,15 +112,11 @@ func TestReceiverThatOutlivesItsHandler(t *testing.T) {
 	if _, err := stream.Recv(); status.Code(err) != codes.Unimplemented {
 		t.Error(err)
 	}
-	if err := wait(t, got, "first message"); err != nil {
-		t.Error(err)
-	}
-	if err := wait(t, got, "end of the second Recv"); err == nil {
+	wantNil(t, ruletest.Receive(t, "first message", got))
+	if err := ruletest.Receive(t, "end of the second Recv", got); err == nil {
 		t.Error("a turn for a call that is over")
 	}
-	if err := holder.Release(bounded(t)); err != nil {
-		t.Error(err)
-	}
+	wantNil(t, holder.Release(bounded(t)))
 	free(t, eng, "group:7")
 	free(t, eng, "group:8")
 }

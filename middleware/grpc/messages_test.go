@@ -20,21 +20,16 @@ type chatStream = grpc.BidiStreamingServer[testpb.Event, testpb.Event]
 
 var eachByGroup = lockgrpc.SerializeMessages(chat, "group:{group_id}")
 
-// talk opens a chat.
 func talk(t *testing.T, c client) grpc.BidiStreamingClient[testpb.Event, testpb.Event] {
 	t.Helper()
 	stream, err := c.Chat(bounded(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return stream
 }
 
 func say(t *testing.T, stream grpc.BidiStreamingClient[testpb.Event, testpb.Event], group string) {
 	t.Helper()
-	if err := stream.Send(&testpb.Event{GroupId: group}); err != nil {
-		t.Error(err)
-	}
+	wantNil(t, stream.Send(&testpb.Event{GroupId: group}))
 }
 
 // echo answers each message with what it is locked by, and stops with its client.
@@ -96,9 +91,7 @@ func TestEachMessageTakesItsOwnTurn(t *testing.T) {
 				}
 				free(t, eng, "group:"+group) // the client is silent, and nothing is held
 			}
-			if err := stream.CloseSend(); err != nil {
-				t.Error(err)
-			}
+			wantNil(t, stream.CloseSend())
 			if _, err := stream.Recv(); err != io.EOF {
 				t.Error(err)
 			}
@@ -114,9 +107,7 @@ func TestSendingAlongside(t *testing.T) {
 		sender.Go(func() {
 			for i := range 100 {
 				_ = stream.Context().Err()
-				if err := stream.Send(&testpb.Event{Text: fmt.Sprint(i)}); err != nil {
-					t.Error(err)
-				}
+				wantNil(t, stream.Send(&testpb.Event{Text: fmt.Sprint(i)}))
 			}
 		})
 		for {
@@ -138,8 +129,7 @@ func TestSendingAlongside(t *testing.T) {
 	}
 }
 
-// A rule for the messages of a stream shows each of them to its SkipIf, also if its key needs none
-// of their fields.
+// A rule for the messages of a stream shows each of them to its SkipIf, also if its key needs none of their fields.
 func TestSkippedMessages(t *testing.T) {
 	skip := func(_ context.Context, m proto.Message) bool { return m.(*testpb.Event).GetGroupId() == "9" }
 	stream := talk(t, serve(t, &server{chat: echo}, locks(t, memory(t), lockgrpc.SerializeMessages(chat, "chat").SkipIf(skip))))

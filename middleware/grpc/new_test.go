@@ -1,19 +1,25 @@
 package lockgrpc_test
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
+	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/coverage"
 	lockgrpc "github.com/keyturn/keyturn/middleware/grpc"
 	"github.com/keyturn/keyturn/middleware/grpc/internal/testpb"
+	"github.com/keyturn/keyturn/store/memstore"
 )
 
 func TestNewRefuses(t *testing.T) {
 	const take = testpb.Fields_Take_FullMethodName
+	eng := memory(t)
 	template := func(s string) []lockgrpc.Rule { return []lockgrpc.Rule{lockgrpc.Serialize(take, s)} }
 	rule := func(r lockgrpc.Rule) []lockgrpc.Rule { return []lockgrpc.Rule{r} }
 	key := func(*testpb.SetStatusRequest) string { return "k" }
@@ -59,15 +65,10 @@ func TestNewRefuses(t *testing.T) {
 		{"Storable without Once", rule(lockgrpc.Serialize(setStatus, "k").Storable(func(proto.Message) bool { return true })), "Storable is for rules of Once"},
 	}
 	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			i, err := lockgrpc.New(memory(t), tt.rules...)
-			if i != nil || err == nil || !strings.Contains(err.Error(), tt.want) || !strings.HasPrefix(err.Error(), "lockgrpc: rule for") {
-				t.Fatalf("got %v, %v; want an error of the rule with %q", i, err, tt.want)
-			}
-			if strings.Contains(err.Error(), "\n") {
-				t.Errorf("more than one complaint: %v", err)
-			}
-		})
+		i, err := lockgrpc.New(eng, tt.rules...)
+		if said := fmt.Sprint(err); i != nil || !strings.Contains(said, tt.want) || !strings.HasPrefix(said, "lockgrpc: rule for") || strings.Contains(said, "\n") {
+			t.Errorf("%s: got %v, %v; want one complaint about the rule, with %q", tt.name, i, err, tt.want)
+		}
 	}
 }
 
@@ -93,4 +94,88 @@ func TestNewSaysEverythingAtOnce(t *testing.T) {
 			t.Errorf("%v does not match ErrInvalidOption", err)
 		}
 	}
+}
+
+// imServer serves what the name says, and nothing calls it.
+func imServer(opts ...grpc.ServerOption) *grpc.Server {
+	srv := grpc.NewServer(opts...)
+	testpb.RegisterUsersServer(srv, &server{})
+	testpb.RegisterGroupsServer(srv, &server{})
+	return srv
+}
+
+// A rule without its interceptor guards nothing, and does not say it does.
+func TestCoverageWithoutTheInterceptor(t *testing.T) {
+	rules := []lockgrpc.Rule{lockgrpc.Serialize(setStatus, "user:{user_id}"), lockgrpc.Serialize(watch, "group:{group_id}")}
+	for guarded, i := range map[string]*lockgrpc.Interceptor{setStatus: locks(t, memory(t), rules...), watch: locks(t, memory(t), rules...)} {
+		missing, says := watch, "Stream()"
+		if guarded == setStatus {
+			i.Unary()
+		} else {
+			i.Stream()
+			missing, says = setStatus, "Unary()"
+		}
+		for _, c := range i.Coverage(imServer()) {
+			if (len(c.Rules) > 0) != (c.Name == guarded) {
+				t.Errorf("%v, want a rule for %s alone", c, guarded)
+			}
+		}
+		err := fmt.Sprint(i.Check(imServer()))
+		if !strings.Contains(err, missing) || !strings.Contains(err, says) || strings.Contains(err, guarded) {
+			t.Errorf("error = %v, want one with %s and %s", err, missing, says)
+		}
+	}
+}
+
+// A rule for a service that this server does not have is a set-up gone wrong.
+func TestCheckFindsRulesThatNobodyServes(t *testing.T) {
+	i := locks(t, memory(t), fromProto, lockgrpc.Serialize(setStatus, "user:{user_id}"))
+	i.Unary()
+	i.Stream()
+	lines := strings.Split(fmt.Sprint(i.Check(imServer())), "\n")
+	want := []string{"Chat", "ClearStatus", "Send", "SetStatus", "Watch"}
+	if len(lines) != len(want) {
+		t.Fatalf("error = %q, want one for each of %v", lines, want)
+	}
+	for n, method := range want {
+		if !strings.Contains(lines[n], "/keyturn.test.v1.Annotated/"+method+`"`) || !strings.Contains(lines[n], "does not serve") {
+			t.Errorf("error %q, want one about %s", lines[n], method)
+		}
+	}
+}
+
+// At start: what guards which method, and no rule in vain. In a test:
+//
+//	if left := coverage.Uncovered(locks.Coverage(server), "/im.v1.Users/Get"); len(left) > 0 {
+//		t.Errorf("without a rule: %v", left)
+//	}
+func ExampleInterceptor_Coverage() {
+	eng, _ := core.New(memstore.New())
+	defer eng.Close(context.Background())
+	locks, err := lockgrpc.New(eng, lockgrpc.FromAnnotations(&testpb.Annotated_ServiceDesc))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	server := grpc.NewServer(
+		grpc.ChainUnaryInterceptor(locks.Unary()),
+		grpc.ChainStreamInterceptor(locks.Stream()),
+	)
+	testpb.RegisterAnnotatedServer(server, testpb.UnimplementedAnnotatedServer{})
+
+	if err := locks.Check(server); err != nil {
+		fmt.Println(err) // a rule that does nothing
+	}
+	for _, c := range locks.Coverage(server) { // coverage.Log(ctx, logger, ...) in a real one
+		fmt.Println(c)
+	}
+	fmt.Println("without a rule:", coverage.Uncovered(locks.Coverage(server)))
+	// Output:
+	// /keyturn.test.v1.Annotated/Chat: serialize group:{group_id}
+	// /keyturn.test.v1.Annotated/ClearStatus: serialize user:{user_id}
+	// /keyturn.test.v1.Annotated/Get: none
+	// /keyturn.test.v1.Annotated/Send: once once:{metadata.x-user}:{message_id}
+	// /keyturn.test.v1.Annotated/SetStatus: serialize user:{user_id}
+	// /keyturn.test.v1.Annotated/Watch: serialize group:{group_id}
+	// without a rule: [/keyturn.test.v1.Annotated/Get]
 }

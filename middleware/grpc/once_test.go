@@ -2,7 +2,9 @@ package lockgrpc_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -13,10 +15,10 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/internal/httprule/ruletest"
 	lockgrpc "github.com/keyturn/keyturn/middleware/grpc"
 	"github.com/keyturn/keyturn/middleware/grpc/internal/testpb"
 	"github.com/keyturn/keyturn/middleware/reasons"
-	"github.com/keyturn/keyturn/store/memstore"
 )
 
 const byMessage = "once:message:{message_id}"
@@ -34,29 +36,6 @@ func counting(runs *atomic.Int32) *server {
 		members: func(context.Context, *testpb.AddMembersRequest) (*testpb.AddMembersResponse, error) {
 			return &testpb.AddMembersResponse{Size: runs.Add(1)}, nil
 		},
-	}
-}
-
-func TestRepeatsGetTheFirstResponse(t *testing.T) {
-	var runs atomic.Int32
-	store := memstore.New()
-	rule := lockgrpc.OnceBy(setStatus, func(r *testpb.SetStatusRequest) string { return "once:" + r.GetMessageId() })
-	replicas := []client{
-		serve(t, counting(&runs), locks(t, engine(t, store), rule)),
-		serve(t, counting(&runs), locks(t, engine(t, store), rule)),
-	}
-	for i := range 4 {
-		var header metadata.MD
-		resp, err := replicas[i%2].SetStatus(bounded(t), message("a", 1), grpc.Header(&header))
-		if err != nil || resp.GetText() != "run 1" {
-			t.Errorf("delivery %d: %v, %v", i, resp, err)
-		}
-		if replayed := header.Get(lockgrpc.ReplayedHeader); len(replayed) == 1 != (i > 0) || i > 0 && replayed[0] != "true" {
-			t.Errorf("delivery %d: replayed %v", i, replayed)
-		}
-	}
-	if resp, err := replicas[0].SetStatus(bounded(t), message("b", 1)); err != nil || resp.GetText() != "run 2" {
-		t.Errorf("another message: %v, %v", resp, err)
 	}
 }
 
@@ -102,9 +81,7 @@ func TestRecordOfAnotherMethod(t *testing.T) {
 		} else {
 			_, err = eng.Once(bounded(t), "the same", func(context.Context) ([]byte, error) { return []byte(tt.record), nil })
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		_, err = c.AddMembers(bounded(t), &testpb.AddMembersRequest{})
 		if st := status.Convert(err); st.Code() != tt.want || tt.want == codes.Internal && st.Message() != "internal error" {
 			t.Errorf("record %q: %v; want %v", tt.record, err, tt.want)
@@ -162,9 +139,9 @@ func TestAResponseAfterTheCallersEndIsNotReplayed(t *testing.T) {
 		_, err := c.SetStatus(ctx, message("a", 1))
 		over <- err
 	}()
-	wait(t, runs, "the handler")
+	ruletest.Receive(t, "the handler", runs)
 	cancel()
-	if err := wait(t, over, "the call"); status.Code(err) != codes.Canceled {
+	if err := ruletest.Receive(t, "the call", over); status.Code(err) != codes.Canceled {
 		t.Errorf("the first call: %v", err)
 	}
 	resp, err := c.SetStatus(bounded(t), message("a", 1)) // waits for the first one's end
@@ -173,5 +150,81 @@ func TestAResponseAfterTheCallersEndIsNotReplayed(t *testing.T) {
 	}
 	if len(runs) > 0 {
 		t.Error("the handler ran again")
+	}
+}
+
+// TestPrecheck: whoever may not call the handler does not queue for its key, and gets no stored response.
+func TestPrecheck(t *testing.T) {
+	var denied atomic.Pointer[error]
+	precheck := func(_ context.Context, m proto.Message) error {
+		if _, ok := m.(*testpb.SetStatusRequest); !ok {
+			t.Errorf("the message is a %T", m)
+		}
+		if err := denied.Load(); err != nil {
+			return *err
+		}
+		return nil
+	}
+	var runs atomic.Int32
+	eng := memory(t)
+	c := serve(t, counting(&runs), locks(t, eng, lockgrpc.Once(setStatus, byMessage).Precheck(precheck)))
+	deny := func(err error) { denied.Store(&err) }
+
+	lease, err := eng.Acquire(bounded(t), "once:message:a")
+	must(t, err)
+	deny(errors.New("no member"))
+	if _, err := c.SetStatus(bounded(t), message("a", 1)); status.Code(err) != codes.PermissionDenied || reason(t, err) != reasons.Forbidden {
+		t.Errorf("denied: %v", err)
+	}
+	deny(status.Error(codes.NotFound, "no such group"))
+	if _, err := c.SetStatus(bounded(t), message("a", 1)); status.Code(err) != codes.NotFound {
+		t.Errorf("with a status: %v", err)
+	}
+	wantNil(t, lease.Release(bounded(t)))
+	denied.Store(nil)
+	if _, err := c.SetStatus(bounded(t), message("a", 1)); err != nil || runs.Load() != 1 {
+		t.Errorf("allowed: %v", err)
+	}
+	deny(errors.New("no member any more"))
+	if _, err := c.SetStatus(bounded(t), message("a", 1)); status.Code(err) != codes.PermissionDenied {
+		t.Errorf("the stored response: %v", err)
+	}
+}
+
+// TestPrecheckOfEveryRule: whatever a rule guards, and whichever rule of a method says no.
+func TestPrecheckOfEveryRule(t *testing.T) {
+	deny := func(context.Context, proto.Message) error { return errors.New("no member") }
+	allow := func(context.Context, proto.Message) error { return nil }
+	plain := func(key string) lockgrpc.Rule { return lockgrpc.Serialize(setStatus, key) }
+	sets := map[string][]lockgrpc.Rule{
+		"call, the first of two":  {plain("a").Precheck(deny), plain("b").Precheck(allow)},
+		"call, the second of two": {plain("a").Precheck(allow), plain("b").Precheck(deny)},
+		"call, one of two":        {plain("a"), plain("b").Precheck(deny), plain("c")},
+	}
+	for kind, g := range guarded {
+		sets[kind] = []lockgrpc.Rule{g.rule().Precheck(deny)}
+	}
+	for name, rules := range sets {
+		kind, _, _ := strings.Cut(name, ",")
+		err := guarded[kind].send(bounded(t), serve(t, idle(t), locks(t, memory(t), rules...)), "42")
+		if status.Code(err) != codes.PermissionDenied || reason(t, err) != reasons.Forbidden {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestStorable: a response that reports a failure is not given again.
+func TestStorable(t *testing.T) {
+	var runs atomic.Int32
+	byID := func(r *testpb.SetStatusRequest) string { return r.GetMessageId() }
+	c := serve(t, counting(&runs), locks(t, memory(t), lockgrpc.OnceBy(setStatus, byID).Storable(func(m proto.Message) bool {
+		return m.(*testpb.SetStatusResponse).GetText() != "run 1"
+	})))
+	for n, want := range []string{"run 1", "run 2", "run 2"} {
+		var header metadata.MD
+		resp, err := c.SetStatus(bounded(t), message("a", 1), grpc.Header(&header))
+		if err != nil || resp.GetText() != want || len(header.Get(lockgrpc.ReplayedHeader)) != n/2 {
+			t.Errorf("call %d: %v, %v, %v", n, resp, err, header)
+		}
 	}
 }

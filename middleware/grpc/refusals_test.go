@@ -16,6 +16,7 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/httprule/ruletest"
 	lockgrpc "github.com/keyturn/keyturn/middleware/grpc"
 	"github.com/keyturn/keyturn/middleware/reasons"
 	"github.com/keyturn/keyturn/store/memstore"
@@ -62,6 +63,7 @@ func TestRefusals(t *testing.T) {
 		{name: "store down", store: failing(&core.UnavailableError{Op: "acquire", Err: secret}), code: codes.Unavailable, reason: reasons.StoreUnavailable, after: anyTime, is: core.ErrUnavailable},
 		{name: "engine closed", closed: true, code: codes.Unavailable, reason: reasons.Stopping, after: anyTime, is: core.ErrClosed},
 		{name: "record uncertain", only: "once", store: forgetful{memstore.New()}, opt: core.WithTTL(30 * time.Millisecond), code: codes.Unavailable, reason: reasons.OutcomeUnknown, after: anyTime, is: core.ErrOutcomeUnknown},
+		{name: "it would wait for itself", store: failing(&driver.DeadlockError{Key: key}), code: codes.Internal, reason: reasons.Internal, is: core.ErrWouldDeadlock},
 		{name: "anything else", store: failing(secret), code: codes.Internal, reason: reasons.Internal, is: secret},
 		{name: "caller's deadline", end: ends(20 * time.Millisecond), code: codes.DeadlineExceeded, is: context.DeadlineExceeded},
 		{name: "caller's deadline, before", end: ends(-time.Second), code: codes.DeadlineExceeded, is: context.DeadlineExceeded},
@@ -96,9 +98,7 @@ func TestRefusals(t *testing.T) {
 				}
 				c := serve(t, s, locks(t, eng, g.rule(rule...)), opts...)
 				if tt.closed {
-					if err := eng.Close(bounded(t)); err != nil {
-						t.Fatal(err)
-					}
+					must(t, eng.Close(bounded(t)))
 				}
 
 				err := g.send(bounded(t), c, "42")
@@ -118,7 +118,7 @@ func TestRefusals(t *testing.T) {
 				if _, again := lockgrpc.RetryAfter(g.method, err); again != (ok && kind != "message" && tt.reason != reasons.OutcomeUnknown) {
 					t.Errorf("RetryAfter: %v", again)
 				}
-				inside := wait(t, passed, "end")
+				inside := ruletest.Receive(t, "end", passed)
 				if !errors.Is(inside, tt.is) {
 					t.Errorf("outer interceptors see %v, want %v", inside, tt.is)
 				}
@@ -164,16 +164,14 @@ func TestErrorHandler(t *testing.T) {
 			if told == nil || told.Rule != g.method || told.Key != "user:42" || !told.Again || told.Ran || told.RetryAfter <= 0 || told.RetryAfter > time.Minute || !errors.Is(told, core.ErrHeld) {
 				t.Errorf("told %+v", told)
 			}
-			if inside := wait(t, passed, "end"); !errors.Is(inside, core.ErrHeld) {
+			if inside := ruletest.Receive(t, "end", passed); !errors.Is(inside, core.ErrHeld) {
 				t.Errorf("an outer interceptor sees %v", inside)
 			}
 			err = g.send(bounded(t), c, "")
-			if inside := wait(t, passed, "end"); status.Code(err) != codes.Unknown || reason(t, err) != reasons.KeyInvalid || told.Key != "" || !errors.Is(inside, busy) {
+			if inside := ruletest.Receive(t, "end", passed); status.Code(err) != codes.Unknown || reason(t, err) != reasons.KeyInvalid || told.Key != "" || !errors.Is(inside, busy) {
 				t.Errorf("no key: %v, %+v, %v", err, told, inside)
 			}
-			if err := holder.Release(bounded(t)); err != nil {
-				t.Error(err)
-			}
+			wantNil(t, holder.Release(bounded(t)))
 		})
 	}
 }

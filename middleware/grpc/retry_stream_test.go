@@ -23,15 +23,11 @@ func TestRetryOfAStream(t *testing.T) {
 	eng := engine(t, store)
 	free(t, eng, "group:7") // leases are short
 	holder, err := eng.Acquire(bounded(t), "group:7")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var tries atomic.Int32
 	count := func(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
 		if tries.Add(1) == 2 {
-			if err := holder.Release(stream.Context()); err != nil {
-				t.Error(err)
-			}
+			wantNil(t, holder.Release(stream.Context()))
 		}
 		return handler(srv, stream)
 	}
@@ -42,9 +38,7 @@ func TestRetryOfAStream(t *testing.T) {
 	}})
 	stream, err := dial(t, listen(t, srv), grpc.WithChainStreamInterceptor(lockgrpc.Retry{Attempts: 100}.Stream())).
 		Watch(bounded(t), &testpb.WatchRequest{GroupId: "7"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if first, err := stream.Recv(); err != nil || tries.Load() != 2 || first.GetGroupId() != "7" {
 		t.Fatalf("after %d tries: %v, %v", tries.Load(), first, err)
 	}
@@ -79,12 +73,8 @@ func TestStreamThatCannotBeOpenedAgain(t *testing.T) {
 			return failing, nil
 		}
 		stream, err := lockgrpc.Retry{}.Stream()(bounded(t), &grpc.StreamDesc{ServerStreams: true}, nil, watch, streamer)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := errors.Join(stream.SendMsg("request"), stream.CloseSend()); err != nil {
-			t.Error(err)
-		}
+		must(t, err)
+		wantNil(t, errors.Join(stream.SendMsg("request"), stream.CloseSend()))
 		if err := stream.RecvMsg(nil); !errors.Is(err, gone) || opened != 2 {
 			t.Errorf("%s: opened %d times, %v", name, opened, err)
 		}

@@ -21,8 +21,7 @@ import (
 	"github.com/keyturn/keyturn/middleware/reasons"
 )
 
-// refusal is the status that a server's lock answers. No RetryInfo if after is
-// 0.
+// refusal is the status that a server's lock answers. No RetryInfo if after is 0.
 func refusal(domain, reason, method string, after time.Duration) error {
 	s, err := status.New(codes.Aborted, "refused").WithDetails(&errdetails.ErrorInfo{
 		Domain: domain, Reason: reason, Metadata: map[string]string{lockgrpc.MethodKey: method},
@@ -40,8 +39,7 @@ func held(after time.Duration) error {
 	return refusal(lockgrpc.Domain, reasons.LockHeld, setStatus, after)
 }
 
-// attempts calls a server that answers the same each time, and returns when it
-// was called, from the first call on.
+// attempts calls a server that answers the same each time, and returns when it was called, from the first call on.
 func attempts(ctx context.Context, r lockgrpc.Retry, answer error) (at []time.Duration, err error) {
 	began := time.Now()
 	err = r.Unary()(ctx, setStatus, nil, nil, nil, func(context.Context, string, any, any, *grpc.ClientConn, ...grpc.CallOption) error {
@@ -51,8 +49,7 @@ func attempts(ctx context.Context, r lockgrpc.Retry, answer error) (at []time.Du
 	return at, err
 }
 
-// Only a refusal that says that the handler of this very call has not run is
-// repeated.
+// Only a refusal that says that the handler of this very call has not run is repeated.
 func TestWhatIsRetried(t *testing.T) {
 	const other = "OTHER"
 	all := []string{
@@ -87,8 +84,7 @@ func TestWhatIsRetried(t *testing.T) {
 	})
 }
 
-// It waits for what the server says, twice that the next time, up to the
-// maximum; and up to half of it more.
+// It waits for what the server says, twice that the next time, up to the maximum; and up to half of it more.
 func TestRetryDelays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		spread := map[time.Duration]bool{}

@@ -100,11 +100,7 @@ func registered(t *testing.T) protoreflect.FileDescriptor {
 			}),
 		}}},
 	}, protoregistry.GlobalFiles)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := protoregistry.GlobalFiles.RegisterFile(file); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, protoregistry.GlobalFiles.RegisterFile(file))
 	return file
 }

@@ -4,17 +4,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
+	"slices"
 	"testing"
-	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
 	"github.com/keyturn/keyturn/core"
-	"github.com/keyturn/keyturn/locktest"
+	"github.com/keyturn/keyturn/internal/httprule/ruletest"
+	"github.com/keyturn/keyturn/internal/storetest"
 	lockgrpc "github.com/keyturn/keyturn/middleware/grpc"
 	"github.com/keyturn/keyturn/middleware/grpc/internal/testpb"
 	"github.com/keyturn/keyturn/middleware/reasons"
@@ -23,41 +24,6 @@ import (
 
 func online(user int64) *testpb.SetStatusRequest {
 	return &testpb.SetStatusRequest{UserId: user, Status: testpb.Status_STATUS_ONLINE}
-}
-
-// Two replicas, which share nothing but a store: one at a time with one key, and everybody in the end.
-func TestOneAtATime(t *testing.T) {
-	for kind, g := range guarded {
-		if kind == "once" {
-			continue // runs once
-		}
-		t.Run(kind, func(t *testing.T) {
-			section := locktest.NewSection(t)
-			s := working(func(ctx context.Context) error {
-				defer section.Enter(claimsOf(ctx))()
-				time.Sleep(time.Millisecond) // so that another one could come in
-				return nil
-			})
-			store := memstore.New()
-			replicas := []client{
-				serve(t, s, locks(t, engine(t, store), g.rule())),
-				serve(t, s, locks(t, engine(t, store.Peer()), g.rule())),
-			}
-			ctx := bounded(t)
-			var calls sync.WaitGroup
-			for n := range 20 {
-				calls.Go(func() {
-					if err := g.send(ctx, replicas[n%2], "42"); err != nil {
-						t.Error(err)
-					}
-				})
-			}
-			calls.Wait()
-			if n := section.Entered("exclusive user:42"); n != 20 {
-				t.Errorf("%d were served", n)
-			}
-		})
-	}
 }
 
 // A client that goes away does not let the next one in: the handler may be writing.
@@ -74,12 +40,12 @@ func TestHeldUntilTheHandlerReturns(t *testing.T) {
 			ctx, cancel := context.WithCancel(bounded(t))
 			answer := make(chan error)
 			go func() { answer <- g.send(ctx, c, "42") }()
-			handler := wait(t, entered, "call")
+			handler := ruletest.Receive(t, "call", entered)
 			cancel()
-			if err := wait(t, answer, "answer"); status.Code(err) != codes.Canceled {
+			if err := ruletest.Receive(t, "answer", answer); status.Code(err) != codes.Canceled {
 				t.Error(err)
 			}
-			wait(t, handler.Done(), "cancel in the handler")
+			ruletest.Receive(t, "cancel in the handler", handler.Done())
 			if !isHeld(t, eng, "user:42") {
 				t.Error("free while the handler runs")
 			}
@@ -89,13 +55,10 @@ func TestHeldUntilTheHandlerReturns(t *testing.T) {
 	}
 }
 
-// Whatever a handler returns is its own, also what looks like ours; and a method without a rule is
-// left alone.
+// Whatever a handler returns is its own, also what looks like ours; and a method without a rule is left alone.
 func TestHandlersErrorPassesUnchanged(t *testing.T) {
 	detailed, err := status.New(codes.NotFound, "no user 42").WithDetails(&testpb.Group{Id: "g"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	rules := map[string]lockgrpc.Rule{
 		"serialize": guarded["call"].rule(), "once": guarded["once"].rule(), "another method's": lockgrpc.Serialize(addMembers, "k"),
 	}
@@ -156,5 +119,73 @@ func TestLossIsAnErrorThoughTheHandlerSucceeded(t *testing.T) {
 				t.Errorf("%s, %v: outer interceptors see %v", kind, own, errors.Unwrap(inside))
 			}
 		}
+	}
+}
+
+// caller is the context's key of who calls.
+type caller struct{}
+
+// asAnn is what authentication does: it puts who calls into the context, and into the metadata, so
+// that no caller can take the keys of another.
+func asAnn(ctx context.Context) (context.Context, context.CancelFunc) {
+	md, _ := metadata.FromIncomingContext(ctx)
+	md = md.Copy()
+	md.Set("x-user", "ann")
+	return context.WithValue(metadata.NewIncomingContext(ctx, md), caller{}, "ann"), func() {}
+}
+
+// A rule has what interceptors outside of it put into the context, for every kind of method, and so has the handler. A
+// panic goes on to recovery, and the key is free.
+func TestOrderOfInterceptors(t *testing.T) {
+	const key = "{metadata.x-user}"
+	for kind, rule := range map[string]lockgrpc.Rule{
+		"call": lockgrpc.Serialize(setStatus, key), "once": lockgrpc.Once(setStatus, key),
+		"stream": lockgrpc.Serialize(importAll, key), "message": lockgrpc.SerializeMessages(importAll, key),
+	} {
+		eng := memory(t)
+		c := serve(t, working(func(ctx context.Context) error {
+			if held := claimsOf(ctx); held != "exclusive ann" || ctx.Value(caller{}) != "ann" {
+				t.Errorf("%s: held %q, called by %v", kind, held, ctx.Value(caller{}))
+			}
+			panic("boom")
+		}), locks(t, eng, rule), slices.Concat(recovery, outside(asAnn))...)
+		ctx := metadata.AppendToOutgoingContext(bounded(t), "x-user", "forged", "x-user", "too")
+		if err := guarded[kind].send(ctx, c, "42"); status.Convert(err).Message() != "recovered: boom" {
+			t.Errorf("%s: %v", kind, err)
+		}
+		free(t, eng, "ann")
+	}
+}
+
+// A service that only gets a registrar runs under its rules, inside of the server's interceptors, if there are any.
+func TestRegistrar(t *testing.T) {
+	for name, opts := range map[string][]grpc.ServerOption{"alone": nil, "inside of interceptors": outside(asAnn)} {
+		t.Run(name, func(t *testing.T) {
+			check := func(ctx context.Context, key string) error {
+				if by := ctx.Value(caller{}); (by == "ann") != (opts != nil) {
+					t.Errorf("called by %v", by)
+				}
+				return core.AssertHeld(ctx, core.Exclusive(key))
+			}
+			s := &server{
+				setStatus: func(ctx context.Context, _ *testpb.SetStatusRequest) (*testpb.SetStatusResponse, error) {
+					return &testpb.SetStatusResponse{}, check(ctx, "user:1")
+				},
+				watch: func(_ *testpb.WatchRequest, stream grpc.ServerStreamingServer[testpb.Event]) error {
+					if err := check(stream.Context(), "group:1"); err != nil {
+						return err
+					}
+					return stream.Send(&testpb.Event{})
+				},
+			}
+			i := locks(t, memory(t), lockgrpc.Serialize(setStatus, "user:{user_id}"), lockgrpc.Serialize(watch, "group:{group_id}"))
+			srv := grpc.NewServer(opts...)
+			testpb.RegisterUsersServer(i.Registrar(srv), s)
+			testpb.RegisterGroupsServer(i.Registrar(srv), s)
+			wantNil(t, i.Check(srv))
+			c := dial(t, listen(t, srv))
+			wantNil(t, storetest.ErrorOf(c.SetStatus(bounded(t), online(1))))
+			wantNil(t, watchOne(bounded(t), c, "1"))
+		})
 	}
 }

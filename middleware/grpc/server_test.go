@@ -14,8 +14,7 @@ import (
 	"github.com/keyturn/keyturn/middleware/grpc/internal/testpb"
 )
 
-// server is what the tests call: each method is a function. The nil ones of
-// unary methods succeed.
+// server is what the tests call: each method is a function. The nil ones of unary methods succeed.
 type server struct {
 	testpb.UnimplementedUsersServer
 	testpb.UnimplementedGroupsServer
@@ -52,14 +51,12 @@ func (s *server) Chat(stream grpc.BidiStreamingServer[testpb.Event, testpb.Event
 	return s.chat(stream)
 }
 
-// client is a connection to a running server.
 type client struct {
 	testpb.UsersClient
 	testpb.GroupsClient
 }
 
-// serve starts s on a port of its own, with locks inside of whatever opts
-// bring, and ends it with the test.
+// serve starts s on a port of its own, with locks inside of whatever opts bring, and ends it with the test.
 func serve(t testing.TB, s *server, locks *lockgrpc.Interceptor, opts ...grpc.ServerOption) client {
 	t.Helper()
 	srv := grpc.NewServer(append(opts, grpc.ChainUnaryInterceptor(locks.Unary()), grpc.ChainStreamInterceptor(locks.Stream()))...)
@@ -68,31 +65,23 @@ func serve(t testing.TB, s *server, locks *lockgrpc.Interceptor, opts ...grpc.Se
 	return dial(t, listen(t, srv))
 }
 
-// listen starts srv on a port of its own.
 func listen(t testing.TB, srv *grpc.Server) (addr string) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	done := make(chan error, 1)
 	go func() { done <- srv.Serve(listener) }()
 	t.Cleanup(func() {
 		srv.Stop()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
+		wantNil(t, <-done)
 	})
 	return listener.Addr().String()
 }
 
-// dial makes a client of the server at addr.
 func dial(t testing.TB, addr string, opts ...grpc.DialOption) client {
 	t.Helper()
 	conn, err := grpc.NewClient(addr, append(opts, grpc.WithTransportCredentials(insecure.NewCredentials()))...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { conn.Close() })
 	return client{testpb.NewUsersClient(conn), testpb.NewGroupsClient(conn)}
 }
@@ -158,7 +147,6 @@ func recovered(err *error) {
 	}
 }
 
-// fakeStream is a stream without a connection.
 type fakeStream struct {
 	grpc.ServerStream
 	ctx  context.Context

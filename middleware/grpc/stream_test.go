@@ -21,8 +21,7 @@ import (
 	"github.com/keyturn/keyturn/store/memstore"
 )
 
-// A handler that takes its context before it receives has the lease in it, and
-// gets every message.
+// A handler that takes its context before it receives has the lease in it, and gets every message.
 func TestClientStreamHasTheLeaseFromTheStart(t *testing.T) {
 	eng := memory(t)
 	s := &server{importAll: func(stream grpc.ClientStreamingServer[testpb.ImportRequest, testpb.ImportResponse]) error {
@@ -42,13 +41,9 @@ func TestClientStreamHasTheLeaseFromTheStart(t *testing.T) {
 	}}
 	c := serve(t, s, locks(t, eng, lockgrpc.Serialize(importAll, "import:{group_id}")))
 	stream, err := c.Import(bounded(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for i := range byte(5) {
-		if err := stream.Send(&testpb.ImportRequest{GroupId: "7", Chunk: []byte{i}}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, stream.Send(&testpb.ImportRequest{GroupId: "7", Chunk: []byte{i}}))
 	}
 	if resp, err := stream.CloseAndRecv(); err != nil || resp.GetChunks() != 5 {
 		t.Error(resp, err)
@@ -70,9 +65,7 @@ func TestBidirectionalStreamByMetadata(t *testing.T) {
 	sent := func(_ context.Context, m proto.Message) bool { return m != nil }
 	c := serve(t, s, locks(t, memory(t), lockgrpc.Serialize(chat, "chat:{metadata.x-group}").SkipIf(sent)))
 	stream, err := c.Chat(metadata.AppendToOutgoingContext(bounded(t), "x-group", "7"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if e, err := stream.Recv(); err != nil || e.GetText() != "hello" {
 		t.Error(e, err)
 	}
@@ -82,51 +75,38 @@ func TestBidirectionalStreamByMetadata(t *testing.T) {
 	}
 }
 
-// The caller's cancel is not a loss: Recv says what gRPC says.
-func TestCancelWhileReceiving(t *testing.T) {
-	entered, got := make(chan struct{}), make(chan error, 1)
-	s := &server{chat: func(stream chatStream) error {
-		close(entered)
-		_, err := stream.Recv()
-		got <- err
-		return err
-	}}
-	c := serve(t, s, locks(t, memory(t), lockgrpc.Serialize(chat, "chat")))
-	ctx, cancel := context.WithCancel(bounded(t))
-	if _, err := c.Chat(ctx); err != nil {
-		t.Fatal(err)
-	}
-	wait(t, entered, "call")
-	cancel()
-	if err := wait(t, got, "end of Recv"); status.Code(err) != codes.Canceled || errors.Is(err, core.ErrLeaseLost) {
-		t.Error(err)
-	}
+// streamed runs handler on a stream without a connection.
+func streamed(ctx context.Context, i *lockgrpc.Interceptor, method string, recv func(any) error, handler func(grpc.ServerStream) error) error {
+	stream := &fakeStream{ctx: ctx, recv: recv}
+	return i.Stream()(nil, stream, &grpc.StreamServerInfo{FullMethod: method}, func(_ any, s grpc.ServerStream) error { return handler(s) })
 }
 
-// RecvMsg runs in a goroutine of its own, where a panic, of a codec's or a validator's bug, would end
-// the process.
+// comes is a message that comes at once. A request to watch is one for group 7.
+func comes(m any) error {
+	if request, ok := m.(*testpb.WatchRequest); ok {
+		request.GroupId = "7"
+	}
+	return nil
+}
+
+// RecvMsg runs in a goroutine of its own, where a panic, of a codec's or a validator's bug, would end the process.
 func TestPanicInRecvMsgReachesRecovery(t *testing.T) {
 	eng := memory(t)
-	i := locks(t, eng, lockgrpc.Serialize(chat, "chat"))
 	defer func() {
 		if p := recover(); p != "boom" {
 			t.Errorf("recovered %v", p)
 		}
 		free(t, eng, "chat")
 	}()
-	stream := &fakeStream{ctx: bounded(t), recv: func(any) error { panic("boom") }}
-	_ = i.Stream()(nil, stream, &grpc.StreamServerInfo{FullMethod: chat}, func(_ any, s grpc.ServerStream) error { return s.RecvMsg(nil) })
+	_ = streamed(bounded(t), locks(t, eng, lockgrpc.Serialize(chat, "chat")), chat, func(any) error { panic("boom") },
+		func(s grpc.ServerStream) error { return s.RecvMsg(nil) })
 }
 
 // The handler behind the lock may receive into any type, as long as it is the method's message.
 func TestReceivingIntoAnotherType(t *testing.T) {
-	i := locks(t, memory(t), lockgrpc.Serialize(watch, "group:{group_id}")).Stream()
+	i := locks(t, memory(t), lockgrpc.Serialize(watch, "group:{group_id}"))
 	for _, m := range []any{&testpb.Event{}, new(string)} {
-		stream := &fakeStream{ctx: bounded(t), recv: func(m any) error {
-			m.(*testpb.WatchRequest).GroupId = "7"
-			return nil
-		}}
-		err := i(nil, stream, &grpc.StreamServerInfo{FullMethod: watch}, func(_ any, s grpc.ServerStream) error { return s.RecvMsg(m) })
+		err := streamed(bounded(t), i, watch, comes, func(s grpc.ServerStream) error { return s.RecvMsg(m) })
 		if status.Code(err) != codes.Internal || reason(t, err) != reasons.Internal {
 			t.Errorf("%T: %v", m, err)
 		}
@@ -141,11 +121,10 @@ func TestLossEndsAWaitingRecv(t *testing.T) {
 			t.Errorf("Recv: %v, %v", e, err)
 		}
 		// It stays that way, and nothing goes out any more.
-		if err := stream.RecvMsg(&testpb.Event{}); !errors.Is(err, core.ErrLeaseLost) {
-			t.Errorf("second Recv: %v", err)
-		}
-		if err := stream.Send(&testpb.Event{Text: "stale"}); !errors.Is(err, core.ErrLeaseLost) {
-			t.Errorf("Send: %v", err)
+		for _, err := range []error{stream.RecvMsg(&testpb.Event{}), stream.Send(&testpb.Event{Text: "stale"})} {
+			if !errors.Is(err, core.ErrLeaseLost) {
+				t.Errorf("then: %v", err)
+			}
 		}
 		return nil
 	}}
@@ -155,38 +134,27 @@ func TestLossEndsAWaitingRecv(t *testing.T) {
 	}
 }
 
-// A message that comes after the loss does not reach the handler, nor does the one that the key was made of.
-func TestLossBeforeTheFirstMessage(t *testing.T) {
-	i := locks(t, memory(t), lockgrpc.Serialize(watch, "group:{group_id}", core.WithMaxHold(time.Millisecond)))
-	stream := &fakeStream{ctx: bounded(t), recv: func(m any) error {
-		m.(*testpb.WatchRequest).GroupId = "7"
+// A message that comes after the loss does not reach the handler, nor does the one that the key was made of. If both
+// come at the same time it is the loss that counts.
+func TestLossBeforeAMessage(t *testing.T) {
+	soon := core.WithMaxHold(time.Millisecond)
+	i := locks(t, memory(t), lockgrpc.Serialize(watch, "group:{group_id}", soon), lockgrpc.Serialize(chat, "chat", soon))
+	received := func(s grpc.ServerStream, m any) error {
+		wantIs(t, "RecvMsg", s.RecvMsg(m), core.ErrLeaseLost)
 		return nil
-	}}
-	err := i.Stream()(nil, stream, &grpc.StreamServerInfo{FullMethod: watch}, func(_ any, s grpc.ServerStream) error {
-		<-s.Context().Done()
-		if err := s.RecvMsg(&testpb.WatchRequest{}); !errors.Is(err, core.ErrLeaseLost) {
-			t.Errorf("RecvMsg: %v", err)
-		}
-		return nil
-	})
-	if reason(t, err) != reasons.LeaseLost {
-		t.Error(err)
 	}
-}
-
-// The message and the loss come at the same time: it is the loss that counts.
-func TestLossWhileAMessageArrives(t *testing.T) {
-	i := locks(t, memory(t), lockgrpc.Serialize(chat, "chat", core.WithMaxHold(time.Millisecond)))
+	ends := []error{streamed(bounded(t), i, watch, comes, func(s grpc.ServerStream) error {
+		<-s.Context().Done()
+		return received(s, &testpb.WatchRequest{})
+	})}
 	for range 20 {
 		arrive := make(chan struct{})
-		stream := &fakeStream{ctx: bounded(t), recv: func(any) error { <-arrive; return nil }}
-		err := i.Stream()(nil, stream, &grpc.StreamServerInfo{FullMethod: chat}, func(_ any, s grpc.ServerStream) error {
+		ends = append(ends, streamed(bounded(t), i, chat, func(any) error { <-arrive; return nil }, func(s grpc.ServerStream) error {
 			context.AfterFunc(s.Context(), func() { close(arrive) })
-			if err := s.RecvMsg(nil); !errors.Is(err, core.ErrLeaseLost) {
-				t.Errorf("RecvMsg: %v", err)
-			}
-			return nil
-		})
+			return received(s, nil)
+		}))
+	}
+	for _, err := range ends {
 		if reason(t, err) != reasons.LeaseLost {
 			t.Error(err)
 		}
@@ -197,15 +165,11 @@ func TestLossWhileAMessageArrives(t *testing.T) {
 func TestStreamWithoutCancelOnLoss(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memstore.New()
-		eng := engine(t, store)
-		i := locks(t, eng, lockgrpc.Serialize(chat, "chat", core.WithoutCancelOnLoss(), core.WithTTL(time.Second)))
-		stream := &fakeStream{ctx: t.Context(), recv: func(any) error { return nil }}
-		err := i.Stream()(nil, stream, &grpc.StreamServerInfo{FullMethod: chat}, func(_ any, s grpc.ServerStream) error {
+		i := locks(t, engine(t, store), lockgrpc.Serialize(chat, "chat", core.WithoutCancelOnLoss(), core.WithTTL(time.Second)))
+		err := streamed(t.Context(), i, chat, comes, func(s grpc.ServerStream) error {
 			steal(t, store, s.Context())
 			time.Sleep(time.Minute) // a renewal notices
-			if err := errors.Join(s.RecvMsg(nil), s.SendMsg(nil)); err != nil {
-				t.Error(err)
-			}
+			wantNil(t, errors.Join(s.RecvMsg(nil), s.SendMsg(nil)))
 			return nil
 		})
 		if reason(t, err) != reasons.LeaseLost {
@@ -214,17 +178,22 @@ func TestStreamWithoutCancelOnLoss(t *testing.T) {
 	})
 }
 
-// A context that an interceptor ended says nothing about the connection: what
-// the stream still brings and takes is the handler's, as it is without a rule.
+// The end of the context, by the caller's cancel or an interceptor, is not a loss: what the stream still brings and
+// takes is the handler's, as it is without a rule.
 func TestEndOfTheContextIsNotALoss(t *testing.T) {
-	i := locks(t, memory(t), lockgrpc.Serialize(chat, "chat"))
-	ctx, cancel := context.WithCancel(bounded(t))
-	stream := &fakeStream{ctx: ctx, recv: func(any) error { return nil }}
-	err := i.Stream()(nil, stream, &grpc.StreamServerInfo{FullMethod: chat}, func(_ any, s grpc.ServerStream) error {
-		cancel()
-		return errors.Join(s.RecvMsg(nil), s.SendMsg(nil))
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		gone := status.Error(codes.Canceled, "gone")
+		err := streamed(ctx, locks(t, memory(t), lockgrpc.Serialize(chat, "chat")), chat, func(any) error {
+			cancel()
+			time.Sleep(time.Second) // the handler's end of the stream sees the end of the context first
+			return gone
+		}, func(s grpc.ServerStream) error {
+			if err := s.RecvMsg(nil); err != gone {
+				t.Errorf("RecvMsg: %v", err)
+			}
+			return s.SendMsg(nil)
+		})
+		wantNil(t, err)
 	})
-	if err != nil {
-		t.Error(err)
-	}
 }

@@ -3,8 +3,10 @@ package lockhttp_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
@@ -14,7 +16,6 @@ import (
 	"github.com/keyturn/keyturn/middleware/reasons"
 )
 
-// requestID is an outer middleware that sets a header.
 func requestID(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("X-Request-Id", "1")
@@ -25,8 +26,7 @@ func requestID(next http.Handler) http.Handler {
 // TestTheRequestsOwnEnd: a deadline and a cancel of the request itself are not contention.
 func TestTheRequestsOwnEnd(t *testing.T) {
 	eng := ruletest.NewEngine(t, ruletest.NewStore())
-	lease := ruletest.MustAcquire(t, eng, "user")
-	defer ruletest.MustRelease(t, lease)
+	defer ruletest.MustRelease(t, ruletest.MustAcquire(t, eng, "user"))
 	var seen error
 	h := ruletest.Locks(t, eng, lockhttp.Serialize("*", "user")).WithErrorHandler(func(w http.ResponseWriter, r *http.Request, err *reasons.Refusal) {
 		lockhttp.DefaultErrorHandler(w, r, err)
@@ -71,6 +71,7 @@ func TestRetryAfterComesFromHowLongLocksAreHeld(t *testing.T) {
 // TestErrorHandler: it gets what the service needs for an answer of its own.
 func TestErrorHandler(t *testing.T) {
 	eng := ruletest.NewEngine(t, ruletest.NewStore())
+	defer ruletest.MustRelease(t, ruletest.MustAcquire(t, eng, "k:1"))
 	told := make(chan *reasons.Refusal, 1)
 	locks := ruletest.Locks(t, eng,
 		lockhttp.Serialize("/{id}", "k:{path.id}", core.WithFailFast()),
@@ -79,22 +80,55 @@ func TestErrorHandler(t *testing.T) {
 		told <- refused
 		w.WriteHeader(http.StatusTeapot)
 	})
-	mux := http.NewServeMux()
-	mux.Handle("/{id}", locks.Middleware(http.HandlerFunc(ruletest.Done)))
-	mux.Handle("/json/", locks.Middleware(http.HandlerFunc(ruletest.Done)))
-	s := ruletest.Serve(t, mux, false)
-	lease := ruletest.MustAcquire(t, eng, "k:1")
+	s := newSite(t)
+	s.handle("/{id}", ruletest.Done, locks.Middleware)
+	s.handle("/json/", ruletest.Done, locks.Middleware)
 	if a := s.Do("POST", "/1", ""); a.Status != http.StatusTeapot {
 		t.Errorf("%+v", a)
 	}
 	if got := <-told; got.Reason != reasons.LockHeld || got.Rule != "k:{path.id}" || got.Key != "k:1" || !got.Again || got.Ran || got.RetryAfter < time.Second || !errors.Is(got, core.ErrHeld) {
 		t.Errorf("told %+v", got)
 	}
-	ruletest.MustRelease(t, lease)
-	if a := s.Do("POST", "/json/", "<xml/>", "Content-Type", "text/xml"); a.Status != http.StatusTeapot {
-		t.Errorf("%+v", a)
-	}
+	s.Do("POST", "/json/", "<xml/>", "Content-Type", "text/xml")
 	if got := <-told; got.Reason != reasons.MediaType || got.Key != "" || got.Again {
 		t.Errorf("told %+v", got)
+	}
+}
+
+// TestALossThatCannotBeAnsweredIsLogged, as the response has been sent in part.
+func TestALossThatCannotBeAnsweredIsLogged(t *testing.T) {
+	s := newSite(t)
+	ruletest.LogTo(t, s.Log)
+	s.handle("GET /{id}", func(w http.ResponseWriter, r *http.Request) {
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+	}, ruletest.Middleware(t, ruletest.NewEngine(t, ruletest.NewStore()), lockhttp.Serialize("*", "user:{path.id}", core.WithMaxHold(20*time.Millisecond))))
+	if a := s.Do("GET", "/42", ""); a.Broken == nil {
+		t.Errorf("answer = %+v, want it broken", a)
+	}
+	ruletest.Until(t, "the log", func() bool { return strings.Contains(s.Log.String(), "lost") })
+}
+
+// TestTheWriterIsStillNetHTTPs, for those who look for its abilities.
+func TestTheWriterIsStillNetHTTPs(t *testing.T) {
+	s := newSite(t)
+	s.handle("GET /{id}", func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusEarlyHints)
+		wantIs(t, "SetWriteDeadline", http.NewResponseController(w).SetWriteDeadline(time.Now().Add(time.Minute)), nil)
+		wantIs(t, "Flush", http.NewResponseController(w).Flush(), nil)
+		conn, rw, err := w.(http.Hijacker).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer conn.Close()
+		fmt.Fprint(rw, "0\r\n\r\n") // the end of the chunked response that was begun
+		rw.Flush()
+		if _, err := w.Write([]byte("x")); err != http.ErrHijacked {
+			t.Errorf("write after a hijack = %v", err)
+		}
+	}, ruletest.Middleware(t, ruletest.NewEngine(t, ruletest.NewStore()), lockhttp.Serialize("*", "user:{path.id}")))
+	if a := s.Do("GET", "/1", ""); a.Status != 200 || a.Broken != nil {
+		t.Errorf("answer = %+v", a)
 	}
 }

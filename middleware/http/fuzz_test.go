@@ -12,8 +12,7 @@ import (
 	lockhttp "github.com/keyturn/keyturn/middleware/http"
 )
 
-// FuzzBody: whatever the body, a handler that decodes it into a struct changes
-// what is locked, or does not run.
+// FuzzBody: whatever the body, a handler that decodes it into a struct changes what is locked, or does not run.
 func FuzzBody(f *testing.F) {
 	for _, body := range []string{
 		`{"user":{"id":"u1"}}`, `{"user":{"id":9007199254740993}}`, `{"user":{"id":1,"ID":2}}`, `{"User":{"id":1}}`,

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"slices"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -33,7 +33,7 @@ func keysOf(t testing.TB, r *http.Request) string {
 
 // TestOtherRouters: who does not set path values is helped with a few lines.
 func TestOtherRouters(t *testing.T) {
-	quiet(t)
+	ruletest.LogTo(t, io.Discard)
 	eng := ruletest.NewEngine(t, ruletest.NewStore())
 	router := func(pattern string, values ...string) middleware {
 		return func(next http.Handler) http.Handler {
@@ -103,7 +103,7 @@ const moveRoute = "PUT /groups/{group}/users/{user}"
 // rule skips, and checks, for itself.
 func TestSeveralRulesAreOneSet(t *testing.T) {
 	eng := ruletest.NewEngine(t, ruletest.NewStore())
-	locks, err := lockhttp.New(eng,
+	locks := ruletest.Locks(t, eng,
 		lockhttp.Serialize(moveRoute, "user:{path.user}", core.WithMaxWait(5*time.Second)).
 			SkipIf(func(r *http.Request) bool { return r.PathValue("user") == "bot" }).
 			Precheck(func(r *http.Request) error {
@@ -115,9 +115,6 @@ func TestSeveralRulesAreOneSet(t *testing.T) {
 		lockhttp.Serialize(moveRoute, "group:{path.group}", core.WithShared()),
 		lockhttp.SerializeBy(moveRoute, func(r *http.Request) string { return "a/" + r.FormValue("x") }, core.WithHierarchy()).
 			SkipIf(func(r *http.Request) bool { return r.FormValue("x") == "" }))
-	if err != nil {
-		t.Fatal(err)
-	}
 	s := newSite(t)
 	s.handle(moveRoute, func(w http.ResponseWriter, r *http.Request) {
 		lease, _ := core.LeaseFrom(r.Context())
@@ -140,29 +137,19 @@ func TestSeveralRulesAreOneSet(t *testing.T) {
 	if all := locks.Coverage(moveRoute); len(all) != 1 || all[0].String() != want {
 		t.Errorf("Coverage() = %v, want %s", all, want)
 	}
-	if err := locks.Check(moveRoute); err != nil {
-		t.Error(err)
-	}
+	wantNil(t, locks.Check(moveRoute))
 }
 
 type caller struct{}
 
 // TestSerializeKeys: all keys of a request are one set, and may come from its context.
 func TestSerializeKeys(t *testing.T) {
-	eng := ruletest.NewEngine(t, ruletest.NewStore())
-	var held []string
-	h := ruletest.Middleware(t, eng, lockhttp.SerializeKeys("*", func(r *http.Request) ([]string, error) {
+	h := ruletest.Middleware(t, ruletest.NewEngine(t, ruletest.NewStore()), lockhttp.SerializeKeys("*", func(r *http.Request) ([]string, error) {
 		return []string{"user:" + r.Context().Value(caller{}).(string), "group:1"}, nil
-	}))(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		lease, _ := core.LeaseFrom(r.Context())
-		for _, claim := range lease.Claims() {
-			held = append(held, claim.Key)
-		}
-	}))
-	s := ruletest.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		h.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), caller{}, "ann")))
-	}), false)
-	if a := s.Do("POST", "/", ""); a.Status != 200 || !slices.Equal(held, []string{"group:1", "user:ann"}) {
-		t.Errorf("%+v, held %v", a, held)
+	}))(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, keysOf(t, r)) }))
+	rec := httptest.NewRecorder()
+	h.ServeHTTP(rec, httptest.NewRequestWithContext(context.WithValue(t.Context(), caller{}, "ann"), "POST", "/", nil))
+	if held := rec.Body.String(); held != "group:1|user:ann" {
+		t.Errorf("held %s", held)
 	}
 }

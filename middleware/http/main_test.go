@@ -2,21 +2,21 @@ package lockhttp_test
 
 import (
 	"fmt"
-	"log/slog"
 	"net/http"
 	"testing"
 
 	"go.uber.org/goleak"
 
 	"github.com/keyturn/keyturn/internal/httprule/ruletest"
+	"github.com/keyturn/keyturn/internal/storetest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// middleware is the usual form.
+var must, wantNil, wantIs = storetest.Must, storetest.WantNil, storetest.WantIs
+
 type middleware = func(http.Handler) http.Handler
 
-// site is a mux behind a real HTTP server.
 type site struct {
 	*http.ServeMux
 	*ruletest.Site
@@ -29,7 +29,6 @@ func newSite(t testing.TB) *site {
 	return &site{ServeMux: mux, Site: ruletest.Serve(t, mux, false)}
 }
 
-// handle adds a route with rules around its handler, the first one outermost.
 func (s *site) handle(pattern string, h http.HandlerFunc, rules ...middleware) {
 	s.Handle(pattern, around(h, rules...))
 }
@@ -49,15 +48,6 @@ func text(w http.ResponseWriter, status int, body string) {
 
 func ok(w http.ResponseWriter, _ *http.Request) { text(w, http.StatusOK, "done") }
 
-// quiet has the default logger write to a buffer while the test runs.
-func quiet(t *testing.T) *ruletest.Buffer {
-	t.Helper()
-	before, log := slog.Default(), new(ruletest.Buffer)
-	slog.SetDefault(slog.New(slog.NewTextHandler(log, nil)))
-	t.Cleanup(func() { slog.SetDefault(before) })
-	return log
-}
-
 // TestSuite runs what this package does as lockecho does it.
 func TestSuite(t *testing.T) { ruletest.Run(t, face) }
 
@@ -74,8 +64,6 @@ func face(t testing.TB, r ruletest.Route) *ruletest.Site {
 		with = append(with, r.Server)
 	}
 	s := ruletest.Serve(t, mux, r.HTTP2, with...)
-	before := slog.Default()
-	slog.SetDefault(slog.New(slog.NewTextHandler(s.Log, nil)))
-	t.Cleanup(func() { slog.SetDefault(before) })
+	ruletest.LogTo(t, s.Log)
 	return s
 }

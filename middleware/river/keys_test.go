@@ -57,9 +57,7 @@ func TestKeys(t *testing.T) {
 		if err != nil || !slices.Equal(held, tt.want) {
 			t.Errorf("%s: held %q, want %q; %v", name, held, tt.want, err)
 		}
-		if err := l.Work(t.Context(), job("other", ""), nothing); err != nil {
-			t.Error(err)
-		}
+		wantNil(t, l.Work(t.Context(), job("other", ""), nothing))
 	}
 	if l := locks(t, locktest.New(t).Engine, set("")...); l.Coverage()[0].String() != "k: serialize user:{args.user.id} unless skipped, serialize shared pair:{args.from}" {
 		t.Errorf("%v", l.Coverage())
@@ -72,15 +70,12 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// TestSkippedJobsLeaveNoRecord.
 func TestSkippedJobsLeaveNoRecord(t *testing.T) {
 	ran := 0
 	skip := func(ctx context.Context, _ *rivertype.JobRow) bool { return ctx.Value(caller{}) == "root" }
 	l := locks(t, locktest.New(t).Engine, lockriver.Once("mail", "mail:1").SkipIf(skip))
 	for _, who := range []string{"root", "ann", "ann", "root"} {
-		if err := l.Work(context.WithValue(t.Context(), caller{}, who), job("mail", "{}"), func(context.Context) error { ran++; return nil }); err != nil {
-			t.Error(err)
-		}
+		wantNil(t, l.Work(context.WithValue(t.Context(), caller{}, who), job("mail", "{}"), func(context.Context) error { ran++; return nil }))
 	}
 	if ran != 3 {
 		t.Errorf("ran %d times, want twice for root and once for ann", ran)
@@ -94,8 +89,6 @@ func TestShadow(t *testing.T) {
 			rule = lockriver.Once
 		}
 		l := locks(t, eng, rule("k", "user:{args.id}", opts...))
-		return func(id string) error {
-			return l.Work(context.Background(), job("k", `{"id":"`+id+`"}`), handler)
-		}
+		return func(id string) error { return l.Work(context.Background(), job("k", `{"id":"`+id+`"}`), handler) }
 	})
 }

@@ -14,6 +14,8 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/internal/httprule/ruletest"
+	"github.com/keyturn/keyturn/internal/storetest"
 	"github.com/keyturn/keyturn/locktest"
 	"github.com/keyturn/keyturn/middleware/reasons"
 	lockriver "github.com/keyturn/keyturn/middleware/river"
@@ -21,12 +23,12 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
+var must, wantNil, wantIs = storetest.Must, storetest.WantNil, storetest.WantIs
+
 func locks(t testing.TB, eng *core.Engine, rules ...lockriver.Rule) *lockriver.Locks {
 	t.Helper()
 	l, err := lockriver.New(eng, rules...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return l
 }
 
@@ -63,17 +65,13 @@ func TestAnswers(t *testing.T) {
 		}
 		peer := kit.Peer(t).Engine
 		lease, err := peer.Acquire(context.Background(), "user:1")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		began := time.Now()
 		snoozed("held", work("one", `{"id":1}`, nothing), time.Second)
 		if time.Since(began) != lockriver.DefaultMaxWait {
 			t.Errorf("it waited %v", time.Since(began))
 		}
-		if err := lease.Release(context.Background()); err != nil {
-			t.Error(err)
-		}
+		wantNil(t, lease.Release(context.Background()))
 		cancelled("no key", work("one", `{}`, nothing))
 		cancelled("no JSON", work("one", `x`, nothing))
 		err = work("one", `{"id":1}`, func(ctx context.Context) error {
@@ -86,9 +84,7 @@ func TestAnswers(t *testing.T) {
 		}
 		runs := 0
 		for range 3 {
-			if err := work("once", `{"id":1}`, func(context.Context) error { runs++; return nil }); err != nil {
-				t.Error(err)
-			}
+			wantNil(t, work("once", `{"id":1}`, func(context.Context) error { runs++; return nil }))
 		}
 		cancelled("other arguments", work("once", `{"id":1,"text":"x"}`, nothing))
 		if runs != 1 {
@@ -117,16 +113,10 @@ func TestErrorHandler(t *testing.T) {
 	if err := run(); err != own || told != nil {
 		t.Errorf("the worker's own error: %v, %+v", err, told)
 	}
-	lease, err := kit.Engine.Acquire(context.Background(), "k:1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	defer ruletest.MustRelease(t, ruletest.MustAcquire(t, kit.Engine, "k:1"))
 	var snooze *rivertype.JobSnoozeError
 	if err := run(); err != busy || told.Reason != reasons.LockHeld || told.Rule != "t" || told.Key != "k:1" || !errors.As(told.Answer, &snooze) {
 		t.Errorf("refused: %v, %+v", err, told)
-	}
-	if err := lease.Release(context.Background()); err != nil {
-		t.Error(err)
 	}
 }
 
@@ -143,23 +133,20 @@ func TestAnswersToKeyFunctions(t *testing.T) {
 		"at fault":                  {`{}`, fmt.Errorf("%w: no group", core.ErrInvalidKey), reasons.KeyInvalid, true},
 		"away":                      {`{}`, away, reasons.Internal, false},
 	} {
-		t.Run(name, func(t *testing.T) {
-			l := locks(t, locktest.New(t).Engine, lockriver.SerializeKeys("k", func(context.Context, map[string]any) ([]string, error) {
-				return nil, tt.err
-			}))
-			var told *reasons.Refusal
-			l = l.WithErrorHandler(func(_ context.Context, _ *rivertype.JobRow, refused *reasons.Refusal) error {
-				told = refused
-				return refused.Answer
-			})
-			err := l.Work(context.Background(), job("k", tt.args), nothing)
-			if c := (*rivertype.JobCancelError)(nil); err == nil || errors.As(err, &c) != tt.cancel {
-				t.Errorf("the answer is %v", err)
-			}
-			if told == nil || told.Reason != tt.reason || tt.err != nil && !errors.Is(err, tt.err) {
-				t.Errorf("told %+v, %v", told, err)
-			}
+		var told *reasons.Refusal
+		l := locks(t, locktest.New(t).Engine, lockriver.SerializeKeys("k", func(context.Context, map[string]any) ([]string, error) {
+			return nil, tt.err
+		})).WithErrorHandler(func(_ context.Context, _ *rivertype.JobRow, refused *reasons.Refusal) error {
+			told = refused
+			return refused.Answer
 		})
+		err := l.Work(context.Background(), job("k", tt.args), nothing)
+		if c := (*rivertype.JobCancelError)(nil); err == nil || errors.As(err, &c) != tt.cancel || tt.err != nil && !errors.Is(err, tt.err) {
+			t.Errorf("%s: the answer is %v", name, err)
+		}
+		if told == nil || told.Reason != tt.reason {
+			t.Errorf("%s: told %+v", name, told)
+		}
 	}
 }
 
@@ -171,9 +158,7 @@ func TestCoverage(t *testing.T) {
 	if got := fmt.Sprint(l.Coverage()); got != "[a: once msg:{id} b: serialize user:{args.id}]" {
 		t.Errorf("of the rules: %s", got)
 	}
-	if err := l.Check("a", "b", "c"); err != nil {
-		t.Error(err)
-	}
+	wantNil(t, l.Check("a", "b", "c"))
 	if err := l.Check("c", "b"); err == nil || !strings.Contains(err.Error(), `rule for "a"`) {
 		t.Errorf("a rule for nothing: %v", err)
 	}
@@ -193,7 +178,5 @@ func TestWrongRules(t *testing.T) {
 			t.Errorf("%s: %v", want, err)
 		}
 	}
-	if _, err := lockriver.New(nil); !errors.Is(err, core.ErrInvalidOption) {
-		t.Error(err)
-	}
+	wantIs(t, "error", storetest.ErrorOf(lockriver.New(nil)), core.ErrInvalidOption)
 }

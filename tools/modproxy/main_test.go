@@ -2,12 +2,18 @@ package main
 
 import (
 	"archive/zip"
-	"bytes"
 	"os"
 	"path/filepath"
 	"slices"
 	"testing"
 )
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
 
 // A module in the folder of another is not in its archive, as it would not be in that of
 // a tag; and the go.mod that the proxy answers is that of the tree.
@@ -22,16 +28,10 @@ func TestPublish(t *testing.T) {
 		"testdata/d.golden": "d",
 	} {
 		file := filepath.Join(tree, name)
-		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.MkdirAll(filepath.Dir(file), 0o755))
+		must(t, os.WriteFile(file, []byte(text), 0o644))
 	}
-	if err := publish(tree, "v0.1.0", "", out); err != nil {
-		t.Fatal(err)
-	}
+	must(t, publish(tree, "v0.1.0", "", out))
 	at := filepath.Join(out, "example.com", "!big", "@v")
 	if mod, err := os.ReadFile(filepath.Join(at, "v0.1.0.mod")); err != nil || string(mod) != "module example.com/Big\n" {
 		t.Errorf("%q, %v", mod, err)
@@ -40,9 +40,7 @@ func TestPublish(t *testing.T) {
 		t.Errorf("the tags are %q, %v", list, err)
 	}
 	archive, err := zip.OpenReader(filepath.Join(at, "v0.1.0.zip"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer archive.Close()
 	var files []string
 	for _, f := range archive.File {
@@ -55,22 +53,5 @@ func TestPublish(t *testing.T) {
 	}
 	if err := publish(tree, "1.0", "", out); err == nil {
 		t.Error("1.0 is not a version")
-	}
-}
-
-// A version of a branch is what the branch, and "latest" without a tag, stand for. It is no tag.
-func TestPublishBranch(t *testing.T) {
-	tree, out := t.TempDir(), t.TempDir()
-	if err := os.WriteFile(filepath.Join(tree, "go.mod"), []byte("module example.com/a\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if err := publish(tree, "v0.2.0-main", "main", out); err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range []string{"@v/main.info", "@latest", "@v/list"} {
-		data, err := os.ReadFile(filepath.Join(out, "example.com/a", name))
-		if tagged := name == "@v/list"; err != nil || bytes.Contains(data, []byte("v0.2.0-main")) == tagged {
-			t.Errorf("%s: %q, %v", name, data, err)
-		}
 	}
 }

@@ -34,8 +34,7 @@ message Message { string id = 1; }
 
 var sourceFiles = []string{"proto/m/v1/options.proto", "examples/chat/chatpb/chat.proto"}
 
-// inTree makes a directory with the files of tree the working directory, and
-// returns where the plugins are.
+// inTree makes a directory with the files of tree the working directory, and returns where the plugins are.
 func inTree(t *testing.T) (pluginDir string) {
 	t.Helper()
 	bin := t.TempDir()
@@ -61,6 +60,7 @@ func put(t *testing.T, name, content string) {
 	}
 }
 
+// What is generated, and how it is formatted, make lint compares with the repository's own files.
 func TestGenerateAndCheck(t *testing.T) {
 	bin := inTree(t)
 	if err := run(bin, true, sourceFiles); err == nil {
@@ -69,23 +69,11 @@ func TestGenerateAndCheck(t *testing.T) {
 	if err := run(bin, false, sourceFiles); err != nil {
 		t.Fatal(err)
 	}
-	for name, want := range map[string]string{
-		"proto/m/v1/options.pb.go":             "E_Lock",
-		"examples/chat/chatpb/chat.pb.go":      "chat:{id}", // the option's value
-		"examples/chat/chatpb/chat_grpc.pb.go": "// Sends one message.",
-	} {
-		content, err := os.ReadFile(name)
-		if err != nil || !strings.Contains(string(content), want) {
-			t.Errorf("%s: %v; want it to contain %q", name, err, want)
-		}
-	}
+
 	if err := run(bin, true, sourceFiles); err != nil {
 		t.Errorf("just generated: %v", err)
 	}
-	list := exec.Command(filepath.Join(bin, "gofumpt"), "-l", "proto/m/v1/options.pb.go", "examples/chat/chatpb/chat_grpc.pb.go")
-	if out, err := list.CombinedOutput(); err != nil || len(out) > 0 {
-		t.Errorf("not formatted: %s, %v", out, err)
-	}
+
 	put(t, "proto/m/v1/options.pb.go", "package mv1\n")
 	err := run(bin, true, sourceFiles)
 	if err == nil || !strings.Contains(err.Error(), "options.pb.go") {

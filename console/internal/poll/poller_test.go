@@ -19,6 +19,12 @@ func step() {
 	synctest.Wait()
 }
 
+// look is somebody who looks, and sees.
+func look(p *poll.Poller) {
+	p.Look("")
+	synctest.Wait()
+}
+
 // polling runs a test of a poller, in a time of its own. It polls for nobody, too, if always.
 func polling(t *testing.T, always bool, test func(*testing.T, *fake, *poll.Poller)) {
 	t.Parallel()
@@ -37,8 +43,7 @@ func TestPollsWhileSomebodyLooks(t *testing.T) {
 		if n, _ := f.asked(); n > 0 || p.Status().Tick > 0 {
 			t.Fatal("it polls for nobody")
 		}
-		p.Look("")
-		synctest.Wait()
+		look(p)
 		if st := p.Status(); st.Keys != 1 || st.Tick != 1 || st.SweptAt.IsZero() {
 			t.Errorf("%+v", st)
 		}
@@ -52,8 +57,7 @@ func TestPollsWhileSomebodyLooks(t *testing.T) {
 		// What it saw an hour ago is not shown as the present.
 		f.free("a")
 		f.set("b", lock{since: time.Now()})
-		p.Look("")
-		synctest.Wait()
+		look(p)
 		if p.Row("a") != nil || p.Row("b") == nil {
 			t.Error("old rows are shown")
 		}
@@ -68,8 +72,7 @@ func TestPollsWhileSomebodyLooks(t *testing.T) {
 
 func TestRowsComeAndGo(t *testing.T) {
 	polling(t, false, func(t *testing.T, f *fake, p *poll.Poller) {
-		p.Look("")
-		synctest.Wait()
+		look(p)
 		f.set("a", lock{since: time.Now(), waits: time.Now()})
 		next := p.Next()
 		step()
@@ -173,8 +176,7 @@ func TestManyOpenKeysTakeTurns(t *testing.T) {
 func TestAStoreThatIsOut(t *testing.T) {
 	polling(t, false, func(t *testing.T, f *fake, p *poll.Poller) {
 		f.set("a", lock{since: time.Now()})
-		p.Look("")
-		synctest.Wait()
+		look(p)
 		out := &driver.UnavailableError{Op: "list", Err: errors.New("out")}
 		f.fail(out)
 		time.Sleep(5 * time.Second)
@@ -197,8 +199,7 @@ func TestAStoreThatIsOut(t *testing.T) {
 func TestHotKeys(t *testing.T) {
 	polling(t, false, func(t *testing.T, f *fake, p *poll.Poller) {
 		f.set("long", lock{since: time.Now().Add(-time.Hour)})
-		p.Look("")
-		synctest.Wait()
+		look(p)
 		for range 10 {
 			f.set("often", lock{since: time.Now().Add(900 * time.Millisecond), waits: time.Now()})
 			step()
@@ -249,8 +250,7 @@ func TestMomentsAreSteady(t *testing.T) {
 func TestASilentStore(t *testing.T) {
 	polling(t, false, func(t *testing.T, f *fake, p *poll.Poller) {
 		f.set("a", lock{since: time.Now()})
-		p.Look("")
-		synctest.Wait()
+		look(p)
 		silent := make(chan struct{})
 		f.fall(silent)
 		time.Sleep(time.Second + time.Millisecond)

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"github.com/keyturn/keyturn/console/internal/poll"
 	"github.com/keyturn/keyturn/core/driver"
 )
@@ -49,3 +51,5 @@ func TestARowForgetsNothing(t *testing.T) {
 		}
 	}
 }
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

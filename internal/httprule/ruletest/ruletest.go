@@ -2,7 +2,8 @@
 // what lockhttp and lockecho do alike. Each of the two passes a [Face], a function that puts a
 // route with a rule behind a real server. Tests of what only one framework does are in its own
 // package. This package also has tools for both: a store that fails on demand, a slow client,
-// and answers that were read to their end.
+// and answers that were read to their end. What is not of HTTP, such as an engine that ends with its
+// test, is for other middlewares, too.
 package ruletest
 
 import (
@@ -12,6 +13,7 @@ import (
 	"errors"
 	"io"
 	"log"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -153,6 +155,13 @@ func Serve(t testing.TB, h http.Handler, http2 bool, with ...func(*http.Server))
 	}
 	t.Cleanup(s.Server.Close)
 	return s
+}
+
+// LogTo has the default logger write to w while the test runs.
+func LogTo(t testing.TB, w io.Writer) {
+	before := slog.Default()
+	slog.SetDefault(slog.New(slog.NewTextHandler(w, nil)))
+	t.Cleanup(func() { slog.SetDefault(before) })
 }
 
 // Answer is a response that was read to its end.

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,11 +18,14 @@ import (
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/core/observe"
+	"github.com/keyturn/keyturn/internal/storetest"
 	"github.com/keyturn/keyturn/locktest"
 	lockgocron "github.com/keyturn/keyturn/middleware/cron/gocron"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var must, wantIs = storetest.Must, storetest.WantIs
 
 var bg = context.Background()
 
@@ -35,13 +39,9 @@ var (
 func run(t *testing.T, option gocron.SchedulerOption, behind time.Duration, job any, opts ...gocron.JobOption) gocron.Scheduler {
 	t.Helper()
 	s, err := gocron.NewScheduler(option)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	opts = append(opts, gocron.WithName("job"), gocron.WithStartAt(gocron.WithStartDateTime(time.Now().Add(time.Second+behind))))
-	if _, err := s.NewJob(gocron.DurationJob(time.Second), gocron.NewTask(job), opts...); err != nil {
-		t.Fatal(err)
-	}
+	must(t, storetest.ErrorOf(s.NewJob(gocron.DurationJob(time.Second), gocron.NewTask(job), opts...)))
 	s.Start()
 	return s
 }
@@ -50,12 +50,8 @@ func run(t *testing.T, option gocron.SchedulerOption, behind time.Duration, job 
 func TestLockerRunsAJobOncePerTick(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
-		skipped := 0
-		hooks := core.WithHooks(observe.Hooks{Skipped: func(context.Context, observe.Skip) {
-			mu.Lock()
-			defer mu.Unlock()
-			skipped++
-		}})
+		var skipped atomic.Int32
+		hooks := core.WithHooks(observe.Hooks{Skipped: func(context.Context, observe.Skip) { skipped.Add(1) }})
 		kit := locktest.New(t, hooks)
 		ran := map[time.Duration]int{}
 		var refused []error
@@ -65,9 +61,7 @@ func TestLockerRunsAJobOncePerTick(t *testing.T) {
 				kit = kit.Peer(t, hooks)
 			}
 			locker, err := lockgocron.NewLocker(kit.Engine, "cron:{job}")
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			s := run(t, gocron.WithDistributedLocker(locker), behind, func() {
 				mu.Lock()
 				defer mu.Unlock()
@@ -87,8 +81,8 @@ func TestLockerRunsAJobOncePerTick(t *testing.T) {
 				t.Errorf("%d runs at %v", n, tick)
 			}
 		}
-		if len(ran) != 10 || len(refused) != 20 || skipped != 20 || slices.ContainsFunc(refused, func(err error) bool { return !errors.Is(err, core.ErrHeld) }) {
-			t.Errorf("%d ticks, %d refused: %v, %d skipped", len(ran), len(refused), refused, skipped)
+		if len(ran) != 10 || len(refused) != 20 || skipped.Load() != 20 || slices.ContainsFunc(refused, func(err error) bool { return !errors.Is(err, core.ErrHeld) }) {
+			t.Errorf("%d ticks, %d refused: %v, %d skipped", len(ran), len(refused), refused, skipped.Load())
 		}
 	})
 }
@@ -98,34 +92,22 @@ func TestLockerKeepsTheKeyUntilTheJobReturns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		kit := locktest.New(t, core.WithLogger(slog.New(slog.DiscardHandler)))
 		locker, err := lockgocron.NewLocker(kit.Engine, "cron:{job}")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		ctx, cancel := context.WithCancel(bg)
 		lock, err := locker.Lock(ctx, "a job")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		cancel()
 		time.Sleep(time.Hour)
-		if _, err := kit.Engine.TryAcquire(bg, "cron:a%20job"); !errors.Is(err, core.ErrHeld) {
-			t.Errorf("while the job runs: %v", err)
-		}
+		wantIs(t, "while the job runs", storetest.ErrorOf(kit.Engine.TryAcquire(bg, "cron:a%20job")), core.ErrHeld)
 		if err := lock.Unlock(ctx); err != nil {
 			t.Error(err)
 		}
 		lock, err = locker.Lock(bg, "a job")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		kit.Store.Lose("cron:a%20job")
-		if err := lock.Unlock(bg); !errors.Is(err, core.ErrLeaseLost) {
-			t.Errorf("after a loss: %v", err)
-		}
+		wantIs(t, "after a loss", lock.Unlock(bg), core.ErrLeaseLost)
 		kit.Store.Refuse()
-		if _, err := locker.Lock(bg, "a job"); !errors.Is(err, core.ErrUnavailable) {
-			t.Errorf("in an outage: %v", err)
-		}
+		wantIs(t, "in an outage", storetest.ErrorOf(locker.Lock(bg, "a job")), core.ErrUnavailable)
 		if _, err := locker.Lock(bg, ""); err == nil {
 			t.Error("a job without a name has a key")
 		}
@@ -145,12 +127,8 @@ func TestElectorHasOneProcessRunAllJobs(t *testing.T) {
 				kit = kit.Peer(t)
 			}
 			elector, err := lockgocron.NewElector(kit.Engine, "leader")
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := elector.IsLeader(bg); !errors.Is(err, lockgocron.ErrNotLeader) {
-				t.Errorf("before it campaigns: %v", err)
-			}
+			must(t, err)
+			wantIs(t, "before it campaigns", elector.IsLeader(bg), lockgocron.ErrNotLeader)
 			ctx, stop := context.WithCancel(bg)
 			stops = append(stops, stop)
 			go func() { returned <- elector.Run(ctx) }()
@@ -163,9 +141,7 @@ func TestElectorHasOneProcessRunAllJobs(t *testing.T) {
 		}
 		time.Sleep(3500 * time.Millisecond)
 		stops[0]()
-		if err := <-returned; !errors.Is(err, context.Canceled) {
-			t.Error(err)
-		}
+		wantIs(t, "error", <-returned, context.Canceled)
 		time.Sleep(3 * time.Second)
 		stops[1]()
 		<-returned
@@ -181,16 +157,12 @@ func TestElectorHasOneProcessRunAllJobs(t *testing.T) {
 func TestWrongArguments(t *testing.T) {
 	eng := locktest.New(t).Engine
 	bare, err := core.New(exclusive{locktest.NewStore(nil)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	locker := func(eng *core.Engine, template string, opts ...core.CallOption) error {
-		_, err := lockgocron.NewLocker(eng, template, opts...)
-		return err
+		return storetest.ErrorOf(lockgocron.NewLocker(eng, template, opts...))
 	}
 	elector := func(eng *core.Engine, key string, opts ...core.CallOption) error {
-		_, err := lockgocron.NewElector(eng, key, opts...)
-		return err
+		return storetest.ErrorOf(lockgocron.NewElector(eng, key, opts...))
 	}
 	for _, template := range []string{"cron:{name}", "cron:{job.name}", "cron:{job[*]}", "cron:{"} {
 		if locker(eng, template) == nil {
@@ -205,13 +177,10 @@ func TestWrongArguments(t *testing.T) {
 		elector(eng, "leader", core.WithTTL(0)):    core.ErrInvalidOption,
 		elector(eng, ""):                           core.ErrInvalidKey,
 	} {
-		if !errors.Is(err, want) {
-			t.Errorf("%v, want %v", err, want)
-		}
+		wantIs(t, "error", err, want)
 	}
 }
 
-// exclusive can do nothing but exclusive claims.
 type exclusive struct{ driver.Store }
 
 func (exclusive) Describe() driver.Description { return driver.Description{} }

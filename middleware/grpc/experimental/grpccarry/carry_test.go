@@ -14,11 +14,14 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/experimental/carry"
+	"github.com/keyturn/keyturn/internal/storetest"
 	"github.com/keyturn/keyturn/locktest"
 	"github.com/keyturn/keyturn/middleware/grpc/experimental/grpccarry"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var must = storetest.Must
 
 // locked is a service whose methods take a lock: unary and stream.
 type locked struct {
@@ -45,18 +48,14 @@ func (h locked) Watch(r *grpc_health_v1.HealthCheckRequest, s grpc_health_v1.Hea
 func TestMethodsRunUnderTheCallersLease(t *testing.T) {
 	caller := locktest.New(t)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	server := grpc.NewServer(grpc.ChainUnaryInterceptor(grpccarry.UnaryServer), grpc.ChainStreamInterceptor(grpccarry.StreamServer))
 	grpc_health_v1.RegisterHealthServer(server, locked{eng: caller.Peer(t).Engine})
 	go server.Serve(listener)
 	defer server.Stop()
 	dial := func(opts ...grpc.DialOption) grpc_health_v1.HealthClient {
 		conn, err := grpc.NewClient(listener.Addr().String(), append(opts, grpc.WithTransportCredentials(insecure.NewCredentials()))...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		t.Cleanup(func() { conn.Close() })
 		return grpc_health_v1.NewHealthClient(conn)
 	}
@@ -68,17 +67,11 @@ func TestMethodsRunUnderTheCallersLease(t *testing.T) {
 		t.Helper()
 		request := &grpc_health_v1.HealthCheckRequest{Service: "user:42"}
 		one, err := c.Check(ctx, request)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		watch, err := c.Watch(ctx, request)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		other, err := watch.Recv()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		const serving = grpc_health_v1.HealthCheckResponse_SERVING
 		return one.GetStatus() == serving, other.GetStatus() == serving
 	}

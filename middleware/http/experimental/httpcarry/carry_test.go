@@ -14,6 +14,7 @@ import (
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/experimental/carry"
 	"github.com/keyturn/keyturn/internal/httprule/ruletest"
+	"github.com/keyturn/keyturn/internal/storetest"
 	lockhttp "github.com/keyturn/keyturn/middleware/http"
 	"github.com/keyturn/keyturn/middleware/http/experimental/httpcarry"
 	"github.com/keyturn/keyturn/store/memstore"
@@ -21,38 +22,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// ask sends a request under ctx, through a client that carries leases or not.
-func ask(t *testing.T, ctx context.Context, carries bool, url string, header ...string) (int, string) {
-	t.Helper()
-	transport := &http.Transport{}
-	defer transport.CloseIdleConnections()
-	client := &http.Client{Transport: transport}
-	if carries {
-		client.Transport = httpcarry.Transport(transport)
-		defer client.CloseIdleConnections()
-	}
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, h := range header {
-		r.Header.Add(carry.Header, h)
-	}
-	before := fmt.Sprint(r.Header)
-	response, err := client.Do(r)
-	if err != nil {
-		return 0, err.Error()
-	}
-	defer response.Body.Close()
-	body, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Error(err)
-	}
-	if after := fmt.Sprint(r.Header); after != before {
-		t.Errorf("the request was changed: %s", after)
-	}
-	return response.StatusCode, string(body)
-}
+var must, wantNil = storetest.Must, storetest.WantNil
 
 // A request gets the key that its caller holds, and no other caller's, if both sides opted in.
 func TestRequestUnderTheCallersLease(t *testing.T) {
@@ -70,31 +40,41 @@ func TestRequestUnderTheCallersLease(t *testing.T) {
 		lease, _ := core.LeaseFrom(ctx)
 		truth := carry.Leases(ctx)
 		forged := strings.Replace(truth, fmt.Sprint(lease.Token()), "1", 1)
+		transport := &http.Transport{}
+		plain, carries := &http.Client{Transport: transport}, &http.Client{Transport: httpcarry.Transport(transport)}
+		defer carries.CloseIdleConnections() // and those of plain
 		for _, tt := range []struct {
-			name    string
-			url     string
-			carries bool
-			said    []string
-			status  int
-			body    string
+			name   string
+			url    string
+			client *http.Client
+			said   []string
+			status int
+			body   string
 		}{
-			{"both opted in", believing + "/users/42", true, nil, 200, "2"},
-			{"another key", believing + "/users/43", true, nil, 200, "1"},
-			{"only the client", deaf + "/users/42", true, nil, 409, ""},
-			{"only the server", believing + "/users/42", false, nil, 409, ""},
-			{"a forged token", believing + "/users/42", false, []string{forged}, 409, ""},
-			{"a client of its own making, on two lines", believing + "/users/42", false, []string{forged, truth}, 200, "2"},
+			{"both opted in", believing + "/users/42", carries, nil, 200, "2"},
+			{"another key", believing + "/users/43", carries, nil, 200, "1"},
+			{"only the client", deaf + "/users/42", carries, nil, 409, ""},
+			{"only the server", believing + "/users/42", plain, nil, 409, ""},
+			{"a forged token", believing + "/users/42", plain, []string{forged}, 409, ""},
+			{"a client of its own making, on two lines", believing + "/users/42", plain, []string{forged, truth}, 200, "2"},
 		} {
-			status, body := ask(t, ctx, tt.carries, tt.url, tt.said...)
-			if status != tt.status || tt.body != "" && body != tt.body {
-				t.Errorf("%s: %d %s", tt.name, status, body)
+			r, err := http.NewRequestWithContext(ctx, http.MethodGet, tt.url, nil)
+			must(t, err)
+			for _, h := range tt.said {
+				r.Header.Add(carry.Header, h)
+			}
+			before := fmt.Sprint(r.Header)
+			response, err := tt.client.Do(r)
+			must(t, err)
+			body, err := io.ReadAll(response.Body)
+			response.Body.Close()
+			if after := fmt.Sprint(r.Header); err != nil || response.StatusCode != tt.status || tt.body != "" && string(body) != tt.body || after != before {
+				t.Errorf("%s: %s %s, %v; the request has the headers %s", tt.name, response.Status, body, err, after)
 			}
 		}
 		return nil
 	})
-	if err != nil {
-		t.Error(err)
-	}
+	wantNil(t, err)
 }
 
 // A carried lease is for the host that the caller named, and what went over TLS is not sent in clear.
@@ -137,9 +117,7 @@ func TestRedirects(t *testing.T) {
 			}
 			return response.Body.Close()
 		})
-		if err != nil {
-			t.Error(err)
-		}
+		wantNil(t, err)
 	}
 }
 
@@ -148,9 +126,7 @@ func TestDefaultTransport(t *testing.T) {
 	s := ruletest.Serve(t, http.HandlerFunc(ruletest.Done), false)
 	client := &http.Client{Transport: httpcarry.Transport(nil)}
 	response, err := client.Get(s.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	response.Body.Close()
 	client.CloseIdleConnections()
 	(&http.Client{Transport: httpcarry.Transport(transportFunc(nil))}).CloseIdleConnections() // has none to close
