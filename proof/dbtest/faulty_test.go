@@ -87,20 +87,20 @@ func (f *faulty) broken() string {
 // holdBack keeps the next statement back for which the function is true, until onward is called.
 // held is closed when it has come.
 func (f *faulty) holdBack(which func(query string) bool) (held <-chan struct{}, onward func()) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.hold, f.held, f.onward, f.all = which, make(chan struct{}), make(chan struct{}), false
-	mayGo := f.onward
-	return f.held, sync.OnceFunc(func() { close(mayGo) })
+	return f.holding(which, false)
 }
 
 // holdBackAll keeps all of them back. held is closed when the first has come.
 func (f *faulty) holdBackAll(which func(query string) bool) (held <-chan struct{}, onward func()) {
-	held, onward = f.holdBack(which)
+	return f.holding(which, true)
+}
+
+func (f *faulty) holding(which func(query string) bool, all bool) (<-chan struct{}, func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.all = true
-	return held, onward
+	mayGo := make(chan struct{})
+	f.hold, f.held, f.onward, f.all = which, make(chan struct{}), mayGo, all
+	return f.held, sync.OnceFunc(func() { close(mayGo) })
 }
 
 // pause keeps a statement back if it is the one that the test has chosen.
