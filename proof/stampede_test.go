@@ -173,9 +173,7 @@ func start(t *testing.T, within time.Duration) *fleet {
 	var ready sync.WaitGroup
 	for i := range processes {
 		eng, err := core.New(fleetStore{f.server.mem.Peer(), f.server}, core.WithLogger(slog.New(slog.DiscardHandler)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		f.engines = append(f.engines, eng)
 		ready.Go(func() {
 			time.Sleep(rand.N(within))
@@ -309,9 +307,7 @@ func TestTurnsOfAFleet(t *testing.T) {
 		var turns [processes]int
 		for i := range processes {
 			eng, err := core.New(fleetStore{s.mem.Peer(), s}, core.WithMaxWait(core.Forever))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			all.Go(func() {
 				defer eng.Close(context.Background())
 				for {

@@ -56,9 +56,7 @@ func onRedis(t *testing.T) *backend {
 	return &backend{kill: server.Kill, open: func(t *testing.T) driver.Store {
 		t.Helper()
 		store, err := redisstore.New(server.Client(), redisstore.WithLogger(silent))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return store
 	}}
 }
@@ -68,9 +66,7 @@ func onEtcd(t *testing.T) *backend {
 	return &backend{kill: server.Kill, open: func(t *testing.T) driver.Store {
 		t.Helper()
 		store, err := storeurl.Open(t.Context(), "etcd://"+server.Addr())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return store
 	}}
 }
@@ -80,9 +76,7 @@ func onZooKeeper(t *testing.T) *backend {
 	return &backend{kill: server.Kill, open: func(t *testing.T) driver.Store {
 		t.Helper()
 		store, err := zkstore.New(t.Context(), []string{server.Addr()}, zkstore.WithSession(2*time.Second), zkstore.WithLogger(silent))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return store
 	}}
 }
@@ -90,16 +84,12 @@ func onZooKeeper(t *testing.T) *backend {
 // onPostgres has a database of its own on a server that all tests share. Its end is that of the network.
 func onPostgres(t *testing.T) *backend {
 	database := sqltest.Postgres(t)
-	if err := sqlstore.Migrate(t.Context(), database.Open(t), sqlstore.Postgres); err != nil {
-		t.Fatal(err)
-	}
+	must(t, sqlstore.Migrate(t.Context(), database.Open(t), sqlstore.Postgres))
 	network := servertest.NewProxy(t, database.Server.Addr())
 	return &backend{looks: true, kill: network.Cut, open: func(t *testing.T) driver.Store {
 		t.Helper()
 		store, err := sqlstore.New(t.Context(), database.OpenAt(t, network.Addr()), sqlstore.Postgres, sqlstore.WithLogger(silent), sqlstore.WithPoll(20*time.Millisecond))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return store
 	}}
 }
