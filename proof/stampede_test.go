@@ -28,7 +28,6 @@ type lockServer struct {
 
 	mu       sync.Mutex
 	arrivals map[string][]time.Time // by operation
-	longest  time.Duration          // that a request waited for its turn
 }
 
 // blackout is a time without answers.
@@ -49,9 +48,8 @@ func newServer() *lockServer {
 
 // serve waits for the server, and returns an error during an outage.
 func (s *lockServer) serve(ctx context.Context, op string, cost time.Duration) error {
-	arrived := time.Now()
 	s.mu.Lock()
-	s.arrivals[op] = append(s.arrivals[op], arrived)
+	s.arrivals[op] = append(s.arrivals[op], time.Now())
 	s.mu.Unlock()
 	if o := s.out.Load(); o != nil {
 		if !o.silent {
@@ -69,9 +67,6 @@ func (s *lockServer) serve(ctx context.Context, op string, cost time.Duration) e
 	case <-ctx.Done():
 		return &core.UnavailableError{Op: op, Err: errors.New("no answer")}
 	}
-	s.mu.Lock()
-	s.longest = max(s.longest, time.Since(arrived))
-	s.mu.Unlock()
 	time.Sleep(cost)
 	<-s.busy
 	return nil
@@ -100,14 +95,6 @@ func (s *lockServer) peak(op string, from time.Time) (most int) {
 		}
 	}
 	return most
-}
-
-// mark begins to measure the longest wait anew.
-func (s *lockServer) mark() time.Time {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.longest = 0
-	return time.Now()
 }
 
 // fleetStore is the server as one process sees it.
@@ -260,7 +247,7 @@ func stampede(t *testing.T, silent bool) {
 		})
 	}
 	time.Sleep(8 * time.Second)
-	mended := s.mark()
+	mended := time.Now()
 	mend()
 
 	released := func() (n int) {

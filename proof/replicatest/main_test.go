@@ -26,7 +26,9 @@ func TestMain(m *testing.M) {
 // newEngine makes the engine of one replica.
 func newEngine(t *testing.T, b *backend, opts ...core.EngineOption) *core.Engine {
 	t.Helper()
-	return ruletest.NewEngine(t, b.open(t), append([]core.EngineOption{core.WithMaxWait(b.maxWait())}, opts...)...)
+	store, err := b.open(t)
+	must(t, err)
+	return ruletest.NewEngine(t, store, append([]core.EngineOption{core.WithMaxWait(b.maxWait())}, opts...)...)
 }
 
 // bounded is a context for a test's calls: a hang becomes a failure.
