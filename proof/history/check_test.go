@@ -82,8 +82,9 @@ func TestAHolderThatWasToldOfALossCountsNoMore(t *testing.T) {
 		{Process: 1, Nr: 1, What: history.Noticed, At: 10},
 		{Process: 1, Nr: 1, What: history.Holding, At: 11, Until: 90},
 		{Process: 1, Nr: 1, What: history.Returning, At: 50},
+		{Process: 1, Nr: 1, What: history.Gone, At: 51},
 	}, nil)
-	if len(sections) != 1 || sections[0].End != 10 {
+	if len(sections) != 1 || sections[0].End != 10 || sections[0].Answered != 51 || sections[0].Outcome != history.Gone {
 		t.Errorf("%+v", sections)
 	}
 }
