@@ -140,7 +140,8 @@ func (d *Database) open(t testing.TB, dsn string) *sql.DB {
 	if err != nil {
 		t.Fatalf("sqltest: %v", err)
 	}
-	db.SetMaxIdleConns(6) // a new connection costs a PostgreSQL more than most tests do
+	// A new connection costs a PostgreSQL more than most tests do.
+	db.SetMaxIdleConns(6)
 	t.Cleanup(func() { _ = db.Close() }) // the test may have closed it already
 	return db
 }

@@ -41,27 +41,14 @@ func (f *faulty) open(t testing.TB, d *sqltest.Database, parameters ...string) *
 
 func (f *faulty) openDSN(t testing.TB, d *sqltest.Database, dsn string) *sql.DB {
 	t.Helper()
-	real := d.Open(t)
-	if c, ok := real.Driver().(driver.DriverContext); ok {
-		connector, err := c.OpenConnector(dsn)
-		must(t, err)
-		f.Connector = connector
-	} else {
-		f.Connector = byName{real.Driver(), dsn}
-	}
+	var err error
+	f.Connector, err = sqltest.Connector(d.Driver, dsn)
+	must(t, err)
 	db := sql.OpenDB(f)
+	db.SetMaxIdleConns(6)
 	t.Cleanup(func() { _ = db.Close() })
 	return db
 }
-
-// byName is a connector for a driver that has none.
-type byName struct {
-	driver driver.Driver
-	name   string
-}
-
-func (b byName) Connect(context.Context) (driver.Conn, error) { return b.driver.Open(b.name) }
-func (b byName) Driver() driver.Driver                        { return b.driver }
 
 // breakAt makes the statement number n break, counted from now on.
 func (f *faulty) breakAt(n int, after bool) {
