@@ -42,12 +42,10 @@
 // fails if too little happened in it, or if the outcome of too many operations is unknown.
 //
 // Package sim has whole fleets in a bubble: the same work on the real engine, store and scripts, with a
-// simulated server and network. A seed makes the same history again there.
+// simulated server and network. A seed makes the same history again there. Its tests also have stores that are wrong,
+// which must be found.
 //
-// The processes' work is also done on memstore, in a bubble, with engines that nobody kills. A
-// minute takes a second there.
-//
-// The proof is about that run. A section counts only as far as it is certain: it begins when the
+// The proof is about the run that was made. A section counts only as far as it is certain: it begins when the
 // answer was there. It ends at the first of these moments: when the release began, at the holder's own
 // deadline, at the last moment when its process was known to live, or when it may have been taken
 // away. So a complaint of a checker is always justified, and a shorter overlap is not seen. A lease

@@ -15,9 +15,7 @@ import (
 // fault of the nemesis.
 func TestThePageNamesWhatThereIs(t *testing.T) {
 	text, err := os.ReadFile("../docs/proof.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	page := string(text)
 	tests := map[string]bool{}
 	function := regexp.MustCompile(`(?m)^func (Test\w+)\(`)
@@ -31,9 +29,7 @@ func TestThePageNamesWhatThereIs(t *testing.T) {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, match := range regexp.MustCompile("`(Test\\w+)`").FindAllStringSubmatch(page, -1) {
 		if !tests[match[1]] {
 			t.Errorf("there is no test %s", match[1])

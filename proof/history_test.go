@@ -14,9 +14,7 @@ func makeHistory(t *testing.T, c trial.Config) *trial.Report {
 	servertest.Long(t)
 	c.Rest = 5 * time.Millisecond
 	r, err := trial.Run(t.Context(), c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Log(r)
 	return r
 }

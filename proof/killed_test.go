@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -34,14 +33,14 @@ func playPart() {
 	if addr == "" {
 		return
 	}
-	lease := must(engineFor(addr).Acquire(context.Background(), "k"))
+	lease := sure(engineFor(addr).Acquire(context.Background(), "k"))
 	fmt.Println("holds")
 	<-lease.Done()
 	fmt.Println("lost", work.Monotonic(), errors.Is(lease.Err(), core.ErrLeaseLost))
 	os.Exit(0)
 }
 
-func must[T any](value T, err error) T {
+func sure[T any](value T, err error) T {
 	if err != nil {
 		panic(err)
 	}
@@ -49,55 +48,8 @@ func must[T any](value T, err error) T {
 }
 
 func engineFor(addr string) *core.Engine {
-	store := must(redisstore.New(redis.NewClient(&redis.Options{Addr: addr})))
-	return must(core.New(store, core.WithTTL(partTTL)))
-}
-
-// player is the holder's process.
-type player struct {
-	t     *testing.T
-	cmd   *exec.Cmd
-	lines *bufio.Scanner
-}
-
-func play(t *testing.T, addr string) *player {
-	t.Helper()
-	p := &player{t: t, cmd: exec.Command(os.Args[0])}
-	p.cmd.Env = append(os.Environ(), envPart+"="+addr)
-	p.cmd.Stderr = os.Stderr
-	out, err := p.cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	p.lines = bufio.NewScanner(out)
-	if err := p.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = p.cmd.Process.Kill() // it may have ended
-		_ = p.cmd.Wait()
-	})
-	return p
-}
-
-// says waits for a line that begins with word, and returns the rest.
-func (p *player) says(word string) string {
-	p.t.Helper()
-	if !p.lines.Scan() {
-		p.t.Fatalf("the process ended before it said %q", word)
-	}
-	rest, ok := strings.CutPrefix(p.lines.Text(), word)
-	if !ok {
-		p.t.Fatalf("the process said %q, want %q", p.lines.Text(), word)
-	}
-	return rest
-}
-
-func (p *player) signal(sig syscall.Signal) {
-	p.t.Helper()
-	if err := p.cmd.Process.Signal(sig); err != nil {
-		p.t.Fatal(err)
-	}
+	store := sure(redisstore.New(redis.NewClient(&redis.Options{Addr: addr})))
+	return sure(core.New(store, core.WithTTL(partTTL)))
 }
 
 // TestPausedHolderLearnsOfItsLoss: a holder is stopped for three TTLs. Another process gets the key
@@ -106,28 +58,39 @@ func TestPausedHolderLearnsOfItsLoss(t *testing.T) {
 	t.Parallel()
 	servertest.Long(t)
 	addr := redistest.Start(t).Addr()
-	holder := play(t, addr)
-	holder.says("holds")
-	holder.signal(syscall.SIGSTOP)
+	holder := exec.Command(os.Args[0])
+	holder.Env = append(os.Environ(), envPart+"="+addr)
+	holder.Stderr = os.Stderr
+	out, err := holder.StdoutPipe()
+	must(t, err)
+	must(t, holder.Start())
+	t.Cleanup(func() {
+		_ = holder.Process.Kill() // it may have ended
+		_ = holder.Wait()
+	})
+	lines := bufio.NewScanner(out)
+	if !lines.Scan() || lines.Text() != "holds" {
+		t.Fatalf("the holder says %q", lines.Text())
+	}
+	must(t, holder.Process.Signal(syscall.SIGSTOP))
 	stopped := time.Now()
 	eng := engineFor(addr)
 	defer eng.Close(context.Background())
 	lease, err := eng.Acquire(t.Context(), "k")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Logf("another process has it %v after the holder stopped", time.Since(stopped))
 	time.Sleep(time.Until(stopped.Add(3 * partTTL)))
 	woken := work.Monotonic()
-	holder.signal(syscall.SIGCONT)
+	must(t, holder.Process.Signal(syscall.SIGCONT))
 	var at int64
 	var lost bool
-	if _, err := fmt.Sscan(holder.says("lost"), &at, &lost); err != nil || !lost {
-		t.Fatalf("lost: %v, %v", lost, err)
+	lines.Scan()
+	if _, err := fmt.Sscanf(lines.Text(), "lost %d %t", &at, &lost); err != nil || !lost {
+		t.Fatalf("the holder says %q: %v", lines.Text(), err)
 	}
-	t.Logf("the holder knew %v after it woke", time.Duration(at-woken))
-	if late := time.Duration(at - woken); late > time.Second {
-		t.Errorf("the holder knew %v after it woke", late)
+	late := time.Duration(at - woken)
+	if t.Logf("the holder knew %v after it woke", late); late > time.Second {
+		t.Error("that is late")
 	}
 	if err := lease.Release(t.Context()); err != nil {
 		t.Errorf("the other one's lease: %v", err)

@@ -8,9 +8,12 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/keyturn/keyturn/internal/sqltest"
+	"github.com/keyturn/keyturn/internal/storetest"
 	_ "github.com/keyturn/keyturn/proof/drivers"
 	"github.com/keyturn/keyturn/proof/member"
 )
+
+var must = storetest.Must
 
 func TestMain(m *testing.M) {
 	playPart()

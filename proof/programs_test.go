@@ -87,9 +87,7 @@ func manyPrograms(t *testing.T, rig model.Rig, open func(nr int, prefix string) 
 		prefix := fmt.Sprint("p", prefixes.Add(1))
 		for nr := range 2 {
 			store, err := open(nr, prefix)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			defer store.Close()
 			rig.Stores = append(rig.Stores, store)
 		}

@@ -77,9 +77,7 @@ func TestDatabasesDoWhatTheModelDoes(t *testing.T) {
 			t.Parallel()
 			d := test.database(t)
 			pools := []*sql.DB{d.Open(t), d.Open(t)}
-			if err := sqlstore.Migrate(t.Context(), pools[0], test.dialect); err != nil {
-				t.Fatal(err)
-			}
+			must(t, sqlstore.Migrate(t.Context(), pools[0], test.dialect))
 			rig := model.Rig{Patience: 5 * time.Second, Prompt: test.messages, Latitude: model.Latitude{Blurred: true}}
 			manyPrograms(t, rig, func(nr int, _ string) (driver.Store, error) {
 				for _, table := range []string{"lock", "member", "record", "forced", "version"} {
@@ -112,9 +110,7 @@ func TestEtcdDoesWhatTheModelDoes(t *testing.T) {
 		var clients []*clientv3.Client
 		for range 2 {
 			c, err := clientv3.New(clientv3.Config{Endpoints: []string{server.Addr()}, Logger: zap.NewNop()})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			defer c.Close()
 			clients = append(clients, c)
 		}

@@ -28,7 +28,6 @@ type lockServer struct {
 
 	mu       sync.Mutex
 	arrivals map[string][]time.Time // by operation
-	longest  time.Duration          // that a request waited for its turn
 }
 
 // blackout is a time without answers.
@@ -49,9 +48,8 @@ func newServer() *lockServer {
 
 // serve waits for the server, and returns an error during an outage.
 func (s *lockServer) serve(ctx context.Context, op string, cost time.Duration) error {
-	arrived := time.Now()
 	s.mu.Lock()
-	s.arrivals[op] = append(s.arrivals[op], arrived)
+	s.arrivals[op] = append(s.arrivals[op], time.Now())
 	s.mu.Unlock()
 	if o := s.out.Load(); o != nil {
 		if !o.silent {
@@ -69,9 +67,6 @@ func (s *lockServer) serve(ctx context.Context, op string, cost time.Duration) e
 	case <-ctx.Done():
 		return &core.UnavailableError{Op: op, Err: errors.New("no answer")}
 	}
-	s.mu.Lock()
-	s.longest = max(s.longest, time.Since(arrived))
-	s.mu.Unlock()
 	time.Sleep(cost)
 	<-s.busy
 	return nil
@@ -100,14 +95,6 @@ func (s *lockServer) peak(op string, from time.Time) (most int) {
 		}
 	}
 	return most
-}
-
-// mark begins to measure the longest wait anew.
-func (s *lockServer) mark() time.Time {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.longest = 0
-	return time.Now()
 }
 
 // fleetStore is the server as one process sees it.
@@ -173,9 +160,7 @@ func start(t *testing.T, within time.Duration) *fleet {
 	var ready sync.WaitGroup
 	for i := range processes {
 		eng, err := core.New(fleetStore{f.server.mem.Peer(), f.server}, core.WithLogger(slog.New(slog.DiscardHandler)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		f.engines = append(f.engines, eng)
 		ready.Go(func() {
 			time.Sleep(rand.N(within))
@@ -262,7 +247,7 @@ func stampede(t *testing.T, silent bool) {
 		})
 	}
 	time.Sleep(8 * time.Second)
-	mended := s.mark()
+	mended := time.Now()
 	mend()
 
 	released := func() (n int) {
@@ -309,9 +294,7 @@ func TestTurnsOfAFleet(t *testing.T) {
 		var turns [processes]int
 		for i := range processes {
 			eng, err := core.New(fleetStore{s.mem.Peer(), s}, core.WithMaxWait(core.Forever))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			all.Go(func() {
 				defer eng.Close(context.Background())
 				for {

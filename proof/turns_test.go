@@ -112,9 +112,7 @@ func (c contest) run(t *testing.T) (ours, theirs int64, took time.Duration) {
 	// Foreign clients that find the lock taken leave no trace: one of ours must have seen that there are any.
 	admin := server.Client()
 	first, err := byHand(ctx, admin, c.retry)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	engines := make([]*core.Engine, c.processes)
 	for i := range engines {
 		engines[i] = engine(t, server.Client())
@@ -141,13 +139,9 @@ func (c contest) run(t *testing.T) (ours, theirs int64, took time.Duration) {
 
 func engine(t *testing.T, client *redis.Client) *core.Engine {
 	store, err := redisstore.New(client)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	eng, err := core.New(store)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() {
 		_ = eng.Close(context.Background())
 		_ = store.Close()

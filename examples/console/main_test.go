@@ -15,7 +15,11 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/keyturn/keyturn/internal/storetest"
 )
+
+var must = storetest.Must
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
@@ -46,13 +50,9 @@ func TestConsole(t *testing.T) {
 	graph := func() (g struct{ Deadlocks [][]wait }) {
 		t.Helper()
 		resp, err := client.Get(address + "api/graph")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer resp.Body.Close()
-		if err := json.NewDecoder(resp.Body).Decode(&g); err != nil {
-			t.Fatal(err)
-		}
+		must(t, json.NewDecoder(resp.Body).Decode(&g))
 		return g
 	}
 	await := func(what string, n int) [][]wait {
@@ -74,9 +74,7 @@ func TestConsole(t *testing.T) {
 	resp, err := client.PostForm(address+"force", url.Values{
 		"key": {victim.Key}, "confirm": {victim.Key}, "reason": {"deadlock"}, "lease": {victim.Token.String() + " " + victim.Holder.Owner},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
 		t.Errorf("%s", resp.Status)

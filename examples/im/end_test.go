@@ -46,18 +46,12 @@ func TestLeavesNoProcess(t *testing.T) {
 			p := command(t, nil)
 			p.Stderr = nil
 			pipe, err := p.StderrPipe()
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			stderr := bufio.NewReader(pipe)
-			if err := p.Start(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, p.Start())
 			pids, said := awaitLoad(t, stderr, test.fleet)
 			pids["im"] = p.Process.Pid
-			if err := syscall.Kill(pids[test.to], test.signal); err != nil {
-				t.Fatal(err)
-			}
+			must(t, syscall.Kill(pids[test.to], test.signal))
 			rest, _ := io.ReadAll(stderr)
 			_ = p.Wait() // the exit code says it
 			if code := p.ProcessState.ExitCode(); code != test.code {

@@ -7,7 +7,11 @@ import (
 	"os/exec"
 	"testing"
 	"time"
+
+	"github.com/keyturn/keyturn/internal/storetest"
 )
+
+var must = storetest.Must
 
 // asProgram has the test binary be the program, with all that its processes do
 // under the race detector. noLocks has it forget about keyturn altogether.

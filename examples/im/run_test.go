@@ -87,12 +87,8 @@ func TestRedisURL(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	client := server.Client()
-	if err := client.Set(t.Context(), "lock:im", "theirs", 0).Err(); err != nil {
-		t.Fatal(err)
-	}
-	if err := client.SAdd(t.Context(), "asynq:queues", "default").Err(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, client.Set(t.Context(), "lock:im", "theirs", 0).Err())
+	must(t, client.SAdd(t.Context(), "asynq:queues", "default").Err())
 	p := command(t, []string{"REDIS_URL=redis://" + server.Addr()})
 	if code := p.run(t); code != 0 {
 		t.Fatalf("exit code %d\n%s", code, p.stderr.String())

@@ -63,17 +63,11 @@ func crash(t *testing.T, p *peer, side string, addrs []string, taken func() bool
 	cmd.Env = append(os.Environ(), envPeer+"="+p.name, envSide+"="+side, envAddrs+"="+strings.Join(addrs, ","))
 	cmd.Stderr = os.Stderr
 	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer stdin.Close()
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, cmd.Start())
 	line, err := bufio.NewReader(out).ReadString('\n')
 	held := err == nil && line == "held\n" && taken()
 	_ = cmd.Process.Kill()
@@ -96,9 +90,7 @@ func TestCrash(t *testing.T) {
 		if err != nil {
 			t.Fatalf("keyturn after a crash of %s: %v", p.name, err)
 		}
-		if err := lease.Release(ctx); err != nil {
-			t.Fatal(err)
-		}
+		must(t, lease.Release(ctx))
 		crash(t, p, "new", addrs, func() bool {
 			_, err := old.try(ctx, "7")
 			return errors.Is(err, errTaken)
@@ -106,9 +98,7 @@ func TestCrash(t *testing.T) {
 		for since := time.Now(); ; time.Sleep(crashTTL / 20) {
 			l, err := old.try(ctx, "7")
 			if err == nil {
-				if err := l.release(ctx); err != nil {
-					t.Error(err)
-				}
+				must(t, l.release(ctx))
 				return
 			}
 			if !errors.Is(err, errTaken) || time.Since(since) > soon {

@@ -29,29 +29,21 @@ func TestBothWithEtcd(t *testing.T) {
 	}
 	redis := redistest.Start(t)
 	eng, end, err := peerNamed("redislock").engine([]string{redis.Addr()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(end)
 	both := func(ctx context.Context, order string, charge work) error {
 		return withBoth(ctx, eng, withOld, order, charge)
 	}
 	take(t, both, withOld)
-	take(t, both, func(ctx context.Context, order string, charge work) error {
-		return withKeyturn(ctx, eng, order, charge)
-	})
+	take(t, both, keyturnOn(eng))
 }
 
 func session(t *testing.T, addr string) *concurrency.Session {
 	t.Helper()
 	client, err := clientv3.New(clientv3.Config{Endpoints: []string{addr}, Logger: zap.NewNop()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	s, err := concurrency.NewSession(client)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() {
 		_ = s.Close()
 		_ = client.Close()

@@ -10,6 +10,7 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/internal/redistest"
+	"github.com/keyturn/keyturn/internal/storetest"
 	"github.com/keyturn/keyturn/store/redisstore"
 )
 
@@ -18,6 +19,8 @@ const (
 	shortTTL = 800 * time.Millisecond
 	soon     = 10 * time.Second // longer than anything takes that happens at all
 )
+
+var must = storetest.Must
 
 // beside runs a test for each library, with an engine on the same servers.
 func beside(t *testing.T, ttl time.Duration, test func(t *testing.T, p *peer, addrs []string, old library, eng *core.Engine)) {
@@ -39,19 +42,13 @@ func run(t *testing.T, p *peer, ttl time.Duration, test func(t *testing.T, p *pe
 		addrs = append(addrs, redistest.Start(t).Addr())
 	}
 	if p.nodes > 1 {
-		if err := initNodes(t.Context(), addrs); err != nil {
-			t.Fatal(err)
-		}
+		must(t, initNodes(t.Context(), addrs))
 	}
 	old, err := p.open(addrs, ttl)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(old.close)
 	eng, end, err := p.engine(addrs)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(end)
 	test(t, p, addrs, old, eng)
 }
@@ -103,27 +100,22 @@ func TestTakeTurns(t *testing.T) {
 // TestBoth: where nothing is shared, a version between holds both locks. It takes turns with the
 // old version, and then with the new one. Another prefix stands for another kind of lock.
 func TestBoth(t *testing.T) {
+	t.Parallel()
 	apart := *peerNamed("redislock")
 	apart.prefix = "another:"
-	for _, roll := range []struct {
-		name string
-		out  bool // the old version, otherwise the new one comes
-	}{{"out the old", true}, {"in the new", false}} {
-		t.Run(roll.name, func(t *testing.T) {
-			t.Parallel()
-			run(t, &apart, longTTL, func(t *testing.T, _ *peer, _ []string, old library, eng *core.Engine) {
-				both := func(ctx context.Context, order string, charge work) error {
-					return withBoth(ctx, eng, old.before, order, charge)
-				}
-				other := old.before
-				if !roll.out {
-					other = func(ctx context.Context, order string, charge work) error {
-						return withKeyturn(ctx, eng, order, charge)
-					}
-				}
-				take(t, both, other)
-			})
-		})
+	run(t, &apart, longTTL, func(t *testing.T, _ *peer, _ []string, old library, eng *core.Engine) {
+		both := func(ctx context.Context, order string, charge work) error {
+			return withBoth(ctx, eng, old.before, order, charge)
+		}
+		take(t, old.before, both)
+		take(t, both, keyturnOn(eng))
+	})
+}
+
+// keyturnOn is the new version of a service.
+func keyturnOn(eng *core.Engine) func(ctx context.Context, order string, charge work) error {
+	return func(ctx context.Context, order string, charge work) error {
+		return withKeyturn(ctx, eng, order, charge)
 	}
 }
 
@@ -137,17 +129,11 @@ func TestMoveFromPrefix(t *testing.T) {
 		t.Cleanup(func() { _ = client.Close() })
 		engine := func(opts ...core.EngineOption) func(ctx context.Context, order string, charge work) error {
 			store, err := redisstore.New(client, redisstore.WithPrefix("another:"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			eng, err := core.New(store, opts...)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			t.Cleanup(func() { _ = eng.Close(context.Background()) })
-			return func(ctx context.Context, order string, charge work) error {
-				return withKeyturn(ctx, eng, order, charge)
-			}
+			return keyturnOn(eng)
 		}
 		between := engine(core.WithMoveFrom(shared))
 		take(t, old.before, between)
@@ -163,9 +149,7 @@ func TestExclude(t *testing.T) {
 		defer cancel()
 
 		l, err := old.try(ctx, "7")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		granted := make(chan *core.Lease, 1)
 		go func() {
 			lease, err := p.acquire(ctx, eng, "7", core.WithTTL(shortTTL))
@@ -175,16 +159,12 @@ func TestExclude(t *testing.T) {
 			granted <- lease
 		}()
 		for since := time.Now(); time.Since(since) < 2*shortTTL; time.Sleep(shortTTL / 8) {
-			if err := l.renew(ctx); err != nil {
-				t.Fatalf("%s can't renew: %v", p.name, err)
-			}
+			must(t, l.renew(ctx))
 			if lease, err := p.acquire(ctx, eng, "7", core.WithFailFast()); !errors.Is(err, core.ErrHeld) {
 				t.Fatalf("keyturn beside %s: %v, %v", p.name, lease, err)
 			}
 		}
-		if err := l.release(ctx); err != nil {
-			t.Fatalf("%s can't release: %v", p.name, err)
-		}
+		must(t, l.release(ctx))
 		lease := <-granted
 		if lease == nil {
 			return
@@ -194,15 +174,9 @@ func TestExclude(t *testing.T) {
 				t.Fatalf("%s beside keyturn: %v", p.name, err)
 			}
 		}
-		if err := lease.Release(ctx); err != nil {
-			t.Fatal(err)
-		}
+		must(t, lease.Release(ctx))
 		l, err = old.try(ctx, "7")
-		if err != nil {
-			t.Fatalf("%s after keyturn: %v", p.name, err)
-		}
-		if err := l.release(ctx); err != nil {
-			t.Error(err)
-		}
+		must(t, err)
+		must(t, l.release(ctx))
 	})
 }

@@ -138,14 +138,24 @@ func (p *Proxy) accept() {
 		if err != nil {
 			continue // this client gave up meanwhile
 		}
-		server, err := net.Dial("tcp", p.target)
-		if err != nil {
+		// Who is cut off tries again and again, and each connection costs a PostgreSQL a process.
+		var server net.Conn
+		if !p.isCut() {
+			server, err = net.Dial("tcp", p.target)
+		}
+		if server == nil || err != nil {
 			_ = client.Close() // to the client it looks as if the server were down
 			continue
 		}
 		from, _, _ := net.SplitHostPort(client.RemoteAddr().String())
 		p.serve(&link{client: client, server: server, from: from})
 	}
+}
+
+func (p *Proxy) isCut() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.fault == cut
 }
 
 func (p *Proxy) serve(l *link) {

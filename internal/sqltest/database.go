@@ -25,6 +25,22 @@ const account = "keyturn"
 type Server struct {
 	*servertest.Server
 	kind, driver string
+	db           *sql.DB // one that every server of this kind has
+}
+
+// newServer starts a server, which ends with the test.
+func newServer(t testing.TB, kind, driver string, program servertest.Program) *Server {
+	t.Helper()
+	s := &Server{Server: servertest.Start(t, program), kind: kind, driver: driver}
+	s.db = (&Database{Kind: kind, Driver: driver, Server: s, name: kind}).Open(t)
+	s.db.SetMaxOpenConns(1)
+	return s
+}
+
+// admin returns the connection on which the server is set up.
+func (s *Server) admin() *sql.DB {
+	_ = s.db.Ping() // drops a connection that has ended with a server that was killed
+	return s.db
 }
 
 // Database is a database that only one test uses.
@@ -41,7 +57,11 @@ var databases atomic.Int64
 func (s *Server) Database(t testing.TB) *Database {
 	t.Helper()
 	d := &Database{Kind: s.kind, Driver: s.driver, Server: s, name: fmt.Sprintf("test%d", databases.Add(1))}
-	s.exec(t, "CREATE DATABASE "+d.name)
+	create := "CREATE DATABASE " + d.name
+	if s.kind == postgres {
+		create += " STRATEGY FILE_COPY" // otherwise all pages of the template go through the log
+	}
+	s.exec(t, create)
 	t.Cleanup(func() {
 		if s.PID() == 0 {
 			return // a server that was killed has no databases
@@ -55,12 +75,10 @@ func (s *Server) Database(t testing.TB) *Database {
 	return d
 }
 
-// exec runs one statement on a connection of its own.
+// exec runs one statement.
 func (s *Server) exec(t testing.TB, statement string) {
 	t.Helper()
-	db := s.admin(t)
-	defer db.Close()
-	if _, err := db.Exec(statement); err != nil {
+	if _, err := s.admin().Exec(statement); err != nil {
 		t.Fatalf("sqltest: %s: %v", statement, err)
 	}
 }
@@ -122,6 +140,8 @@ func (d *Database) open(t testing.TB, dsn string) *sql.DB {
 	if err != nil {
 		t.Fatalf("sqltest: %v", err)
 	}
+	// A new connection costs a PostgreSQL more than most tests do.
+	db.SetMaxIdleConns(6)
 	t.Cleanup(func() { _ = db.Close() }) // the test may have closed it already
 	return db
 }

@@ -57,7 +57,7 @@ func StartMySQL(t testing.TB, settings ...string) *Server {
 		"innodb-flush-log-at-trx-commit=1", "innodb-flush-method=nosync",
 		"innodb-buffer-pool-size=64M", logSize[len("--"):],
 	}, settings...)
-	return &Server{kind: mysql, driver: "mysql", Server: servertest.Start(t, servertest.Program{
+	return newServer(t, mysql, "mysql", servertest.Program{
 		Ready: "ready for connections",
 		Stop:  syscall.SIGKILL, // it takes seconds to end, to save what nobody needs any longer
 		Command: func(port int) *exec.Cmd {
@@ -67,7 +67,7 @@ func StartMySQL(t testing.TB, settings ...string) *Server {
 			}
 			return user.as(exec.Command(bin, args...))
 		},
-	})}
+	})
 }
 
 // mysqlProgram finds a program of MariaDB, which is in a directory for administrators.

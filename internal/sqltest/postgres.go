@@ -55,7 +55,7 @@ func runPostgres(t testing.TB, user *user, dir, ready string, settings []string)
 		// What is in shared memory otherwise stays behind when the server is killed.
 		"dynamic_shared_memory_type=mmap",
 	}, settings...)
-	return &Server{kind: postgres, driver: "pgx", Server: servertest.Start(t, servertest.Program{
+	return newServer(t, postgres, "pgx", servertest.Program{
 		Ready: ready,
 		Stop:  syscall.SIGQUIT, // at once, also if clients are connected
 		Command: func(port int) *exec.Cmd {
@@ -65,7 +65,7 @@ func runPostgres(t testing.TB, user *user, dir, ready string, settings []string)
 			}
 			return user.as(exec.Command(bin, args...))
 		},
-	})}
+	})
 }
 
 // postgresProgram finds a program of PostgreSQL. Debian keeps them out of PATH, because several

@@ -1,7 +1,6 @@
 package sqltest
 
 import (
-	"database/sql"
 	"fmt"
 	"net"
 	"os/exec"
@@ -68,23 +67,10 @@ func (s *Server) await(t testing.TB, question string) {
 	}
 }
 
-// ask reads one value, on a connection of its own.
+// ask reads one value.
 func (s *Server) ask(t testing.TB, question string, answer any) {
 	t.Helper()
-	db := s.admin(t)
-	defer db.Close()
-	if err := db.QueryRow(question).Scan(answer); err != nil {
+	if err := s.admin().QueryRow(question).Scan(answer); err != nil {
 		t.Fatalf("sqltest: %s: %v", question, err)
 	}
-}
-
-// admin opens the database that every server of this kind has.
-func (s *Server) admin(t testing.TB) *sql.DB {
-	t.Helper()
-	admin := &Database{Kind: s.kind, Driver: s.driver, Server: s, name: s.kind}
-	db, err := sql.Open(s.driver, admin.DSN())
-	if err != nil {
-		t.Fatalf("sqltest: %v", err)
-	}
-	return db
 }

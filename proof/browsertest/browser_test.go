@@ -14,7 +14,11 @@ import (
 
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
+
+	"github.com/keyturn/keyturn/internal/storetest"
 )
+
+var must = storetest.Must
 
 // patience bounds each thing that a test waits for: the browser shares the machine with other tests.
 const patience = 20 * time.Second

@@ -30,9 +30,7 @@ const soon = 2 * time.Second
 func engine(t *testing.T) *core.Engine {
 	t.Helper()
 	eng, err := core.New(memstore.New(), core.WithTTL(3*time.Second))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
@@ -49,9 +47,7 @@ func serve(t *testing.T, source console.Source, opts ...console.Option) (url str
 	opts = append([]console.Option{console.WithInterval(200 * time.Millisecond)}, opts...)
 	opts = append(opts, console.WithOperator(func(*http.Request) (string, bool) { return "alice", true }))
 	c, err := console.New(source, opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	server := httptest.NewServer(c)
 	t.Cleanup(func() {
 		if err := c.Close(); err != nil {
@@ -65,9 +61,7 @@ func serve(t *testing.T, source console.Source, opts ...console.Option) (url str
 func acquire(t *testing.T, eng *core.Engine, key string) *core.Lease {
 	t.Helper()
 	lease, err := eng.Acquire(context.Background(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return lease
 }
 
@@ -87,9 +81,7 @@ func TestARowComesAndGoesWithoutReload(t *testing.T) {
 	// The time goes on by itself, and so does the band.
 	b.awaitWithin(soon, `document.querySelector("td.for time").textContent > "0.3 s"`)
 	b.await(`document.querySelector("rect[data-open]").width.baseVal.value > 0.3`)
-	if err := lease.Release(context.Background()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, lease.Release(context.Background()))
 	b.awaitWithin(soon, rows+` === 0 && document.body.innerText.includes("All quiet")`)
 	if !ask[bool](b, "window.same === true") {
 		t.Error("the page was reloaded")
@@ -151,9 +143,7 @@ func TestAStaleFormIsRefused(t *testing.T) {
 	b := newTab(t)
 	b.do(chromedp.Navigate(at + keyPage("group:7")))
 	b.await(`document.querySelector("#live.on") && document.querySelector("[data-old]").hidden`)
-	if err := first.Release(context.Background()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, first.Release(context.Background()))
 	second := acquire(t, eng, "group:7")
 	b.awaitWithin(soon, `!document.querySelector("[data-old]").hidden`)
 	b.do(
@@ -184,9 +174,7 @@ func TestWithoutScript(t *testing.T) {
 			t.Errorf("%q is missing in %s", want, text)
 		}
 	}
-	if err := lease.Release(context.Background()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, lease.Release(context.Background()))
 	// The page reloads by itself.
 	for end := time.Now().Add(patience); !strings.Contains(get(b, chromedp.OuterHTML(chromedp.CSS("body"))), "All quiet"); time.Sleep(200 * time.Millisecond) {
 		if time.Now().After(end) {
@@ -243,9 +231,7 @@ func TestManyRows(t *testing.T) {
 func TestTheStreamComesBack(t *testing.T) {
 	eng := engine(t)
 	c, err := console.New(eng, console.WithInterval(200*time.Millisecond))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer c.Close()
 	start := func(at string) (*http.Server, string) {
 		var l net.Listener

@@ -38,9 +38,7 @@ func TestScreenshots(t *testing.T) {
 				{Name: "/grpc.health.v1.Health/Check"},
 			}
 		}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	server := httptest.NewServer(c)
 	defer server.Close()
 	defer c.Close()                            // ends the streams, for which the server would wait
@@ -64,9 +62,7 @@ func TestScreenshots(t *testing.T) {
 			b.do(chromedp.Navigate(server.URL + shot.path))
 			b.await(`document.querySelector("#live.on")`)
 			picture := get(b, chromedp.FullScreenshot(100))
-			if err := os.WriteFile(filepath.Join(*screenshots, "console-"+shot.name+".png"), picture, 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.WriteFile(filepath.Join(*screenshots, "console-"+shot.name+".png"), picture, 0o644))
 		})
 	}
 }

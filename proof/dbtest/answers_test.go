@@ -2,7 +2,6 @@ package dbtest
 
 import (
 	"context"
-	"errors"
 	"testing"
 	"time"
 
@@ -24,14 +23,7 @@ func TestLostAnswers(t *testing.T) {
 				continue // transactions of many statements, and a connection for each that breaks
 			}
 			for _, after := range []bool{false, true} {
-				for n := 1; ; n++ {
-					more, err := op.try(t.Context(), s, other, f, n, after)
-					if err != nil {
-						t.Errorf("%s, broken at statement %d (after it: %v), %q: %v", op.name, n, after, f.broken(), err)
-					}
-					if !more {
-						break
-					}
+				for n := 1; op.try(t, s, other, f, n, after); n++ {
 					if n == 30 {
 						t.Fatalf("%s has more than 30 statements", op.name)
 					}
@@ -41,7 +33,7 @@ func TestLostAnswers(t *testing.T) {
 	})
 }
 
-// operation is a call of a store. prepare gives it something to do, and check sees what came of it.
+// operation is a call of a store.
 type operation struct {
 	name    string
 	claims  []driver.Claim
@@ -84,42 +76,31 @@ var (
 
 // try runs the operation with the connection broken at statement n. more: it has at least n
 // statements.
-func (op operation) try(ctx context.Context, s, other driver.Store, f *faulty, n int, after bool) (more bool, err error) {
+func (op operation) try(t *testing.T, s, other driver.Store, f *faulty, n int, after bool) (more bool) {
+	t.Helper()
 	f.breakAt(0, false)
 	req := storetest.RequestFor(time.Minute, op.claims...)
 	var g driver.Grant
 	if op.held {
-		if g, err = s.Acquire(ctx, req); err != nil {
-			return false, err
-		}
+		g = take(t, s, req)
 	}
 	f.breakAt(n, after)
-	err = op.do(ctx, s, &g, req)
+	err := op.do(t.Context(), s, &g, req)
 	more = f.statements() > n
 	f.breakAt(0, false)
-	if err != nil {
-		return more, err
-	}
 	for _, c := range op.claims {
-		info, err := other.Inspect(ctx, c.Key)
-		if err != nil {
-			return more, err
-		}
+		info, asked := other.Inspect(t.Context(), c.Key)
+		must(t, asked)
 		held := len(info.Holders) == 1 && info.Holders[0].Owner == req.Owner && info.Holders[0].Token == g.Token
-		switch {
-		case op.holds && !held:
-			return more, errors.New("the lease is not there")
-		case !op.holds && len(info.Holders) > 0:
-			return more, errors.New("the lease is still there")
-		case op.records != (info.Record != nil):
-			return more, errors.New("the record is not as it should be")
+		if err != nil || held != op.holds || !held && len(info.Holders) > 0 || op.records != (info.Record != nil) {
+			t.Fatalf("%s, broken at statement %d (after it: %v), %q: %v, and then there is %+v", op.name, n, after, f.broken(), err, info)
 		}
 	}
 	if op.holds {
-		err = other.Release(ctx, g)
+		must(t, other.Release(t.Context(), g))
 	}
 	if op.records {
-		_, err = other.Forget(ctx, "k")
+		must(t, storetest.ErrorOf(other.Forget(t.Context(), "k")))
 	}
-	return more, err
+	return more
 }

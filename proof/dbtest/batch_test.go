@@ -87,17 +87,26 @@ func each(n int, do func(i int, key string) error) error {
 	return err
 }
 
-// held checks that exactly the grants are held.
-func (c *crowd) held(t *testing.T, grants []driver.Grant) {
+// takes has a caller for each of n keys take it, and gives all of them back in the same way. do calls them, and
+// returns when all have been answered. Then exactly what they say is held.
+func (c *crowd) takes(t *testing.T, n int, do func(call func(i int, key string) error)) {
 	t.Helper()
+	grants := make([]driver.Grant, n)
+	do(func(i int, key string) (err error) {
+		grants[i], err = c.Acquire(t.Context(), request(key, time.Minute))
+		return err
+	})
 	for i, g := range grants {
 		info, err := c.other.Inspect(t.Context(), fmt.Sprint("key", i))
 		must(t, err)
-		switch {
-		case g.Owner == "" && len(info.Holders) > 0:
-			t.Errorf("key %d is held by %+v", i, info.Holders)
-		case g.Owner != "" && (len(info.Holders) != 1 || info.Holders[0].Owner != g.Owner || info.Holders[0].Token != g.Token):
+		if len(info.Holders) != 1 || info.Holders[0].Owner != g.Owner || info.Holders[0].Token != g.Token {
 			t.Errorf("key %d has the holders %+v instead of %+v", i, info.Holders, g)
+		}
+	}
+	do(func(i int, _ string) error { return c.Release(t.Context(), grants[i]) })
+	for i := range n {
+		if info, err := c.other.Inspect(t.Context(), fmt.Sprint("key", i)); err != nil || len(info.Holders) > 0 {
+			t.Errorf("key %d is held by %+v, %v", i, info.Holders, err)
 		}
 	}
 }
@@ -107,20 +116,13 @@ func (c *crowd) held(t *testing.T, grants []driver.Grant) {
 func TestRequestsLeaveInBatches(t *testing.T) {
 	c := newCrowd(t, 3)
 	const n = 40
-	grants := make([]driver.Grant, n)
 	c.faults.breakAt(0, false) // from now on they are counted
 	holding, onward := c.faults.holdBack(isBatch)
 	first := storetest.Async(func() error { return c.insist(t.Context(), "first") })
 	<-holding // the others gather
 	waits := storetest.Async(func() error { return c.insist(t.Context(), "locked") })
 	time.AfterFunc(20*time.Millisecond, onward)
-	must(t, each(n, func(i int, key string) (err error) {
-		grants[i], err = c.Acquire(t.Context(), request(key, time.Minute))
-		return err
-	}))
-	c.held(t, grants)
-	must(t, each(n, func(i int, _ string) error { return c.Release(t.Context(), grants[i]) }))
-	c.held(t, make([]driver.Grant, n))
+	c.takes(t, n, func(call func(int, string) error) { must(t, each(n, call)) })
 	if sent := c.faults.statements(); sent > n {
 		t.Errorf("%d requests took %d statements", 2*n, sent)
 	}
@@ -176,22 +178,13 @@ func TestBatchForOneKey(t *testing.T) {
 func TestLostAnswersOfABatch(t *testing.T) {
 	c := newCrowd(t, 3)
 	const n = 10
-	grants := make([]driver.Grant, n)
 	for _, after := range []bool{false, true} {
-		broken := func(do func(i int, key string) error) {
-			t.Helper()
+		c.takes(t, n, func(call func(int, string) error) {
 			c.faults.breakAt(1, after)
-			if err := each(n, do); err != nil || !isBatch(c.faults.broken()) {
+			if err := each(n, call); err != nil || !isBatch(c.faults.broken()) {
 				t.Fatalf("broken at %q (after it: %v): %v", c.faults.broken(), after, err)
 			}
-		}
-		broken(func(i int, key string) (err error) {
-			grants[i], err = c.Acquire(t.Context(), request(key, time.Minute))
-			return err
 		})
-		c.held(t, grants)
-		broken(func(i int, _ string) error { return c.Release(t.Context(), grants[i]) })
-		c.held(t, make([]driver.Grant, n))
 	}
 	c.done(t)
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/keyturn/keyturn/core/drivertest"
 	"github.com/keyturn/keyturn/internal/servertest"
 	"github.com/keyturn/keyturn/internal/sqltest"
+	"github.com/keyturn/keyturn/pgx/pgwake"
 	"github.com/keyturn/keyturn/store/sqlstore"
 )
 
@@ -48,13 +49,9 @@ func contract(t *testing.T, d *sqltest.Database, messages bool) {
 	h := drivertest.Harness{
 		TTL: 800 * time.Millisecond, Late: late,
 		New: func(check testing.TB) driver.Store {
-			n := idle.take(t, d)
+			n := idle.take(t, d, messages)
 			check.Cleanup(func() { idle.put(n) })
-			var opts []sqlstore.Option
-			if messages {
-				opts = append(opts, listen(check, d, n.proxy.Addr()))
-			}
-			s := open(check, n.db, dialectOf(d), opts...)
+			s := open(check, n.db, dialectOf(d), n.opts...)
 			networks.Store(s, n)
 			return s
 		},
@@ -67,9 +64,9 @@ func contract(t *testing.T, d *sqltest.Database, messages bool) {
 		Resume: func(testing.TB) { d.Server.Resume() },
 		Cut: func(_ testing.TB, s driver.Store) {
 			of(s).spent.Store(true)
-			of(s).proxy.Cut()
+			of(s).Cut()
 		},
-		Heal: func(_ testing.TB, s driver.Store) { of(s).proxy.Heal() },
+		Heal: func(_ testing.TB, s driver.Store) { of(s).Heal() },
 	}
 	if testing.Short() {
 		h.Elsewhere, h.Also = "TestContractOfSQLite", drivertest.ByKeystate
@@ -79,11 +76,17 @@ func contract(t *testing.T, d *sqltest.Database, messages bool) {
 
 // network is a process's way to the database, with its connections.
 type network struct {
-	proxy *servertest.Proxy
+	*servertest.Proxy
 	db    *sql.DB
+	opts  []sqlstore.Option // its listener
 	age   int64
 	spent atomic.Bool // its connections were cut
 }
+
+// kept is a listener that does not end with its store.
+type kept struct{ *pgwake.Listener }
+
+func (kept) Close() error { return nil }
 
 // pool keeps networks for the next check: to open a connection costs a PostgreSQL more than most checks do.
 type pool struct {
@@ -91,7 +94,7 @@ type pool struct {
 	age  atomic.Int64 // how often the server has ended all connections
 }
 
-func (p *pool) take(t testing.TB, d *sqltest.Database) *network {
+func (p *pool) take(t testing.TB, d *sqltest.Database, messages bool) *network {
 	for len(p.idle) > 0 {
 		select {
 		case n := <-p.idle:
@@ -101,8 +104,12 @@ func (p *pool) take(t testing.TB, d *sqltest.Database) *network {
 		default:
 		}
 	}
-	proxy := servertest.NewProxy(t, d.Server.Addr())
-	return &network{proxy: proxy, db: d.OpenAt(t, proxy.Addr()), age: p.age.Load()}
+	n := &network{Proxy: servertest.NewProxy(t, d.Server.Addr()), age: p.age.Load()}
+	n.db = d.OpenAt(t, n.Addr())
+	if messages {
+		n.opts = append(n.opts, sqlstore.WithWaker(kept{dial(t, d, n.Addr())}))
+	}
+	return n
 }
 
 func (p *pool) put(n *network) {

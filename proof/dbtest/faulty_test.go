@@ -41,27 +41,14 @@ func (f *faulty) open(t testing.TB, d *sqltest.Database, parameters ...string) *
 
 func (f *faulty) openDSN(t testing.TB, d *sqltest.Database, dsn string) *sql.DB {
 	t.Helper()
-	real := d.Open(t)
-	if c, ok := real.Driver().(driver.DriverContext); ok {
-		connector, err := c.OpenConnector(dsn)
-		must(t, err)
-		f.Connector = connector
-	} else {
-		f.Connector = byName{real.Driver(), dsn}
-	}
+	var err error
+	f.Connector, err = sqltest.Connector(d.Driver, dsn)
+	must(t, err)
 	db := sql.OpenDB(f)
+	db.SetMaxIdleConns(6)
 	t.Cleanup(func() { _ = db.Close() })
 	return db
 }
-
-// byName is a connector for a driver that has none.
-type byName struct {
-	driver driver.Driver
-	name   string
-}
-
-func (b byName) Connect(context.Context) (driver.Conn, error) { return b.driver.Open(b.name) }
-func (b byName) Driver() driver.Driver                        { return b.driver }
 
 // breakAt makes the statement number n break, counted from now on.
 func (f *faulty) breakAt(n int, after bool) {
@@ -87,20 +74,20 @@ func (f *faulty) broken() string {
 // holdBack keeps the next statement back for which the function is true, until onward is called.
 // held is closed when it has come.
 func (f *faulty) holdBack(which func(query string) bool) (held <-chan struct{}, onward func()) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.hold, f.held, f.onward, f.all = which, make(chan struct{}), make(chan struct{}), false
-	mayGo := f.onward
-	return f.held, sync.OnceFunc(func() { close(mayGo) })
+	return f.holding(which, false)
 }
 
 // holdBackAll keeps all of them back. held is closed when the first has come.
 func (f *faulty) holdBackAll(which func(query string) bool) (held <-chan struct{}, onward func()) {
-	held, onward = f.holdBack(which)
+	return f.holding(which, true)
+}
+
+func (f *faulty) holding(which func(query string) bool, all bool) (<-chan struct{}, func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.all = true
-	return held, onward
+	mayGo := make(chan struct{})
+	f.hold, f.held, f.onward, f.all = which, make(chan struct{}), mayGo, all
+	return f.held, sync.OnceFunc(func() { close(mayGo) })
 }
 
 // pause keeps a statement back if it is the one that the test has chosen.

@@ -18,40 +18,30 @@ import (
 	"github.com/keyturn/keyturn/store/storeurl"
 )
 
-// TestNewMakesNoTables, and says what is missing. Migrate makes them, and may be called again.
+// TestNewMakesNoTables, and says what is missing. Migrate makes them, and may be called again. So does Schema, for
+// those who run it by their own scripts.
 func TestNewMakesNoTables(t *testing.T) {
+	t.Parallel()
 	for name, dialect := range dialects {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			d := dialect.database(t)
-			db := d.Open(t)
-			for range 2 {
-				if _, err := sqlstore.New(t.Context(), db, dialect.Dialect, silent); !errors.Is(err, sqlstore.ErrSchema) {
-					t.Fatalf("New without tables: %v", err)
+			db, app := dialect.database(t).Open(t), sqlstore.WithPrefix("app_")
+			missing := func(what string, opts ...sqlstore.Option) {
+				t.Helper()
+				if _, err := sqlstore.New(t.Context(), db, dialect.Dialect, append(opts, silent)...); !errors.Is(err, sqlstore.ErrSchema) {
+					t.Errorf("New without %s: %v", what, err)
 				}
 			}
 			for range 2 {
-				must(t, sqlstore.Migrate(t.Context(), db, dialect.Dialect, sqlstore.WithPrefix("app_")))
+				missing("tables")
 			}
-			if _, err := sqlstore.New(t.Context(), db, dialect.Dialect, silent); !errors.Is(err, sqlstore.ErrSchema) {
-				t.Errorf("New with the tables of another prefix: %v", err)
+			for range 2 {
+				must(t, sqlstore.Migrate(t.Context(), db, dialect.Dialect, app))
 			}
-			s := open(t, db, dialect.Dialect, sqlstore.WithPrefix("app_"))
-			take(t, s, request("k", 1e9))
+			missing("the tables of its prefix")
+			take(t, open(t, db, dialect.Dialect, app), request("k", 1e9))
 			exec(t, db, "ALTER TABLE app_member DROP COLUMN inbox")
-			if _, err := sqlstore.New(t.Context(), db, dialect.Dialect, silent, sqlstore.WithPrefix("app_")); !errors.Is(err, sqlstore.ErrSchema) {
-				t.Errorf("New without a column: %v", err)
-			}
-		})
-	}
-}
-
-// TestSchemaIsWhatMigrateDoes, for those who run it by their own scripts.
-func TestSchemaIsWhatMigrateDoes(t *testing.T) {
-	for name, dialect := range dialects {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			db := dialect.database(t).Open(t)
+			missing("a column", app)
 			schema, err := sqlstore.Schema(dialect.Dialect)
 			must(t, err)
 			for statement := range strings.SplitSeq(strings.TrimSuffix(schema, ";\n"), ";\n") {

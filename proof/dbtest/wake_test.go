@@ -18,13 +18,19 @@ import (
 // seldom is for stores whose waiters must not learn of their turn by looking.
 var seldom = []sqlstore.Option{sqlstore.WithPoll(time.Minute), sqlstore.WithWaiterLease(time.Minute)}
 
-// listen makes a listener that reaches the database at addr.
-func listen(t testing.TB, d *sqltest.Database, addr string) sqlstore.Option {
+// dial makes a listener that reaches the database at addr.
+func dial(t testing.TB, d *sqltest.Database, addr string) *pgwake.Listener {
 	t.Helper()
 	l, err := pgwake.Dial(t.Context(), d.DSNAt(addr))
 	must(t, err)
 	t.Cleanup(func() { _ = l.Close() }) // a store that was not made does not close it
-	return sqlstore.WithWaker(l)
+	return l
+}
+
+// listen makes one for a store.
+func listen(t testing.TB, d *sqltest.Database, addr string) sqlstore.Option {
+	t.Helper()
+	return sqlstore.WithWaker(dial(t, d, addr))
 }
 
 // behind makes a request of a that waits for a lease of b's.

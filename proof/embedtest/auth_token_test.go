@@ -2,8 +2,6 @@ package embedtest
 
 import (
 	"context"
-	"io"
-	"log/slog"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -12,6 +10,7 @@ import (
 
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/servertest"
+	"github.com/keyturn/keyturn/internal/storetest"
 	"github.com/keyturn/keyturn/store/etcdstore"
 )
 
@@ -23,27 +22,13 @@ func TestTokenEnds(t *testing.T) {
 	servertest.Long(t)
 	addr := start(t, func(c *embed.Config) { c.AuthTokenTTL = 1 }).addr
 	protect(t, addr)
-	open := func() *etcdstore.Store {
-		s, err := etcdstore.New(t.Context(), clientOf(t, "program", addr), etcdstore.WithWaiterLease(time.Minute),
-			etcdstore.WithLogger(slog.New(slog.NewTextHandler(io.Discard, nil))))
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = s.Close() })
-		return s
-	}
-	a, b := open(), open()
-	request := func(owner string) driver.Request {
-		return driver.Request{Owner: owner, Claims: []driver.Claim{driver.Exclusive("k")}, TTL: 4 * time.Minute}
-	}
-	h, err := a.Acquire(t.Context(), request("holder"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := open(t, clientOf(t, "program", addr), etcdstore.WithWaiterLease(time.Minute))
+	b := open(t, clientOf(t, "program", addr), etcdstore.WithWaiterLease(time.Minute))
+	h := storetest.Hold(t, a, storetest.Request("k", 4*time.Minute))
 	var asked atomic.Int64
 	granted := make(chan driver.Grant)
 	wait := func(owner string) {
-		req := request(owner)
+		req := storetest.Request("k", 4*time.Minute)
 		req.Wait, req.OnHeld = true, func(driver.HeldError) { asked.Add(1) }
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})
@@ -66,9 +51,7 @@ func TestTokenEnds(t *testing.T) {
 	if n := asked.Load(); n > 10 {
 		t.Errorf("two waiters have asked %d times", n)
 	}
-	if err := a.Release(t.Context(), h); err != nil {
-		t.Fatal(err)
-	}
+	must(t, a.Release(t.Context(), h))
 	for range 2 {
 		select {
 		case g := <-granted:

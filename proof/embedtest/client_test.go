@@ -8,7 +8,11 @@ import (
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
+
+	"github.com/keyturn/keyturn/internal/storetest"
 )
+
+var must = storetest.Must
 
 // newClient returns a client of members, which the test closes. It dials again soon after a failure.
 func newClient(t testing.TB, addrs ...string) *clientv3.Client {
@@ -18,9 +22,7 @@ func newClient(t testing.TB, addrs ...string) *clientv3.Client {
 		Endpoints: addrs, Logger: zap.NewNop(),
 		DialOptions: []grpc.DialOption{grpc.WithConnectParams(grpc.ConnectParams{Backoff: quick, MinConnectTimeout: time.Second})},
 	})
-	if err != nil {
-		t.Fatalf("%v", err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = c.Close() }) // the test may have closed it
 	return c
 }
@@ -43,9 +45,7 @@ func protect(t testing.TB, addr string) {
 		func() error { _, err := c.UserGrantRole(ctx, "root", "root"); return err },
 		func() error { _, err := c.AuthEnable(ctx); return err },
 	} {
-		if err := do(); err != nil {
-			t.Fatalf("%v", err)
-		}
+		must(t, do())
 	}
 }
 
@@ -53,9 +53,7 @@ func protect(t testing.TB, addr string) {
 func clientOf(t testing.TB, user, addr string) *clientv3.Client {
 	t.Helper()
 	c, err := clientv3.New(clientv3.Config{Endpoints: []string{addr}, Username: user, Password: "secret", Logger: zap.NewNop()})
-	if err != nil {
-		t.Fatalf("%v", err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = c.Close() })
 	return c
 }

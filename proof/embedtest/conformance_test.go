@@ -3,7 +3,6 @@ package embedtest
 import (
 	"errors"
 	"flag"
-	"io"
 	"log/slog"
 	"net/url"
 	"os"
@@ -11,12 +10,14 @@ import (
 	"testing"
 	"time"
 
+	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.uber.org/zap"
 
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/core/drivertest"
 	"github.com/keyturn/keyturn/internal/servertest"
+	"github.com/keyturn/keyturn/internal/storetest"
 	"github.com/keyturn/keyturn/store/etcdstore"
 )
 
@@ -36,31 +37,22 @@ func TestContract(t *testing.T) {
 	drivertest.Run(t, h)
 }
 
-// networked is a store with its network.
-type networked struct {
-	*etcdstore.Store
-	*servertest.Proxy
-}
-
 func harness(t testing.TB) drivertest.Harness {
 	server := start(t)
-	return drivertest.Harness{
+	h, _ := storetest.Networked(drivertest.Harness{
 		// etcd keeps whole seconds, and ends leases up to a second late.
-		TTL: 2 * time.Second, Late: 4 * time.Second,
-		New: func(t testing.TB) driver.Store {
-			p := servertest.NewProxy(t, server.addr)
-			s, err := etcdstore.New(t.Context(), newClient(t, p.Addr()), etcdstore.WithLogger(slog.New(slog.NewTextHandler(io.Discard, nil))))
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { _ = s.Close() })
-			return &networked{s, p}
-		},
-		Restart:   server.forget,
-		Elsewhere: "store/etcdstore",
-		Cut:       func(_ testing.TB, s driver.Store) { s.(*networked).Cut() },
-		Heal:      func(_ testing.TB, s driver.Store) { s.(*networked).Heal() },
-	}
+		TTL: 2 * time.Second, Late: 4 * time.Second, Restart: server.forget, Elsewhere: "store/etcdstore",
+	}, server.addr, func(t testing.TB, addr string) driver.Store { return open(t, newClient(t, addr)) })
+	return h
+}
+
+// open makes a store that the test closes.
+func open(t testing.TB, c *clientv3.Client, opts ...etcdstore.Option) *etcdstore.Store {
+	t.Helper()
+	s, err := etcdstore.New(t.Context(), c, append(opts, etcdstore.WithLogger(slog.New(slog.DiscardHandler)))...)
+	must(t, err)
+	t.Cleanup(func() { _ = s.Close() })
+	return s
 }
 
 // server is an etcd in this process.
@@ -74,9 +66,7 @@ type server struct {
 func start(t testing.TB, settings ...func(*embed.Config)) *server {
 	t.Helper()
 	port, err := servertest.FreePort()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	s := &server{addr: "127.0.0.1:" + strconv.Itoa(port), settings: settings}
 	s.run(t)
 	t.Cleanup(func() { s.etcd.Close() })
@@ -98,9 +88,7 @@ func (s *server) run(t testing.TB) {
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	peer, err := servertest.FreePort()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	cfg := embed.NewConfig()
 	cfg.Dir, cfg.TickMs, cfg.ElectionMs, cfg.UnsafeNoFsync = dir, 10, 100, true
 	cfg.ZapLoggerBuilder = embed.NewZapLoggerBuilder(zap.NewNop())

@@ -2,6 +2,7 @@ package fencetest
 
 import (
 	"context"
+	"database/sql"
 	"database/sql/driver"
 	"fmt"
 	"testing"
@@ -24,14 +25,12 @@ var drivers = map[fence.Dialect][]string{
 
 // onEachClient runs a test on each dialect with each of its drivers, on a database of its own.
 func onEachClient(t *testing.T, test func(t *testing.T, db *database, driver string)) {
-	onEach(t, func(t *testing.T, db *database) {
-		for _, driver := range drivers[db.dialect] {
+	onDialects(t, func(t *testing.T, d fence.Dialect, levels []sql.IsolationLevel) {
+		for _, driver := range drivers[d] {
 			if testing.Short() && driver == "postgres" {
 				continue // the other two have all that is not its own
 			}
-			t.Run(driver, func(t *testing.T) {
-				test(t, newDatabase(t, db.dialect, open(t, db.dialect), db.level), driver)
-			})
+			t.Run(driver, func(t *testing.T) { test(t, newDatabase(t, d, open(t, d), levels[0]), driver) })
 		}
 	})
 }

@@ -3,7 +3,6 @@ package fencetest
 import (
 	"context"
 	"database/sql"
-	"database/sql/driver"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -23,6 +22,7 @@ import (
 	"github.com/keyturn/keyturn/fence"
 	"github.com/keyturn/keyturn/internal/redistest"
 	"github.com/keyturn/keyturn/internal/servertest"
+	"github.com/keyturn/keyturn/internal/sqltest"
 	"github.com/keyturn/keyturn/store/redisstore"
 )
 
@@ -131,27 +131,12 @@ func (s watchedStore) Complete(ctx context.Context, g coredriver.Grant, rec core
 
 // watchedDB tells before and after each COMMIT.
 func watchedDB(name, dsn string, at func(string)) (*sql.DB, error) {
-	db, err := sql.Open(name, dsn)
+	c, err := sqltest.Connector(name, dsn)
 	if err != nil {
 		return nil, err
 	}
-	defer db.Close()
-	var c driver.Connector = dsnConnector{db.Driver(), dsn}
-	if d, ok := db.Driver().(driver.DriverContext); ok {
-		if c, err = d.OpenConnector(dsn); err != nil {
-			return nil, err
-		}
-	}
 	return sql.OpenDB(watched{c, at}), nil
 }
-
-type dsnConnector struct {
-	driver driver.Driver
-	dsn    string
-}
-
-func (c dsnConnector) Driver() driver.Driver                        { return c.driver }
-func (c dsnConnector) Connect(context.Context) (driver.Conn, error) { return c.driver.Open(c.dsn) }
 
 // run starts the worker and waits until it has been killed.
 func (c crash) run(t *testing.T) {

@@ -85,28 +85,26 @@ func TestSerializationFailure(t *testing.T) {
 // The database's own timeout for locks: MySQL rolls back only the statement, so the caller must
 // roll back the rest.
 func TestLockTimeoutOfTheDatabase(t *testing.T) {
-	for dialect, setting := range map[fence.Dialect]string{
-		fence.MySQL:    `SET innodb_lock_wait_timeout = 1`,
-		fence.SQLite:   `PRAGMA busy_timeout = 50`,
-		fence.Postgres: `SET lock_timeout = '50ms'`,
-	} {
-		t.Run(dialect.String(), func(t *testing.T) {
-			db := newDatabase(t, dialect, open(t, dialect), sql.LevelDefault)
-			guards := make([]*fence.Guard, 2)
-			for i := range guards {
-				conn, err := db.Conn(bounded(t))
-				must(t, err)
-				defer conn.Close()
-				defer conn.ExecContext(context.Background(), `ROLLBACK`)
-				for _, s := range []string{setting, `BEGIN`} {
-					must(t, second(conn.ExecContext(bounded(t), s)))
-				}
-				guards[i] = fence.On(conn, dialect)
+	onEach(t, func(t *testing.T, db *database) {
+		setting := map[fence.Dialect]string{
+			fence.MySQL:    `SET innodb_lock_wait_timeout = 1`,
+			fence.SQLite:   `PRAGMA busy_timeout = 50`,
+			fence.Postgres: `SET lock_timeout = '50ms'`,
+		}[db.dialect]
+		guards := make([]*fence.Guard, 2)
+		for i := range guards {
+			conn, err := db.Conn(bounded(t))
+			must(t, err)
+			defer conn.Close()
+			defer conn.ExecContext(context.Background(), `ROLLBACK`)
+			for _, s := range []string{setting, `BEGIN`} {
+				must(t, second(conn.ExecContext(bounded(t), s)))
 			}
-			must(t, guards[0].Check(bounded(t), "a", 1))
-			expect(t, guards[1].Check(bounded(t), "a", 2), fence.ErrRetry)
-		})
-	}
+			guards[i] = fence.On(conn, db.dialect)
+		}
+		must(t, guards[0].Check(bounded(t), "a", 1))
+		expect(t, guards[1].Check(bounded(t), "a", 2), fence.ErrRetry)
+	})
 }
 
 // A transaction that has read cannot write what another one has written since. SQLite says
@@ -195,13 +193,17 @@ func TestCommitWithoutAnswerForLong(t *testing.T) {
 // connection.
 func TestKilledConnections(t *testing.T) {
 	const conns = 8
+	rounds := 3
+	if testing.Short() {
+		rounds = 1
+	}
 	onEachClient(t, func(t *testing.T, db *database, driver string) {
 		if db.dialect == fence.SQLite {
 			return // it has no server
 		}
 		db.run(t, `CREATE TABLE effect (n INT)`)
 		c := db.connectBy(t, conns, driver, db.DSN())
-		for round := range 3 {
+		for round := range rounds {
 			atOnce(conns, func(n int, meet func()) {
 				_, err := c.once(bounded(t), fmt.Sprint(round, n), func(ctx context.Context) ([]byte, error) {
 					meet()
@@ -228,6 +230,6 @@ func TestKilledConnections(t *testing.T) {
 		if err == nil {
 			t.Error("its connection was killed, and it succeeded")
 		}
-		db.hasEffects(t, 3*(conns+2))
+		db.hasEffects(t, int64(rounds*(conns+2)))
 	})
 }

@@ -46,31 +46,34 @@ type database struct {
 	level   sql.IsolationLevel
 }
 
-// onEach runs a test on all dialects at the same time, with the default level of each.
-func onEach(t *testing.T, test func(t *testing.T, db *database)) {
+// onDialects runs a test on all dialects at the same time, and beside other tests.
+func onDialects(t *testing.T, test func(t *testing.T, d fence.Dialect, levels []sql.IsolationLevel)) {
+	t.Parallel()
 	for _, d := range dialects {
 		t.Run(d.dialect.String(), func(t *testing.T) {
 			t.Parallel()
-			test(t, newDatabase(t, d.dialect, open(t, d.dialect), d.levels[0]))
+			test(t, d.dialect, d.levels)
 		})
 	}
 }
 
-// onEachLevel runs a test on all dialects at the same time, at one level after the other. In the short run
-// each has one level.
+// onEach runs a test on all dialects, with the default level of each.
+func onEach(t *testing.T, test func(t *testing.T, db *database)) {
+	onDialects(t, func(t *testing.T, d fence.Dialect, levels []sql.IsolationLevel) {
+		test(t, newDatabase(t, d, open(t, d), levels[0]))
+	})
+}
+
+// onEachLevel runs a test on all dialects, at one level after the other. In the short run each has one level.
 func onEachLevel(t *testing.T, test func(t *testing.T, db *database)) {
-	for _, d := range dialects {
-		t.Run(d.dialect.String(), func(t *testing.T) {
-			t.Parallel()
-			levels := d.levels
-			if testing.Short() {
-				levels = levels[:1]
-			}
-			for _, level := range levels {
-				t.Run(level.String(), func(t *testing.T) { test(t, newDatabase(t, d.dialect, open(t, d.dialect), level)) })
-			}
-		})
-	}
+	onDialects(t, func(t *testing.T, d fence.Dialect, levels []sql.IsolationLevel) {
+		if testing.Short() {
+			levels = levels[:1]
+		}
+		for _, level := range levels {
+			t.Run(level.String(), func(t *testing.T) { test(t, newDatabase(t, d, open(t, d), level)) })
+		}
+	})
 }
 
 // lasting is a test whose databases live as long as the test binary. To make one takes a second.
@@ -81,24 +84,32 @@ func (lasting) Cleanup(func()) {}
 // servers make a database of its own for a test that runs beside others.
 var servers = map[fence.Dialect]func(testing.TB) *sqltest.Database{fence.Postgres: sqltest.Postgres, fence.MySQL: sqltest.MySQL}
 
-// shared has a database of each server, emptied for each test.
-var shared = map[fence.Dialect]*struct {
-	once sync.Once
-	*sqltest.Database
-}{fence.Postgres: {}, fence.MySQL: {}}
+// idle has some databases of each server, which are emptied for the next test; nil: it is not made yet.
+var idle = map[fence.Dialect]chan *sqltest.Database{fence.Postgres: make(chan *sqltest.Database, 3), fence.MySQL: make(chan *sqltest.Database, 3)}
 
-// open returns an empty database. Tests of one dialect don't run at the same time.
+func init() {
+	for _, databases := range idle {
+		for range cap(databases) {
+			databases <- nil
+		}
+	}
+}
+
+// open returns an empty database, which no other test has until this one ends. A test has one at a time.
 func open(t *testing.T, d fence.Dialect) *sqltest.Database {
 	t.Helper()
 	if d == fence.SQLite {
 		return sqltest.SQLite(t)
 	}
-	s := shared[d]
-	s.once.Do(func() { s.Database = servers[d](lasting{t}) })
-	db := &database{Database: s.Database, DB: s.Open(t)}
+	data := <-idle[d]
+	if data == nil {
+		data = servers[d](lasting{t})
+	}
+	t.Cleanup(func() { idle[d] <- data })
+	db := &database{Database: data, DB: data.Open(t)}
 	if d == fence.Postgres {
 		db.run(t, `DROP SCHEMA public CASCADE`, `CREATE SCHEMA public`)
-		return s.Database
+		return data
 	}
 	rows, err := db.QueryContext(bounded(t), `SELECT table_name FROM information_schema.tables WHERE table_schema = database()`)
 	must(t, err)
@@ -109,7 +120,7 @@ func open(t *testing.T, d fence.Dialect) *sqltest.Database {
 		db.run(t, `DROP TABLE `+name)
 	}
 	must(t, rows.Err())
-	return s.Database
+	return data
 }
 
 func newDatabase(t *testing.T, d fence.Dialect, data *sqltest.Database, level sql.IsolationLevel) *database {

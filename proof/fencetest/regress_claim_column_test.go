@@ -20,7 +20,7 @@ import (
 func TestClaimOfAColumnWithoutTokens(t *testing.T) {
 	const token = 1 << 50 // tokens follow the clock
 	onEachClient(t, func(t *testing.T, db *database, driver string) {
-		numeric, text := "NUMERIC(30)", "VARCHAR(40)"
+		numeric, text, claim := "NUMERIC(30)", "VARCHAR(40)", db.claimer(t, driver)
 		for i, c := range []struct {
 			column, value string
 			want          error
@@ -47,39 +47,39 @@ func TestClaimOfAColumnWithoutTokens(t *testing.T) {
 			table := fmt.Sprintf("account%d", i)
 			db.run(t, fmt.Sprintf(`CREATE TABLE %s (id INT PRIMARY KEY, token %s)`, table, c.column),
 				fmt.Sprintf(`INSERT INTO %s VALUES (1, %s)`, table, c.value))
-			err := db.claimWith(t, driver, fence.Row{Table: table, IDColumn: "id", ID: 1, TokenColumn: "token"}, token)
-			if !errors.Is(err, c.want) {
+			row := fence.Row{Table: table, IDColumn: "id", ID: 1, TokenColumn: "token"}
+			if err := claim(row, token); !errors.Is(err, c.want) {
 				t.Errorf("%s %s: %v, want %v", c.column, c.value, err, c.want)
 			}
 			if i == 0 {
-				err = db.claimWith(t, driver, fence.Row{Table: table, IDColumn: "id", ID: 2, TokenColumn: "token"}, token)
-				expect(t, err, sql.ErrNoRows)
+				row.ID = 2
+				expect(t, claim(row, token), sql.ErrNoRows)
 			}
 		}
 	})
 }
 
-// claimWith claims in a transaction of that driver's, and commits if the answer is nil. On MariaDB,
-// no mode is strict.
-func (db *database) claimWith(t *testing.T, driver string, row fence.Row, token uint64) (err error) {
+// claimer returns a function that claims in a transaction of that driver's, and commits if the answer is nil. On
+// MariaDB, no mode is strict.
+func (db *database) claimer(t *testing.T, driver string) func(fence.Row, uint64) error {
 	t.Helper()
 	dsn := db.DSN()
 	if db.dialect == fence.MySQL {
 		dsn += "?sql_mode=%27%27"
 	}
-	switch b := db.connect(t, driver, dsn, func() {}).(type) {
-	case sqlBackend:
-		tx, err := b.db.BeginTx(bounded(t), nil)
+	c := db.connect(t, driver, dsn, func() {})
+	return func(row fence.Row, token uint64) error {
+		if b, ok := c.(pgxBackend); ok {
+			return pgx.BeginFunc(bounded(t), b.pool, func(tx pgx.Tx) error {
+				return fencepgx.On(tx).Claim(context.Background(), row, token)
+			})
+		}
+		tx, err := c.(sqlBackend).db.BeginTx(bounded(t), nil)
 		must(t, err)
 		defer tx.Rollback()
 		if err := fence.On(tx, db.dialect).Claim(bounded(t), row, token); err != nil {
 			return err
 		}
 		return tx.Commit()
-	case pgxBackend:
-		return pgx.BeginFunc(bounded(t), b.pool, func(tx pgx.Tx) error {
-			return fencepgx.On(tx).Claim(context.Background(), row, token)
-		})
 	}
-	return errors.New("no such driver")
 }

@@ -73,6 +73,22 @@ func TestSectionsTakenByForce(t *testing.T) {
 	}
 }
 
+// A history behind Sentinel was called wrong because a lease counted until its holder looked: the holder had been told
+// of the loss, and slept, and the permit had others by then.
+func TestAHolderThatWasToldOfALossCountsNoMore(t *testing.T) {
+	sections := history.Sections([]history.Event{
+		{Process: 1, Nr: 1, What: history.Asked, At: 1, Claims: []driver.Claim{driver.Permit("k", 2)}},
+		{Process: 1, Nr: 1, What: history.Given, At: 2, Owner: "o", Token: 1, Until: 90},
+		{Process: 1, Nr: 1, What: history.Noticed, At: 10},
+		{Process: 1, Nr: 1, What: history.Holding, At: 11, Until: 90},
+		{Process: 1, Nr: 1, What: history.Returning, At: 50},
+		{Process: 1, Nr: 1, What: history.Gone, At: 51},
+	}, nil)
+	if len(sections) != 1 || sections[0].End != 10 || sections[0].Answered != 51 || sections[0].Outcome != history.Gone {
+		t.Errorf("%+v", sections)
+	}
+}
+
 // TestCheck has the histories that the stores at hand can't be made to leave.
 func TestCheck(t *testing.T) {
 	section := func(claim driver.Claim, token uint64, asked, given, end int64) history.Section {

@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/storetest"
 	"github.com/keyturn/keyturn/store/natsstore"
 )
 
@@ -36,23 +37,19 @@ func TestSettings(t *testing.T) {
 			Discard: jetstream.DiscardNew, AllowMsgTTL: true, AllowAtomicPublish: true,
 		}
 		spoil(&c)
-		if _, err := js.CreateStream(t.Context(), c); err != nil {
-			t.Fatal(want, err)
-		}
+		must(t, storetest.ErrorOf(js.CreateStream(t.Context(), c)))
 		s := open(t, nc, natsstore.WithBucket(bucket))
 		_, err := s.Acquire(t.Context(), request("k", time.Minute))
-		var out *driver.UnavailableError
-		switch {
-		case want == "" && err != nil:
-			t.Errorf("the store's own settings: %v", err)
-		case want != "" && (!errors.As(err, &out) || !out.Refused || !strings.Contains(err.Error(), want)):
-			t.Errorf("%s: %v", want, err)
+		if want == "" {
+			must(t, err) // the store's own settings
+			continue
 		}
+		storetest.IsRefused(t, err, want)
 		found := ""
 		for _, f := range s.Describe().Examine(t.Context()) {
 			found += f.Risk
 		}
-		if want != "" && !strings.Contains(found, want) {
+		if !strings.Contains(found, want) {
 			t.Errorf("%s: an operator reads %q", want, found)
 		}
 	}
@@ -69,9 +66,7 @@ func TestForeignEntries(t *testing.T) {
 	}
 	must(t, nc.Flush())
 	_, err := s.Acquire(t.Context(), request("other", time.Minute))
-	if out := (*driver.UnavailableError)(nil); !errors.As(err, &out) || !out.Refused {
-		t.Errorf("a key whose entry is not ours: %v", err)
-	}
+	storetest.IsRefused(t, err)
 	page, next, err := s.List(t.Context(), driver.Listing{Records: true})
 	if err != nil || next != "" || len(page) != 1 || page[0].Key != "mine:1/Ä " {
 		t.Errorf("the list: %v, %q, %v", page, next, err)
@@ -86,8 +81,7 @@ func TestEntriesGo(t *testing.T) {
 	t.Parallel()
 	nc := connect(t, start(t, server.Options{}).Addr().String())
 	s := open(t, nc)
-	g := take(t, s, request("k", time.Minute))
-	must(t, s.Release(t.Context(), g))
+	storetest.Use(t, s, "k")
 	js, err := jetstream.New(nc)
 	must(t, err)
 	st, err := js.Stream(t.Context(), "KV_keyturn")
@@ -112,18 +106,11 @@ func TestPermissions(t *testing.T) {
 	srv := start(t, server.Options{Users: []*server.User{user("may", pub), user("may-not", pub[:2])}})
 	s := open(t, connect(t, srv.Addr().String(), nats.UserInfo("may", "p")))
 	held := take(t, s, request("k", time.Minute))
-	waiter := request("k", time.Minute)
-	waiter.Wait = true
-	waiter.OnHeld = func(driver.HeldError) {
-		must(t, s.Release(t.Context(), held))
-	}
-	if _, err := s.Acquire(t.Context(), waiter); err != nil {
-		t.Errorf("a waiter of a user with all permissions: %v", err)
-	}
+	w := storetest.Enqueue(t, s, request("k", time.Minute))
+	must(t, s.Release(t.Context(), held))
+	w.Granted()
 
 	denied := open(t, connect(t, srv.Addr().String(), nats.UserInfo("may-not", "p")))
 	_, err := denied.Acquire(t.Context(), request("k2", time.Minute))
-	if out := (*driver.UnavailableError)(nil); !errors.As(err, &out) || !out.Refused || !strings.Contains(err.Error(), "$KV.keyturn.k2") {
-		t.Errorf("without a permission: %v", err)
-	}
+	storetest.IsRefused(t, err, "$KV.keyturn.k2")
 }

@@ -1,10 +1,8 @@
 package natstest
 
 import (
-	"net"
 	"os"
 	"regexp"
-	"sync"
 	"testing"
 	"time"
 
@@ -12,7 +10,7 @@ import (
 
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/core/drivertest"
-	"github.com/keyturn/keyturn/internal/servertest"
+	"github.com/keyturn/keyturn/internal/storetest"
 	"github.com/keyturn/keyturn/store/natsstore"
 )
 
@@ -36,27 +34,16 @@ func TestContract(t *testing.T) {
 func harness(t testing.TB) drivertest.Harness {
 	opts := server.Options{StoreDir: t.TempDir()}
 	srv := start(t, opts)
-	addr := srv.Addr().(*net.TCPAddr)
-	opts.Port = addr.Port
-	var networks sync.Map // driver.Store -> *servertest.Proxy
-	network := func(s driver.Store) *servertest.Proxy {
-		p, _ := networks.Load(s)
-		return p.(*servertest.Proxy)
-	}
-	return drivertest.Harness{
+	opts.Port = port(srv)
+	h, _ := storetest.Networked(drivertest.Harness{
 		TTL: time.Second, Late: 5 * time.Second, OneByOne: true,
-		New: func(t testing.TB) driver.Store {
-			p := servertest.NewProxy(t, addr.String())
-			s := open(t, connect(t, p.Addr()), natsstore.WithWaiterLease(stays))
-			networks.Store(s, p)
-			return s
-		},
 		Restart: func(t testing.TB) {
 			stop(srv)
 			must(t, os.RemoveAll(opts.StoreDir))
 			srv = start(t, opts)
 		},
-		Cut:  func(_ testing.TB, s driver.Store) { network(s).Cut() },
-		Heal: func(_ testing.TB, s driver.Store) { network(s).Heal() },
-	}
+	}, srv.Addr().String(), func(t testing.TB, addr string) driver.Store {
+		return open(t, connect(t, addr), natsstore.WithWaiterLease(stays))
+	})
+	return h
 }

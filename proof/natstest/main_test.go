@@ -1,10 +1,7 @@
 package natstest
 
 import (
-	"fmt"
 	"net"
-	"os"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -12,7 +9,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"go.uber.org/goleak"
 
-	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/storetest"
 	"github.com/keyturn/keyturn/store/natsstore"
 )
 
@@ -70,38 +67,11 @@ func open(t testing.TB, nc *nats.Conn, opts ...natsstore.Option) *natsstore.Stor
 	return s
 }
 
-var owners atomic.Int64
-
-// request asks for an exclusive lease on key.
-func request(key string, ttl time.Duration) driver.Request {
-	owner := driver.Owner{Host: "test", PID: os.Getpid(), Instance: 1, Start: time.Unix(1, 0), ID: fmt.Sprintf("%032x", owners.Add(1))}
-	return driver.Request{Owner: owner.String(), Claims: []driver.Claim{driver.Exclusive(key)}, TTL: ttl}
-}
-
 func port(srv *server.Server) int { return srv.Addr().(*net.TCPAddr).Port }
 
-// eventually waits until ok, for half a minute at most.
-func eventually(t testing.TB, what string, ok func() bool) {
-	t.Helper()
-	for end := time.Now().Add(30 * time.Second); !ok(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("not within 30 s: " + what)
-		}
-	}
-}
-
-// take acquires what nobody has.
-func take(t testing.TB, s driver.Store, req driver.Request) driver.Grant {
-	t.Helper()
-	g, err := s.Acquire(t.Context(), req)
-	must(t, err)
-	return g
-}
-
-// must fails the test at once.
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var (
+	must       = storetest.Must
+	request    = storetest.Request
+	take       = storetest.Hold
+	eventually = storetest.Eventually
+)

@@ -1,7 +1,6 @@
 package natstest
 
 import (
-	"context"
 	"errors"
 	"testing"
 	"time"
@@ -9,6 +8,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/storetest"
 	"github.com/keyturn/keyturn/store/natsstore"
 	"github.com/keyturn/keyturn/store/storeurl"
 )
@@ -35,8 +35,7 @@ func TestURL(t *testing.T) {
 	srv := start(t, server.Options{Username: "me", Password: "secret"})
 	s, err := storeurl.Open(t.Context(), "nats://me:secret@"+srv.Addr().String()+"/locks?replicas=1&waiter_lease=2s")
 	must(t, err)
-	g := take(t, s, request("k", time.Minute))
-	must(t, s.Release(t.Context(), g))
+	storetest.Use(t, s, "k")
 	must(t, s.Close())
 	for url, want := range map[string]error{
 		"nats:":                                   storeurl.ErrInvalidURL,
@@ -55,20 +54,7 @@ func TestURL(t *testing.T) {
 // The server is away when the store is made, and the store works when it is there.
 func TestAwayAtStart(t *testing.T) {
 	t.Parallel()
-	opts := server.Options{StoreDir: t.TempDir()}
-	srv := start(t, opts)
-	opts.Port = port(srv)
-	addr := srv.Addr().String()
-	stop(srv)
-	s := open(t, connect(t, addr))
-	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
-	defer cancel()
-	if _, err := s.Acquire(ctx, request("k", time.Minute)); !errors.Is(err, driver.ErrUnavailable) {
-		t.Errorf("without a server: %v", err)
-	}
-	start(t, opts)
-	eventually(t, "the store works", func() bool {
-		_, err := s.Acquire(t.Context(), request("k", time.Minute))
-		return err == nil
+	storetest.AwayAtStart(t, start(t, server.Options{}).Addr().String(), func(addr string) (driver.Store, error) {
+		return natsstore.New(connect(t, addr))
 	})
 }

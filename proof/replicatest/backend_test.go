@@ -22,7 +22,7 @@ var silent = slog.New(slog.DiscardHandler)
 
 // backend is what the replicas of a service share.
 type backend struct {
-	open  func(*testing.T) driver.Store // the store of one replica
+	open  func(*testing.T) (driver.Store, error) // the store of one replica
 	kill  func()
 	looks bool // waiters look now and then, because no message reaches them
 }
@@ -53,53 +53,31 @@ func onBackends(t *testing.T, test func(*testing.T, *backend)) {
 
 func onRedis(t *testing.T) *backend {
 	server := redistest.Start(t)
-	return &backend{kill: server.Kill, open: func(t *testing.T) driver.Store {
-		t.Helper()
-		store, err := redisstore.New(server.Client(), redisstore.WithLogger(silent))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return store
+	return &backend{kill: server.Kill, open: func(*testing.T) (driver.Store, error) {
+		return redisstore.New(server.Client(), redisstore.WithLogger(silent))
 	}}
 }
 
 func onEtcd(t *testing.T) *backend {
 	server := etcdtest.Start(t)
-	return &backend{kill: server.Kill, open: func(t *testing.T) driver.Store {
-		t.Helper()
-		store, err := storeurl.Open(t.Context(), "etcd://"+server.Addr())
-		if err != nil {
-			t.Fatal(err)
-		}
-		return store
+	return &backend{kill: server.Kill, open: func(t *testing.T) (driver.Store, error) {
+		return storeurl.Open(t.Context(), "etcd://"+server.Addr())
 	}}
 }
 
 func onZooKeeper(t *testing.T) *backend {
 	server := zktest.Start(t)
-	return &backend{kill: server.Kill, open: func(t *testing.T) driver.Store {
-		t.Helper()
-		store, err := zkstore.New(t.Context(), []string{server.Addr()}, zkstore.WithSession(2*time.Second), zkstore.WithLogger(silent))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return store
+	return &backend{kill: server.Kill, open: func(t *testing.T) (driver.Store, error) {
+		return zkstore.New(t.Context(), []string{server.Addr()}, zkstore.WithSession(2*time.Second), zkstore.WithLogger(silent))
 	}}
 }
 
 // onPostgres has a database of its own on a server that all tests share. Its end is that of the network.
 func onPostgres(t *testing.T) *backend {
 	database := sqltest.Postgres(t)
-	if err := sqlstore.Migrate(t.Context(), database.Open(t), sqlstore.Postgres); err != nil {
-		t.Fatal(err)
-	}
+	must(t, sqlstore.Migrate(t.Context(), database.Open(t), sqlstore.Postgres))
 	network := servertest.NewProxy(t, database.Server.Addr())
-	return &backend{looks: true, kill: network.Cut, open: func(t *testing.T) driver.Store {
-		t.Helper()
-		store, err := sqlstore.New(t.Context(), database.OpenAt(t, network.Addr()), sqlstore.Postgres, sqlstore.WithLogger(silent), sqlstore.WithPoll(20*time.Millisecond))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return store
+	return &backend{looks: true, kill: network.Cut, open: func(t *testing.T) (driver.Store, error) {
+		return sqlstore.New(t.Context(), database.OpenAt(t, network.Addr()), sqlstore.Postgres, sqlstore.WithLogger(silent), sqlstore.WithPoll(20*time.Millisecond))
 	}}
 }

@@ -53,25 +53,17 @@ func with(ctx context.Context, id string) context.Context {
 func onGRPC(t *testing.T, b *backend, a *account) replica {
 	eng := newEngine(t, b)
 	onePayment, err := lockgrpc.New(eng, lockgrpc.Once(once, "grpc:payment:{metadata.x-id}"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	oneAccount, err := lockgrpc.New(eng, lockgrpc.Serialize(once, "grpc:account:{metadata.x-account}"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	server := grpc.NewServer(grpc.ChainUnaryInterceptor(onePayment.Unary(), oneAccount.Unary()))
 	pb.RegisterTestServiceServer(server, &service{once: func() *pb.SimpleResponse { return &pb.SimpleResponse{ServerId: a.pay()} }})
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
 	conn, err := grpc.NewClient(listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() {
 		conn.Close()
 		server.Stop()
@@ -97,13 +89,9 @@ func onConnect(t *testing.T, b *backend, a *account) replica {
 	)
 	eng, wait := newEngine(t, b), core.WithMaxWait(b.maxWait())
 	onePayment, err := lockconnect.New(eng, lockgrpc.Once(method, "connect:payment:{service}", wait))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	oneAccount, err := lockconnect.New(eng, lockgrpc.Serialize(method, "connect:account:{metadata.x-account}", wait))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	handler := connect.NewUnaryHandler(method, func(context.Context, *connect.Request[request]) (*connect.Response[response], error) {
 		var receipt int32
 		_, err := fmt.Sscan(a.pay(), &receipt)

@@ -29,13 +29,9 @@ func unavailable(err error) bool { return errors.Is(err, core.ErrUnavailable) }
 func onAsynq(t *testing.T, b *backend, a *account) replica {
 	eng := newEngine(t, b)
 	onePayment, err := lockasynq.New(eng, lockasynq.Once("payment", "asynq:payment:{payload.id}").OnConflict(lockasynq.Wait))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	oneAccount, err := lockasynq.New(eng, lockasynq.Serialize("payment", "asynq:account:{payload.account}").OnConflict(lockasynq.Wait))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	worker := onePayment.Middleware(oneAccount.Middleware(asynq.HandlerFunc(func(context.Context, *asynq.Task) error {
 		a.pay()
 		return nil
@@ -48,13 +44,9 @@ func onAsynq(t *testing.T, b *backend, a *account) replica {
 func onRiver(t *testing.T, b *backend, a *account) replica {
 	eng, wait := newEngine(t, b), core.WithMaxWait(b.maxWait())
 	onePayment, err := lockriver.New(eng, lockriver.Once("payment", "river:payment:{args.id}", wait))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	oneAccount, err := lockriver.New(eng, lockriver.Serialize("payment", "river:account:{args.account}", wait))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return func(ctx context.Context, id int) (string, error) {
 		job := &rivertype.JobRow{Kind: "payment", EncodedArgs: fmt.Appendf(nil, `{"id":%d,"account":1}`, id)}
 		return "", onePayment.Work(ctx, job, func(ctx context.Context) error {
@@ -76,13 +68,9 @@ func onFunc(t *testing.T, b *backend, a *account) replica {
 	book, err := lockfunc.Serialize(locks, "book", func(int) string { return "func:account:1" }, func(context.Context, int) (string, error) {
 		return a.pay(), nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	pay, err := lockfunc.Once(locks, "pay", func(id int) string { return "func:payment:" + strconv.Itoa(id) }, book)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return pay
 }
 
@@ -96,9 +84,7 @@ func testCron(t *testing.T, b *backend) (outage func()) {
 	var all sync.WaitGroup
 	for range 3 {
 		wrapper, err := lockcron.Serialize(t.Context(), newEngine(t, b, core.WithLogger(silent)), "cron:job", tick)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		j := cron.NewChain(wrapper).Then(lockcron.Func(func(context.Context) error { ran.Add(1); return nil }))
 		jobs = append(jobs, j)
 		all.Go(j.Run)
@@ -122,9 +108,7 @@ func testGocron(t *testing.T, b *backend) (outage func()) {
 	var all sync.WaitGroup
 	for range 3 {
 		locker, err := lockgocron.NewLocker(newEngine(t, b, core.WithLogger(silent)), "gocron:{job}", tick)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		lockers = append(lockers, locker)
 		all.Go(func() {
 			lock, err := locker.Lock(ctx, "job")

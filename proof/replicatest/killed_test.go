@@ -104,9 +104,7 @@ func (r *server) start(t *testing.T) {
 	if _, err := r.cmd.StdinPipe(); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.cmd.Start())
 }
 
 func (r *server) kill() {
@@ -124,18 +122,14 @@ func TestReplicasOfGRPCAreKilled(t *testing.T) {
 	var clients [2]pb.TestServiceClient
 	for i := range replicas {
 		listener, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		r := &server{addr: listener.Addr().String(), redis: redis.Addr()}
 		listener.Close()
 		r.start(t)
 		t.Cleanup(func() { r.kill() })
 		conn, err := grpc.NewClient(r.addr, grpc.WithTransportCredentials(insecure.NewCredentials()),
 			grpc.WithConnectParams(grpc.ConnectParams{MinConnectTimeout: time.Second}))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		t.Cleanup(func() { conn.Close() })
 		replicas[i], clients[i] = r, pb.NewTestServiceClient(conn)
 	}
@@ -176,9 +170,7 @@ func TestReplicasOfGRPCAreKilled(t *testing.T) {
 	stop()
 	all.Wait()
 	numbers, err := redis.Client().LRange(context.Background(), "numbers", 0, -1).Result()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for i, n := range numbers {
 		if n != strconv.Itoa(i+1) {
 			t.Fatalf("call %d had number %s: another one ran at the same time", i+1, n)

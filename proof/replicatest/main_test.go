@@ -10,8 +10,11 @@ import (
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/internal/httprule/ruletest"
 	"github.com/keyturn/keyturn/internal/sqltest"
+	"github.com/keyturn/keyturn/internal/storetest"
 	_ "github.com/keyturn/keyturn/proof/drivers"
 )
+
+var must = storetest.Must
 
 // A go-redis client that lost its server dials in a goroutine that sleeps for a second at a
 // time. It looks only then whether the client has been closed.
@@ -23,7 +26,9 @@ func TestMain(m *testing.M) {
 // newEngine makes the engine of one replica.
 func newEngine(t *testing.T, b *backend, opts ...core.EngineOption) *core.Engine {
 	t.Helper()
-	return ruletest.NewEngine(t, b.open(t), append([]core.EngineOption{core.WithMaxWait(b.maxWait())}, opts...)...)
+	store, err := b.open(t)
+	must(t, err)
+	return ruletest.NewEngine(t, store, append([]core.EngineOption{core.WithMaxWait(b.maxWait())}, opts...)...)
 }
 
 // bounded is a context for a test's calls: a hang becomes a failure.

@@ -34,9 +34,7 @@ func onHTTP(t *testing.T, b *backend, a *account) replica {
 func onEcho(t *testing.T, b *backend, a *account) replica {
 	locks, err := lockecho.New(newEngine(t, b),
 		lockhttp.Once("POST /accounts/:account", "echo:payment:{body.id}"), lockhttp.Serialize("POST /accounts/:account", "echo:account:{path.account}"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	e := echo.New()
 	e.Use(locks.Middleware)
 	e.POST("/accounts/:account", func(c echo.Context) error { return c.String(http.StatusCreated, a.pay()) })

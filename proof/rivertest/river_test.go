@@ -61,16 +61,12 @@ func (f *fleet) leave(user int) {
 func TestRiver(t *testing.T) {
 	ctx := context.Background()
 	pool, err := pgxpool.New(ctx, sqltest.Postgres(t).DSN())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer pool.Close()
 	driver := riverpgxv5.New(pool)
 	quiet := slog.New(slog.DiscardHandler)
 	migrator, err := rivermigrate.New(driver, &rivermigrate.Config{Logger: quiet})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if _, err := migrator.Migrate(ctx, rivermigrate.DirectionUp, nil); err != nil {
 		t.Fatal(err)
 	}
@@ -80,14 +76,10 @@ func TestRiver(t *testing.T) {
 	var clients []*river.Client[pgxTx]
 	for range 2 {
 		eng, err := core.New(mem.Peer())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer eng.Close(ctx)
 		locks, err := lockriver.New(eng, lockriver.Serialize("status", "user:{args.user}"), lockriver.Once("message", "msg:{args.id}"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		workers := river.NewWorkers()
 		river.AddWorker(workers, river.WorkFunc(func(ctx context.Context, job *river.Job[status]) error {
 			f.enter(job.Args.User)
@@ -105,9 +97,7 @@ func TestRiver(t *testing.T) {
 			Logger: quiet, Workers: workers, Middleware: []rivertype.Middleware{locks},
 			Queues: map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: 20}}, FetchPollInterval: 100 * time.Millisecond,
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		clients = append(clients, client)
 	}
 	for i := range 30 {
@@ -121,16 +111,12 @@ func TestRiver(t *testing.T) {
 		}
 	}
 	for _, c := range clients {
-		if err := c.Start(ctx); err != nil {
-			t.Fatal(err)
-		}
+		must(t, c.Start(ctx))
 		defer c.Stop(ctx)
 	}
 	completed := 0
 	for end := time.Now().Add(30 * time.Second); completed < 35 && time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
-		if err := pool.QueryRow(ctx, "SELECT count(*) FROM river_job WHERE state = 'completed'").Scan(&completed); err != nil {
-			t.Fatal(err)
-		}
+		must(t, pool.QueryRow(ctx, "SELECT count(*) FROM river_job WHERE state = 'completed'").Scan(&completed))
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -2,6 +2,7 @@ package sim_test
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"math/rand/v2"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -123,23 +125,34 @@ func TestSameSeed(t *testing.T) {
 
 // TestBrokenStoresAreFound: a simulation that finds nothing proves nothing.
 func TestBrokenStoresAreFound(t *testing.T) {
-	for name, wrap := range map[string]func(driver.Store) driver.Store{
-		"the answer to a renewal is not read": func(s driver.Store) driver.Store { return deaf{s} },
-		"one permit more than asked for":      func(s driver.Store) driver.Store { return generous{s} },
-		"a lease ends too soon":               func(s driver.Store) driver.Store { return stingy{s} },
-		"a lease in force is called lost":     func(s driver.Store) driver.Store { return &alarmist{Store: s} },
+	for name, c := range map[string]struct {
+		wrap func(driver.Store) driver.Store
+		says string
+	}{
+		"the answer to a renewal is not read":     {func(s driver.Store) driver.Store { return deaf{s} }, ""},
+		"one permit more than asked for":          {func(s driver.Store) driver.Store { return generous{s} }, "together"},
+		"a lease ends too soon":                   {func(s driver.Store) driver.Store { return stingy{s} }, "together"},
+		"a lease in force is called lost":         {func(s driver.Store) driver.Store { return &alarmist{Store: s} }, "told of a loss"},
+		"what is downgraded is free":              {func(s driver.Store) driver.Store { return freeing{s} }, "together"},
+		"what is extended is not":                 {func(s driver.Store) driver.Store { return brief{s} }, "together"},
+		"a renewal brings back what was taken":    {func(s driver.Store) driver.Store { return stubborn{s} }, "taken away"},
+		"what is taken away stays with its owner": {func(s driver.Store) driver.Store { return polite{s} }, "taken away"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for seed := range uint64(10) {
-				if h := sim.Make(t, sim.Run{Seed: seed, Wrap: wrap}); h.Wrong != nil {
+				h := sim.Make(t, sim.Run{Seed: seed, TTL: usualTTL, Wrap: c.wrap})
+				if h.Wrong != nil && strings.Contains(h.Wrong.Error(), c.says) {
 					t.Log(h.Wrong)
 					return
 				}
 			}
-			t.Error("nothing is wrong with ten histories")
+			t.Errorf("nothing that says %q is wrong with ten histories", c.says)
 		})
 	}
 }
+
+// usualTTL is that of all leases that nobody extends.
+const usualTTL = time.Second
 
 type deaf struct{ driver.Store }
 
@@ -168,6 +181,45 @@ func (s stingy) Acquire(ctx context.Context, req driver.Request) (driver.Grant, 
 	g, err := s.Store.Acquire(ctx, req)
 	g.TTL = ttl
 	return g, err
+}
+
+type freeing struct{ driver.Store }
+
+func (s freeing) Downgrade(ctx context.Context, g driver.Grant) error {
+	err := s.Store.Downgrade(ctx, g)
+	if err == nil {
+		_ = s.Store.Release(ctx, g)
+	}
+	return err
+}
+
+type brief struct{ driver.Store }
+
+func (s brief) Renew(ctx context.Context, grants []driver.Grant) []error {
+	for i := range grants {
+		if grants[i].TTL != usualTTL {
+			grants[i].TTL = usualTTL / 8
+		}
+	}
+	return s.Store.Renew(ctx, grants)
+}
+
+type stubborn struct{ driver.Store }
+
+func (s stubborn) Renew(ctx context.Context, grants []driver.Grant) []error {
+	errs := s.Store.Renew(ctx, grants)
+	for i, g := range grants {
+		if errors.Is(errs[i], driver.ErrLeaseLost) {
+			_, errs[i] = s.Store.Acquire(ctx, driver.Request{Owner: g.Owner, Claims: g.Claims, TTL: g.TTL})
+		}
+	}
+	return errs
+}
+
+type polite struct{ driver.Store }
+
+func (s polite) ForceRelease(_ context.Context, _, _ string, only ...driver.Holder) ([]driver.Holder, error) {
+	return only, nil
 }
 
 type alarmist struct {

@@ -1,2 +1,2 @@
-// Package sqltest tests internal/sqltest, which has no drivers itself.
+// Package sqltest tests store/sqlstore in a program that does not link pgx/pgwake.
 package sqltest

@@ -9,8 +9,11 @@ import (
 
 	"github.com/keyturn/keyturn/internal/redistest"
 	"github.com/keyturn/keyturn/internal/servertest"
+	"github.com/keyturn/keyturn/internal/storetest"
 	"github.com/keyturn/keyturn/proof/work"
 )
+
+var must = storetest.Must
 
 // onServers has start start servers, which end with the test. The short run has no such tests: they wait for
 // failovers.
@@ -23,9 +26,7 @@ func onServers(t *testing.T, start func(run *redistest.Run)) {
 			t.Error(err)
 		}
 	})
-	if err := run.Catch(func() { start(run) }); err != nil {
-		t.Fatal(err)
-	}
+	must(t, run.Catch(func() { start(run) }))
 }
 
 // startSentinel starts the servers of a trial behind Sentinel.
@@ -41,33 +42,19 @@ func startSentinel(t *testing.T) (b *sentinel) {
 func TestSentinelServesWhereItPoints(t *testing.T) {
 	b := startSentinel(t)
 	ctx := t.Context()
-	await := func(what string, ask func() error) {
-		t.Helper()
-		var err error
-		for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
-			if err = ask(); err == nil {
-				return
-			}
-		}
-		t.Fatalf("%s: %v", what, err)
-	}
-	probe := func() error { return b.probe(ctx, 0) }
-	await("the master serves", probe)
+	serves := func() bool { return b.probe(ctx, 0) == nil }
+	storetest.Eventually(t, "the master serves", serves)
 	// From now on the Sentinel notices nothing.
-	if err := b.s.Sentinel.Client().Do(ctx, "sentinel", "set", redistest.MasterName, "down-after-milliseconds", time.Hour.Milliseconds()).Err(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, b.s.Sentinel.Client().Do(ctx, "sentinel", "set", redistest.MasterName, "down-after-milliseconds", time.Hour.Milliseconds()).Err())
 	b.s.Nodes[0].Pause()
 	replica := b.s.Nodes[1].Client()
-	if err := replica.Do(ctx, "replicaof", "no", "one").Err(); err != nil {
-		t.Fatal(err)
-	}
-	await("the replica takes writes", func() error { return takes(ctx, b.clients[1], probeKey, 0) })
-	if probe() == nil {
+	must(t, replica.Do(ctx, "replicaof", "no", "one").Err())
+	storetest.Eventually(t, "the replica takes writes", func() bool { return takes(ctx, b.clients[1], probeKey, 0) == nil })
+	if serves() {
 		t.Error("a node serves that the Sentinel does not name")
 	}
 	b.s.Nodes[0].Resume()
-	await("the master serves again", probe)
+	storetest.Eventually(t, "the master serves again", serves)
 }
 
 // TestTakeoverLastsUntilTheOldMasterStops: a master that was replaced, and that nobody has stopped,

@@ -32,9 +32,6 @@ type Worker struct {
 	Resource Resource      // what some of the locks protect
 	TTL      time.Duration // the engine's; 0: TTL
 	Rest     time.Duration // between two operations, on average
-	// Blind: forced releases end whatever lease there is when they are carried out. Otherwise they
-	// end the leases that the worker has seen, so nobody else suffers if they come late.
-	Blind bool
 	// Plain: nothing is done but to change registers under exclusive locks, as with other systems.
 	Plain bool
 	Think time.Duration // between the last look at a lease and the write, at most
@@ -297,23 +294,19 @@ func Outcome(err error) history.What {
 	}
 }
 
-// force takes a key away from its holders.
+// force takes a key away from the holders that it has seen, so nobody else suffers if the request comes late.
 func (w hand) force(ctx context.Context) {
 	key := []string{"x", "y", "books", "pages", "gate"}[w.IntN(5)]
-	var only []driver.Holder
+	info, err := w.Engine.Inspect(ctx, key)
+	if err != nil || len(info.Holders) == 0 {
+		return
+	}
 	var owners []string
-	if !w.Blind {
-		info, err := w.Engine.Inspect(ctx, key)
-		if err != nil || len(info.Holders) == 0 {
-			return
-		}
-		only = info.Holders
-		for _, h := range only {
-			owners = append(owners, h.Owner)
-		}
+	for _, h := range info.Holders {
+		owners = append(owners, h.Owner)
 	}
 	nr := w.Recorder.Force(key, owners...)
-	holders, err := w.Engine.ForceRelease(ctx, key, "a trial", only...)
+	holders, err := w.Engine.ForceRelease(ctx, key, "a trial", info.Holders...)
 	e := history.Event{Nr: nr, What: history.Forced, At: w.Recorder.Clock()}
 	if err != nil {
 		e.What = w.fate(ctx, err)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -37,6 +36,10 @@ func TestBadOptions(t *testing.T) {
 	for what, try := range map[string]func() (*Store, error){
 		"no database": func() (*Store, error) { return New(t.Context(), nil, Postgres) },
 		"no dialect":  func() (*Store, error) { return New(t.Context(), new(sql.DB), Dialect{}) },
+		"a schema of no dialect": func() (*Store, error) {
+			_, err := Schema(Dialect{})
+			return nil, err
+		},
 		"a waker without messages": func() (*Store, error) {
 			return New(t.Context(), new(sql.DB), SQLite, WithWaker(deaf{}))
 		},
@@ -54,21 +57,6 @@ func (deaf) Channel() string         { return "" }
 func (deaf) Messages() <-chan string { return nil }
 func (deaf) Server() (string, error) { return "", nil }
 func (deaf) Close() error            { return nil }
-
-func TestSchemaHasThePrefix(t *testing.T) {
-	for _, d := range []Dialect{Postgres, MySQL, SQLite} {
-		text, err := Schema(d, WithPrefix("app_"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if n := strings.Count(text, "CREATE TABLE IF NOT EXISTS app_"); n != len(tables) || strings.Contains(text, DefaultPrefix) {
-			t.Errorf("%v: %d tables in\n%s", d, n, text)
-		}
-	}
-	if _, err := Schema(Dialect{}); !errors.Is(err, driver.ErrInvalidOption) {
-		t.Errorf("without a dialect: %v", err)
-	}
-}
 
 // The goroutine of messages had no owner: Close returned while it still told the engine of one.
 func TestCloseWaitsForTheMessages(t *testing.T) {

@@ -11,7 +11,11 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
+
+	"github.com/keyturn/keyturn/internal/storetest"
 )
+
+var must = storetest.Must
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
@@ -19,14 +23,10 @@ func open(t *testing.T) (*Redis, *redis.Client) {
 	t.Helper()
 	t.Setenv("REDIS_URL", "")
 	r, err := Open(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(r.Close)
 	opts, err := redis.ParseURL(r.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	client := redis.NewClient(opts)
 	t.Cleanup(func() { _ = client.Close() })
 	return r, client
@@ -36,9 +36,7 @@ func TestPrivate(t *testing.T) {
 	tmp := t.TempDir()
 	t.Setenv("TMPDIR", tmp)
 	r, client := open(t)
-	if err := client.Ping(t.Context()).Err(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, client.Ping(t.Context()).Err())
 	if !strings.HasPrefix(r.Name, "a private ") || r.PID == 0 {
 		t.Errorf("%+v", r)
 	}
@@ -58,18 +56,14 @@ func TestEmbedded(t *testing.T) {
 	if !strings.Contains(r.Name, "embedded") || r.PID != 0 || r.String() != r.Name {
 		t.Errorf("%+v", r)
 	}
-	if err := client.Set(t.Context(), "lock:a", "me", 50*time.Millisecond).Err(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, client.Set(t.Context(), "lock:a", "me", 50*time.Millisecond).Err())
 	for end := time.Now().Add(10 * time.Second); client.Exists(t.Context(), "lock:a").Val() == 1; time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("the key does not expire")
 		}
 	}
 	before, err := client.Time(t.Context()).Result()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if after := client.Time(t.Context()).Val(); !after.After(before) {
 		t.Errorf("the time stands still: %v, %v", before, after)
 	}
@@ -79,9 +73,7 @@ func TestEmbedded(t *testing.T) {
 func TestBrokenServer(t *testing.T) {
 	bin := t.TempDir()
 	script := "#!/bin/sh\necho cannot find my library >&2\nexit 127\n"
-	if err := os.WriteFile(filepath.Join(bin, "redis-server"), []byte(script), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(filepath.Join(bin, "redis-server"), []byte(script), 0o755))
 	t.Setenv("PATH", bin+string(os.PathListSeparator)+os.Getenv("PATH"))
 	t.Setenv("REDIS_URL", "")
 	_, err := Open(t.Context())

@@ -25,7 +25,6 @@ func TestMain(m *testing.M) {
 		os.Exit(Child(func(context.Context, func(string)) error { return errors.New("no room") }))
 	case "never ready":
 		os.Exit(Child(func(ctx context.Context, _ func(string)) error {
-			fmt.Fprintln(os.Stderr, "thinking")
 			<-ctx.Done()
 			return nil
 		}))
@@ -36,20 +35,19 @@ func TestMain(m *testing.M) {
 	case "deaf":
 		fmt.Println("here")
 		time.Sleep(time.Minute)
-	case "bad end":
-		os.Exit(Child(func(ctx context.Context, ready func(string)) error {
-			ready("here")
-			<-ctx.Done()
-			return errors.New("could not tidy up")
-		}))
 	}
 	goleak.VerifyTestMain(m)
 }
 
-func start1(t *testing.T, f *Fleet, role string, args ...string) (string, error) {
+// newFleet makes a fleet that says when a process ends that was not told to.
+func newFleet() (*Fleet, <-chan error) {
+	ended := make(chan error, 1)
+	return New(func(err error) { ended <- err }), ended
+}
+
+func start1(t *testing.T, f *Fleet, role string, args ...string) (addr string, pid int, err error) {
 	t.Helper()
-	addr, _, err := f.Start(t.Context(), "the child", []string{"FLEET_TEST_ROLE=" + role}, args...)
-	return addr, err
+	return f.Start(t.Context(), "the child", []string{"FLEET_TEST_ROLE=" + role}, args...)
 }
 
 func expect(t *testing.T, err error, want ...string) {
@@ -64,83 +62,57 @@ func expect(t *testing.T, err error, want ...string) {
 	}
 }
 
-func TestStartAndStop(t *testing.T) {
-	ctx, cancel := context.WithCancelCause(t.Context())
-	defer cancel(nil)
-	f := New(cancel)
+func TestStartAndEnd(t *testing.T) {
+	f, ended := newFleet()
 	for _, arg := range []string{"a", "b"} {
-		if addr, err := start1(t, f, "good", arg); addr != "here:"+arg || err != nil {
+		if addr, _, err := start1(t, f, "good", arg); addr != "here:"+arg || err != nil {
 			t.Errorf("address %q, %v", addr, err)
 		}
 	}
-	if err := f.Stop(); err != nil {
-		t.Error(err)
-	}
-	if ctx.Err() != nil {
-		t.Errorf("an end that was asked for was reported: %v", context.Cause(ctx))
-	}
-}
-
-func TestDoesNotStart(t *testing.T) {
-	f := New(func(error) {})
-	_, err := start1(t, f, "does not start")
-	expect(t, err, "the child (pid ", "exit status 1", "no room")
-	if err := f.Stop(); err != nil {
-		t.Errorf("reported twice: %v", err)
-	}
-}
-
-func TestNeverReady(t *testing.T) {
-	f := New(func(error) {})
-	f.startTimeout = 500 * time.Millisecond
-	_, err := start1(t, f, "never ready")
-	expect(t, err, "the child is not ready")
-	if err := f.Stop(); err != nil {
-		t.Error(err)
-	}
-}
-
-func TestCrash(t *testing.T) {
-	ended := make(chan error, 1)
-	f := New(func(err error) { ended <- err })
-	// Whether it is seen to be ready before it is seen to end is chance.
-	_, _ = start1(t, f, "crashes")
-	select {
-	case err := <-ended:
-		expect(t, err, "the child (pid ", "exit status 3", "oh no")
-	case <-time.After(20 * time.Second):
-		t.Fatal("nobody said that the process had ended")
-	}
-	if err := f.Stop(); err != nil {
-		t.Errorf("reported twice: %v", err)
-	}
-}
-
-func TestKill(t *testing.T) {
-	ctx, cancel := context.WithCancelCause(t.Context())
-	defer cancel(nil)
-	f := New(cancel)
-	_, pid, err := f.Start(t.Context(), "the child", []string{"FLEET_TEST_ROLE=deaf"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := f.Kill(pid); err != nil {
+	_, pid, err := start1(t, f, "deaf")
+	if err := errors.Join(err, f.Kill(pid)); err != nil {
 		t.Error(err)
 	}
 	expect(t, f.Kill(pid), "there is no process")
 	if err := f.Stop(); err != nil {
 		t.Error(err)
 	}
-	if ctx.Err() != nil {
-		t.Errorf("an end that was asked for was reported: %v", context.Cause(ctx))
+	if len(ended) > 0 {
+		t.Errorf("an end that was asked for was reported: %v", <-ended)
 	}
 }
 
-func TestStopKills(t *testing.T) {
-	f := New(func(error) {})
-	f.stopTimeout = 100 * time.Millisecond
-	if _, err := start1(t, f, "deaf"); err != nil {
-		t.Fatal(err)
+// TestFailures: each is reported once, with what the process said.
+func TestFailures(t *testing.T) {
+	for role, c := range map[string]struct{ start, stop, ended []string }{
+		"does not start": {start: []string{"the child (pid ", "exit status 1", "no room"}},
+		"never ready":    {start: []string{"the child is not ready"}},
+		"deaf":           {stop: []string{"the child did not end and was killed"}},
+		// Whether it is seen to be ready before it is seen to end is chance.
+		"crashes": {ended: []string{"the child (pid ", "exit status 3", "oh no"}},
+	} {
+		f, ended := newFleet()
+		switch role {
+		case "never ready":
+			f.startTimeout = 500 * time.Millisecond
+		case "deaf":
+			f.stopTimeout = 100 * time.Millisecond
+		}
+		if _, _, err := start1(t, f, role); c.start != nil {
+			expect(t, err, c.start...)
+		}
+		if c.ended != nil {
+			select {
+			case err := <-ended:
+				expect(t, err, c.ended...)
+			case <-time.After(20 * time.Second):
+				t.Fatal("nobody said that the process had ended")
+			}
+		}
+		if err := f.Stop(); c.stop != nil {
+			expect(t, err, c.stop...)
+		} else if err != nil {
+			t.Errorf("%s: reported twice: %v", role, err)
+		}
 	}
-	expect(t, f.Stop(), "the child did not end and was killed")
 }

@@ -92,12 +92,3 @@ func TestMutexIsInFrontOfTheServer(t *testing.T) {
 		})
 	}
 }
-
-func TestOpenRefusesUnknownSystems(t *testing.T) {
-	file := &Database{Kind: SQLite, Driver: "sqlite", DSN: "file::memory:"}
-	for _, cfg := range []Config{{System: "none"}, {System: "none", Database: file}, {System: "advisory", Database: file}} {
-		if _, err := Open(t.Context(), cfg); err == nil {
-			t.Errorf("opened %+v", cfg)
-		}
-	}
-}

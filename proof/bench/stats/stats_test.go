@@ -9,7 +9,11 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/keyturn/keyturn/internal/storetest"
 )
+
+var must = storetest.Must
 
 // measured has four runs of two systems, and what was measured of one alone.
 func measured() (rows Rows) {
@@ -23,23 +27,10 @@ func measured() (rows Rows) {
 	return rows
 }
 
-func TestFigure(t *testing.T) {
-	for v, want := range map[float64]string{
-		0: "0", 0.01234: "0.0123", 1: "1.00", 12.34: "12.3", 123.4: "123",
-		1234: "1 234", 1234567: "1 234 567", -1.5: "-1.50", -123456: "-123 456",
-	} {
-		if got := figure(v); got != want {
-			t.Errorf("%v is written %q, want %q", v, got, want)
-		}
-	}
-}
-
 // Rows of a scenario and unit are together, and compared with one system.
 func TestWriteTable(t *testing.T) {
 	var out bytes.Buffer
-	if err := measured().WriteTable(&out, "ours"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, measured().WriteTable(&out, "ours"))
 	want := []string{
 		"scenario unit system median min max runs ours is", "",
 		"ladder-1 pairs/s ours 3 000 2 998 3 001 4",
@@ -88,23 +79,17 @@ func TestWriteRatios(t *testing.T) {
 // Each file is XML and shows every system with its figures.
 func TestDraw(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "chart.svg")
-	if err := measured().Draw(file); err != nil {
-		t.Fatal(err)
-	}
+	must(t, measured().Draw(file))
 	for _, name := range []string{file, strings.TrimSuffix(file, ".svg") + "-dark.svg"} {
 		text, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		drawn := map[string]int{}
 		for d := xml.NewDecoder(bytes.NewReader(text)); ; {
 			token, err := d.Token()
 			if errors.Is(err, io.EOF) {
 				break
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			switch token := token.(type) {
 			case xml.StartElement:
 				drawn[token.Name.Local]++
