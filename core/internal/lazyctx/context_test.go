@@ -99,3 +99,31 @@ func TestDeadline(t *testing.T) {
 		}
 	}
 }
+
+// registry is a parent that counts who waits for its end.
+type registry struct {
+	context.Context
+	done chan struct{}
+	n    int
+}
+
+func (r *registry) Done() <-chan struct{} { return r.done }
+
+func (r *registry) AfterFunc(func()) (stop func() bool) {
+	r.n++
+	return func() bool { r.n--; return true }
+}
+
+// What a parent that lives for long knows of a context ends with that.
+func TestEndTakesRegistrationsBack(t *testing.T) {
+	parent := &registry{context.Background(), make(chan struct{}), 0}
+	b := lazyctx.Bounded(parent, parent, time.Hour)
+	b.Done()
+	if parent.n != 2 {
+		t.Fatalf("%d registrations, want one as the parent and one as what ends it", parent.n)
+	}
+	b.Cancel()
+	if parent.n != 0 {
+		t.Errorf("%d registrations are left", parent.n)
+	}
+}

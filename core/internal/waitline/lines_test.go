@@ -107,6 +107,27 @@ func TestGivesUpWithItsContext(t *testing.T) {
 	})
 }
 
+// A request that was given up is no silence of the store: it has answered the next one since.
+func TestGivenUpRequestIsNoSilence(t *testing.T) {
+	inLine(t, func(t *testing.T, ls *waitline.Lines) {
+		gone, next := waiter("k"), waiter("k")
+		mustEnter(t, enter(ls, gone))
+		waits := enter(ls, next)
+		ls.Leave(gone, waitline.Answer{})
+		mustEnter(t, waits)
+		ls.Asks(next, time.Now())
+		ls.HeldBy(next, driver.HeldError{Key: "k", Holder: "other"})
+		time.Sleep(fair)
+		last := waiter("k")
+		last.MaxWait = 2 * fair
+		var held *driver.HeldError
+		if err := ls.Enter(context.Background(), last, nil); !errors.As(err, &held) || held.Holder != "other" {
+			t.Errorf("%v, want the holder", err)
+		}
+		ls.Leave(next, refused())
+	})
+}
+
 func TestRecordIsShared(t *testing.T) {
 	inLine(t, func(t *testing.T, ls *waitline.Lines) {
 		first, twin, other, late := waiter("k"), waiter("k"), waiter("k"), waiter("k")
