@@ -3,9 +3,12 @@ package core_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -82,6 +85,40 @@ func TestOnceEach(t *testing.T) {
 		t.Errorf("%+v", again)
 	}
 	wantNil(t, eng.OnceEach(ctx, items("new", "old"), func(context.Context, []int) error { t.Error("it ran"); return nil }))
+}
+
+// Batches that overlap, in other orders, never wait for each other. What is refused comes again, and
+// each key has one effect.
+func TestOnceEachOfOverlappingBatches(t *testing.T) {
+	const keys = 40
+	eng, ctx := newEngine(t, memstore.New()), t.Context()
+	var effects [keys]atomic.Int32
+	var all sync.WaitGroup
+	for worker := range 6 {
+		all.Go(func() {
+			left := make([]core.Item, keys)
+			for i := range left {
+				left[i].Key = strconv.Itoa((i*7 + worker*11) % keys)
+			}
+			for len(left) > 0 {
+				wantNil(t, eng.OnceEach(ctx, left, func(ctx context.Context, fresh []int) error {
+					for _, i := range fresh {
+						key, _ := strconv.Atoi(left[i].Key)
+						effects[key].Add(1)
+					}
+					return ctx.Err()
+				}))
+				left = slices.DeleteFunc(left, func(i core.Item) bool { return i.Err == nil })
+				for _, i := range left {
+					wantOnly(t, i.Err, core.ErrHeld)
+				}
+			}
+		})
+	}
+	all.Wait()
+	for i := range effects {
+		wantEqual(t, fmt.Sprint("effects of key ", i), effects[i].Load(), 1)
+	}
 }
 
 // After a panic, or a lease that is lost, nothing is recorded that did not happen, and no key stays
