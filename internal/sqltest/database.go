@@ -58,8 +58,8 @@ func (s *Server) Database(t testing.TB) *Database {
 	t.Helper()
 	d := &Database{Kind: s.kind, Driver: s.driver, Server: s, name: fmt.Sprintf("test%d", databases.Add(1))}
 	create := "CREATE DATABASE " + d.name
-	if s.kind == postgres {
-		create += " STRATEGY FILE_COPY" // otherwise all pages of the template go through the log
+	if s.kind == postgres && s.version(t) >= 150000 {
+		create += " STRATEGY FILE_COPY" // as before 15; otherwise all pages of the template go through the log
 	}
 	s.exec(t, create)
 	t.Cleanup(func() {
@@ -73,6 +73,13 @@ func (s *Server) Database(t testing.TB) *Database {
 		s.exec(t, drop)
 	})
 	return d
+}
+
+// version is a PostgreSQL's.
+func (s *Server) version(t testing.TB) (n int) {
+	t.Helper()
+	s.ask(t, "SELECT current_setting('server_version_num')::int", &n)
+	return n
 }
 
 // exec runs one statement.
