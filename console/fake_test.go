@@ -19,10 +19,10 @@ import (
 
 	"github.com/keyturn/keyturn/console"
 	"github.com/keyturn/keyturn/core/driver"
-	"github.com/keyturn/keyturn/internal/storetest"
+	"github.com/keyturn/keyturn/internal/checktest"
 )
 
-var must, wantNil, wantIs = storetest.Must, storetest.WantNil, storetest.WantIs
+var must, wantNil, wantIs = checktest.Must, checktest.WantNil, checktest.WantIs
 
 // fake is a store with whatever a test puts into it. Its leases and waits go on.
 type fake struct {

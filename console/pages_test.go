@@ -19,8 +19,8 @@ import (
 	"github.com/keyturn/keyturn/console"
 	"github.com/keyturn/keyturn/core/coverage"
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/checktest"
 	"github.com/keyturn/keyturn/internal/lockjson"
-	"github.com/keyturn/keyturn/internal/storetest"
 )
 
 // TestPages looks at what the golden pages do not show: filters, and keys of other kinds.
@@ -85,7 +85,7 @@ func TestAKeyThatNobodyKnows(t *testing.T) {
 	contains(t, get(t, c, "/"), "The store has shown nothing for", "store unavailable")
 	contains(t, get(t, c, "/key?k=a"), "im pid 41") // as it was seen
 	f.fail(nil)
-	storetest.Eventually(t, "it is known", func() bool { return strings.Contains(get(t, c, "/key?k=b"), "Nobody holds it") })
+	checktest.Eventually(t, "it is known", func() bool { return strings.Contains(get(t, c, "/key?k=b"), "Nobody holds it") })
 }
 
 var update = flag.Bool("update", false, "write the files of testdata")

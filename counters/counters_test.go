@@ -21,13 +21,13 @@ import (
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/core/observe"
 	"github.com/keyturn/keyturn/counters"
-	"github.com/keyturn/keyturn/internal/storetest"
+	"github.com/keyturn/keyturn/internal/checktest"
 	"github.com/keyturn/keyturn/store/memstore"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-var must, wantNil, wantIs = storetest.Must, storetest.WantNil, storetest.WantIs
+var must, wantNil, wantIs = checktest.Must, checktest.WantNil, checktest.WantIs
 
 var (
 	_ expvar.Var   = (*counters.Counters)(nil)
@@ -54,11 +54,11 @@ func TestCounts(t *testing.T) {
 		wantIs(t, "error", eng.Do(ctx, "k", hold, rule, core.WithFailFast()), core.ErrHeld)
 		wantNil(t, errors.Join(<-done))
 		for range 2 {
-			wantNil(t, storetest.ErrorOf(eng.Once(ctx, "once", func(context.Context) ([]byte, error) { return nil, nil }, rule)))
+			wantNil(t, checktest.ErrorOf(eng.Once(ctx, "once", func(context.Context) ([]byte, error) { return nil, nil }, rule)))
 		}
 		lease, err := eng.Acquire(ctx, "lost", rule)
 		must(t, err)
-		wantNil(t, storetest.ErrorOf(eng.ForceRelease(ctx, "lost", "test")))
+		wantNil(t, checktest.ErrorOf(eng.ForceRelease(ctx, "lost", "test")))
 		_ = lease.Release(ctx)
 		wantNil(t, eng.Close(ctx))
 		text := page(c)

@@ -15,7 +15,7 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/fence"
-	"github.com/keyturn/keyturn/internal/storetest"
+	"github.com/keyturn/keyturn/internal/checktest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -56,8 +56,8 @@ func TestAPoolIsNoTransaction(t *testing.T) {
 	} {
 		g := fence.On(tx, fence.Postgres)
 		row := fence.Row{Table: "t", IDColumn: "id", TokenColumn: "token"}
-		for i, err := range []error{g.Check(ctx, "r", 1), g.Claim(ctx, row, 1), g.Lock(ctx, "n"), storetest.ErrorOf(g.Mark(ctx, "id"))} {
-			storetest.WantIs(t, fmt.Sprint(name, ", method ", i), err, fence.ErrNoTransaction)
+		for i, err := range []error{g.Check(ctx, "r", 1), g.Claim(ctx, row, 1), g.Lock(ctx, "n"), checktest.ErrorOf(g.Mark(ctx, "id"))} {
+			checktest.WantIs(t, fmt.Sprint(name, ", method ", i), err, fence.ErrNoTransaction)
 		}
 	}
 	if err := fence.On(preparedTx{preparedPool{db}}, fence.Postgres).Check(ctx, "", 1); errors.Is(err, fence.ErrNoTransaction) {
@@ -71,16 +71,16 @@ func TestBadInputIsRefusedBeforeIO(t *testing.T) {
 		return fence.On(preparedTx{preparedPool{newDB(t)}}, d, opts...)
 	}
 	g := on(fence.Postgres)
-	mark := func(id string, opts ...fence.MarkOption) error { return storetest.ErrorOf(g.Mark(ctx, id, opts...)) }
+	mark := func(id string, opts ...fence.MarkOption) error { return checktest.ErrorOf(g.Mark(ctx, id, opts...)) }
 	claim := func(table, id, token string) error {
 		return g.Claim(ctx, fence.Row{Table: table, IDColumn: id, TokenColumn: token}, 1)
 	}
 	nothing := func(context.Context, *sql.Tx) ([]byte, error) { return nil, nil }
 	once := func(db *sql.DB, d fence.Dialect, id string, fn func(context.Context, *sql.Tx) ([]byte, error), opts ...fence.OnceOption) error {
-		return storetest.ErrorOf(fence.Once(ctx, db, d, id, fn, opts...))
+		return checktest.ErrorOf(fence.Once(ctx, db, d, id, fn, opts...))
 	}
 	schema := func(d fence.Dialect, prefix string) error {
-		return storetest.ErrorOf(fence.Schema(d, fence.WithTables(prefix)))
+		return checktest.ErrorOf(fence.Schema(d, fence.WithTables(prefix)))
 	}
 	for name, c := range map[string]struct{ err, want error }{
 		"no resource":          {g.Check(ctx, "", 1), core.ErrInvalidKey},
@@ -109,15 +109,15 @@ func TestBadInputIsRefusedBeforeIO(t *testing.T) {
 		"once, no id":          {once(newDB(t), fence.MySQL, "", nothing), core.ErrInvalidKey},
 		"once, no function":    {once(newDB(t), fence.MySQL, "a", nil), core.ErrInvalidOption},
 		"once, no attempts":    {once(newDB(t), fence.MySQL, "a", nothing, fence.WithAttempts(0)), core.ErrInvalidOption},
-		"sweep everything":     {storetest.ErrorOf(fence.Sweep(ctx, newDB(t), fence.SQLite, 0)), core.ErrInvalidOption},
+		"sweep everything":     {checktest.ErrorOf(fence.Sweep(ctx, newDB(t), fence.SQLite, 0)), core.ErrInvalidOption},
 		"schema of no dialect": {schema(0, "a_"), core.ErrInvalidOption},
 		"schema with SQL":      {schema(fence.SQLite, "a b"), core.ErrInvalidOption},
 		"optimistic":           {fence.Optimistic(ctx, func(context.Context) error { return nil }, fence.WithAttempts(-1)), core.ErrInvalidOption},
 		"nothing to try":       {fence.Optimistic(ctx, nil), core.ErrInvalidOption},
 	} {
-		storetest.WantIs(t, name, c.err, c.want)
+		checktest.WantIs(t, name, c.err, c.want)
 	}
-	storetest.WantIs(t, "a schema before the prefix", schema(fence.Postgres, "im.keyturn_"), nil)
+	checktest.WantIs(t, "a schema before the prefix", schema(fence.Postgres, "im.keyturn_"), nil)
 }
 
 // state is an error as PostgreSQL's drivers make them.
@@ -173,7 +173,7 @@ func TestWritten(t *testing.T) {
 		{nil, own, own},
 		{nil, state("40P01"), fence.ErrRetry},
 	} {
-		storetest.WantIs(t, fmt.Sprint(c.res, ", ", c.err), fence.Written(c.res, c.err), c.want)
+		checktest.WantIs(t, fmt.Sprint(c.res, ", ", c.err), fence.Written(c.res, c.err), c.want)
 	}
 }
 

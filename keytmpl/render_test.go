@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/keyturn/keyturn/internal/storetest"
+	"github.com/keyturn/keyturn/internal/checktest"
 	"github.com/keyturn/keyturn/keytmpl"
 )
 
@@ -81,16 +81,16 @@ func TestValueErrors(t *testing.T) {
 	long := strings.Repeat("x", 513)
 	errLookup := errors.New("no such header")
 	key := func(v ...string) func(*keytmpl.Template) error {
-		return func(tmpl *keytmpl.Template) error { return storetest.ErrorOf(tmpl.Key(values(v...))) }
+		return func(tmpl *keytmpl.Template) error { return checktest.ErrorOf(tmpl.Key(values(v...))) }
 	}
 	keys := func(v ...[]string) func(*keytmpl.Template) error {
-		return func(tmpl *keytmpl.Template) error { return storetest.ErrorOf(tmpl.Keys(lists(v...))) }
+		return func(tmpl *keytmpl.Template) error { return checktest.ErrorOf(tmpl.Keys(lists(v...))) }
 	}
 	failing := func(tmpl *keytmpl.Template) error {
-		return storetest.ErrorOf(tmpl.Key(func(i int) (string, error) { return "x", []error{nil, errLookup}[i] }))
+		return checktest.ErrorOf(tmpl.Key(func(i int) (string, error) { return "x", []error{nil, errLookup}[i] }))
 	}
 	failingKeys := func(tmpl *keytmpl.Template) error {
-		return storetest.ErrorOf(tmpl.Keys(func(int) ([]string, error) { return nil, errLookup }))
+		return checktest.ErrorOf(tmpl.Keys(func(int) ([]string, error) { return nil, errLookup }))
 	}
 	tests := []struct {
 		what, src   string

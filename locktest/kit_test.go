@@ -11,7 +11,7 @@ import (
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/core/observe"
-	"github.com/keyturn/keyturn/internal/storetest"
+	"github.com/keyturn/keyturn/internal/checktest"
 	"github.com/keyturn/keyturn/locktest"
 )
 
@@ -38,7 +38,7 @@ func TestKitIsClosedWithItsTest(t *testing.T) {
 		kit.Store.Hang()                                           // a fault left on is no reason to hang
 		j.end()
 		wantNone(t, j)
-		wantIs(t, "open still", storetest.ErrorOf(kit.Engine.Acquire(ctx, "k")), driver.ErrClosed)
+		wantIs(t, "open still", checktest.ErrorOf(kit.Engine.Acquire(ctx, "k")), driver.ErrClosed)
 	})
 }
 
@@ -64,9 +64,9 @@ func TestPeersShareLocksAndNotFaults(t *testing.T) {
 		west := locktest.New(t)
 		east := west.Peer(t)
 		l := acquire(t, west.Engine, "k")
-		wantIs(t, "another process got it as well", storetest.ErrorOf(east.Engine.TryAcquire(ctx, "k")), driver.ErrHeld)
+		wantIs(t, "another process got it as well", checktest.ErrorOf(east.Engine.TryAcquire(ctx, "k")), driver.ErrHeld)
 		east.Store.Refuse()
-		wantIs(t, "east", storetest.ErrorOf(east.Engine.TryAcquire(ctx, "k")), driver.ErrUnavailable)
+		wantIs(t, "east", checktest.ErrorOf(east.Engine.TryAcquire(ctx, "k")), driver.ErrUnavailable)
 		release(t, l)
 		release(t, acquire(t, west.Engine, "k"))
 		check(t, len(east.Locks.Keys()) == 0 && len(west.Locks.Keys()) == 2, "west saw %q, east %q", west.Locks.Keys(), east.Locks.Keys())

@@ -8,15 +8,15 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/keyturn/keyturn/internal/storetest"
+	"github.com/keyturn/keyturn/internal/checktest"
 )
 
 var (
-	must    = storetest.Must
-	check   = storetest.Check
-	require = storetest.Require
-	wantNil = storetest.WantNil
-	wantIs  = storetest.WantIs
+	must    = checktest.Must
+	check   = checktest.That
+	require = checktest.Require
+	wantNil = checktest.WantNil
+	wantIs  = checktest.WantIs
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -12,7 +12,7 @@ import (
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/core/drivertest"
-	"github.com/keyturn/keyturn/internal/storetest"
+	"github.com/keyturn/keyturn/internal/checktest"
 	"github.com/keyturn/keyturn/locktest"
 	"github.com/keyturn/keyturn/store/memstore"
 )
@@ -35,10 +35,10 @@ func TestOutages(t *testing.T) {
 				l := acquire(t, kit.Engine, "held")
 				tc.fail(kit.Store)
 				began := time.Now()
-				wantIs(t, "Acquire", storetest.ErrorOf(kit.Engine.Acquire(ctx, "k")), driver.ErrUnavailable)
+				wantIs(t, "Acquire", checktest.ErrorOf(kit.Engine.Acquire(ctx, "k")), driver.ErrUnavailable)
 				took := time.Since(began)
 				check(t, took == tc.took, "Acquire took %v", took)
-				wantIs(t, "Once", storetest.ErrorOf(kit.Engine.Once(ctx, "o", nothing)), driver.ErrUnavailable)
+				wantIs(t, "Once", checktest.ErrorOf(kit.Engine.Once(ctx, "o", nothing)), driver.ErrUnavailable)
 				wantIs(t, "Release", l.Release(ctx), core.ErrOutcomeUnknown)
 				kit.Store.Heal()
 				wantIs(t, "Release, when the store was back", l.Release(ctx), nil)
@@ -99,7 +99,7 @@ func TestDelay(t *testing.T) {
 		release(t, acquire(t, kit.Engine, "k"))
 		took := time.Since(began)
 		check(t, took == 400*time.Millisecond, "acquire and release took %v", took)
-		wantIs(t, "slower than the wait", storetest.ErrorOf(kit.Engine.Acquire(ctx, "k", core.WithMaxWait(100*time.Millisecond))), driver.ErrUnavailable)
+		wantIs(t, "slower than the wait", checktest.ErrorOf(kit.Engine.Acquire(ctx, "k", core.WithMaxWait(100*time.Millisecond))), driver.ErrUnavailable)
 	})
 }
 
@@ -119,7 +119,7 @@ func TestLose(t *testing.T) {
 		wantNil(t, next.Err())
 		release(t, next)
 		check(t, !kit.Store.Lose("k"), "it was released")
-		wantNil(t, storetest.ErrorOf(kit.Engine.Once(ctx, "k", nothing)))
+		wantNil(t, checktest.ErrorOf(kit.Engine.Once(ctx, "k", nothing)))
 		check(t, !kit.Store.Lose("k"), "its execution is done")
 	})
 }

@@ -7,13 +7,13 @@ import (
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
 
+	"github.com/keyturn/keyturn/internal/checktest"
 	"github.com/keyturn/keyturn/internal/sqltest"
-	"github.com/keyturn/keyturn/internal/storetest"
 	_ "github.com/keyturn/keyturn/proof/drivers"
 	"github.com/keyturn/keyturn/proof/member"
 )
 
-var must = storetest.Must
+var must = checktest.Must
 
 func TestMain(m *testing.M) {
 	playPart()

@@ -10,14 +10,14 @@ import (
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/core/observe"
-	"github.com/keyturn/keyturn/internal/storetest"
+	"github.com/keyturn/keyturn/internal/checktest"
 )
 
 // failures are the plays of refusals, outages and losses.
 var failures = map[string]func(*scene){
 	"gives_up": func(s *scene) {
 		defer s.occupy(key)()
-		s.want(storetest.ErrorOf(s.eng.TryAcquire(s.ctx, key)), core.ErrHeld)
+		s.want(checktest.ErrorOf(s.eng.TryAcquire(s.ctx, key)), core.ErrHeld)
 		s.want(s.eng.Do(s.ctx, key, s.work(0), core.WithMaxWait(2*time.Second)), core.ErrWaitTimeout)
 		ctx, cancel := context.WithTimeout(s.ctx, time.Second)
 		s.want(s.eng.Do(ctx, key, s.work(0)), context.DeadlineExceeded)
@@ -25,7 +25,7 @@ var failures = map[string]func(*scene){
 		ctx, cancel = context.WithCancel(s.ctx)
 		time.AfterFunc(time.Second, cancel)
 		s.want(s.eng.Do(ctx, key, s.work(0)), context.Canceled)
-		s.want(storetest.ErrorOf(s.eng.Once(ctx, key, s.result(0))), context.Canceled)
+		s.want(checktest.ErrorOf(s.eng.Once(ctx, key, s.result(0))), context.Canceled)
 	},
 	"too_many_waiters": func(s *scene) {
 		s.eng = newEngine(s.t, s.store, core.WithHooks(s.obs), core.WithMaxWaiters(1))
@@ -34,7 +34,7 @@ var failures = map[string]func(*scene){
 		all.Go(func() { s.want(s.eng.Do(s.ctx, key, s.work(0)), nil) })
 		synctest.Wait()
 		s.want(s.eng.Do(s.ctx, key, s.work(0)), core.ErrTooManyWaiters)
-		s.want(storetest.ErrorOf(s.eng.Once(s.ctx, key, s.result(0))), core.ErrTooManyWaiters)
+		s.want(checktest.ErrorOf(s.eng.Once(s.ctx, key, s.result(0))), core.ErrTooManyWaiters)
 		release()
 		all.Wait()
 	},
@@ -45,13 +45,13 @@ var failures = map[string]func(*scene){
 	"unavailable": func(s *scene) {
 		s.store.refusal = errDown
 		s.want(s.eng.Do(s.ctx, key, s.work(0)), core.ErrUnavailable)
-		s.want(storetest.ErrorOf(s.eng.Once(s.ctx, key, s.result(0))), core.ErrUnavailable)
+		s.want(checktest.ErrorOf(s.eng.Once(s.ctx, key, s.result(0))), core.ErrUnavailable)
 	},
 	"unlocked": func(s *scene) {
 		s.store.refusal = errDown
 		s.want(s.eng.Do(s.ctx, key, s.work(time.Second), core.WithRunUnlocked(), core.WithRule(rule)), nil)
-		s.want(storetest.ErrorOf(s.eng.Once(s.ctx, key, s.result(time.Second), core.WithRunUnlocked())), nil)
-		s.want(storetest.ErrorOf(s.eng.Once(s.ctx, key, func(context.Context) ([]byte, error) { return nil, core.ErrHeld }, core.WithRunUnlocked())), core.ErrHeld)
+		s.want(checktest.ErrorOf(s.eng.Once(s.ctx, key, s.result(time.Second), core.WithRunUnlocked())), nil)
+		s.want(checktest.ErrorOf(s.eng.Once(s.ctx, key, func(context.Context) ([]byte, error) { return nil, core.ErrHeld }, core.WithRunUnlocked())), core.ErrHeld)
 		s.want(s.eng.DoAll(s.ctx, set, s.work(0), core.WithRunUnlocked()), nil)
 	},
 	"broken": func(s *scene) {
@@ -65,7 +65,7 @@ var failures = map[string]func(*scene){
 		synctest.Wait()
 		s.want(s.eng.Close(context.Background()), nil)
 		all.Wait()
-		s.want(storetest.ErrorOf(s.eng.Once(s.ctx, key, s.result(0))), core.ErrClosed)
+		s.want(checktest.ErrorOf(s.eng.Once(s.ctx, key, s.result(0))), core.ErrClosed)
 	},
 	"cut_off": func(s *scene) {
 		var all sync.WaitGroup

@@ -14,14 +14,14 @@ import (
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/core/observe"
-	"github.com/keyturn/keyturn/internal/storetest"
+	"github.com/keyturn/keyturn/internal/checktest"
 	"github.com/keyturn/keyturn/store/memstore"
 	"github.com/keyturn/keyturn/tracing"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-var must = storetest.Must
+var must = checktest.Must
 
 // secret makes the hashes in testdata what they are.
 var secret = []byte("a secret for the tests")

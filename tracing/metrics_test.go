@@ -20,7 +20,7 @@ import (
 	"github.com/keyturn/keyturn/core/coverage"
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/core/observe"
-	"github.com/keyturn/keyturn/internal/storetest"
+	"github.com/keyturn/keyturn/internal/checktest"
 	"github.com/keyturn/keyturn/tracing"
 	"github.com/keyturn/keyturn/tracing/semconv"
 )
@@ -178,7 +178,7 @@ func TestSeriesBeginWhenSomebodyMeasures(t *testing.T) {
 		policy, err := core.NewPolicy(core.WithRule("deliver"), core.WithRunUnlocked())
 		s.want(err, nil)
 		s.meter.off = func(string) bool { return true }
-		s.want(storetest.ErrorOf(author.Declare(s.eng, author.Rule{Policy: policy, About: coverage.Rule{Once: true, Skips: coverage.SkipHeld}, Like: []string{"k"}})), nil)
+		s.want(checktest.ErrorOf(author.Declare(s.eng, author.Rule{Policy: policy, About: coverage.Rule{Once: true, Skips: coverage.SkipHeld}, Like: []string{"k"}})), nil)
 		s.want(s.eng.Do(s.ctx, key, s.work(0), policy), nil)
 		if len(s.meter.begun)+len(s.meter.numbers) > 0 {
 			t.Errorf("begun while nobody measures: %v, %v", s.meter.begun, s.meter.numbers)

@@ -18,7 +18,7 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/observe"
-	"github.com/keyturn/keyturn/internal/storetest"
+	"github.com/keyturn/keyturn/internal/checktest"
 	"github.com/keyturn/keyturn/tracing"
 	"github.com/keyturn/keyturn/tracing/semconv"
 )
@@ -70,7 +70,7 @@ func TestAttributesAreOnEverySpanFromItsStart(t *testing.T) {
 				}
 				return false
 			}
-			s.want(storetest.ErrorOf(s.eng.Once(s.ctx, key, s.result(0), core.WithRule(rule))), nil)
+			s.want(checktest.ErrorOf(s.eng.Once(s.ctx, key, s.result(0), core.WithRule(rule))), nil)
 			s.finish()
 			if starts != 3 {
 				t.Errorf("%d spans began", starts)

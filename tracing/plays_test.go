@@ -14,7 +14,7 @@ import (
 	"github.com/keyturn/keyturn/core/coverage"
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/core/observe"
-	"github.com/keyturn/keyturn/internal/storetest"
+	"github.com/keyturn/keyturn/internal/checktest"
 )
 
 var set = []core.Claim{core.Shared("group:7:member:1"), core.Exclusive("group:7:member:2"), core.Permit("group:7:member:3", 5)}
@@ -42,7 +42,7 @@ var successes = map[string]func(*scene){
 			})
 			synctest.Wait()
 		}
-		s.want(storetest.ErrorOf(s.eng.TryAcquire(s.ctx, key)), core.ErrHeld)
+		s.want(checktest.ErrorOf(s.eng.TryAcquire(s.ctx, key)), core.ErrHeld)
 		time.Sleep(2 * time.Second)
 		release()
 		all.Wait()
@@ -71,7 +71,7 @@ var successes = map[string]func(*scene){
 		refused := func(name string, eng *core.Engine) {
 			ctx, span := s.rec.Start(s.ctx, name)
 			defer span.End()
-			s.want(storetest.ErrorOf(eng.TryAcquire(ctx, key)), core.ErrHeld)
+			s.want(checktest.ErrorOf(eng.TryAcquire(ctx, key)), core.ErrHeld)
 		}
 		join("1", s.eng, 10*time.Millisecond)
 		join("2, in line behind 1", s.eng, 10*time.Millisecond)
@@ -90,8 +90,8 @@ var successes = map[string]func(*scene){
 	"shadow": func(s *scene) {
 		policy, err := core.NewPolicy(core.WithRule(rule), core.WithShadow(), core.WithRunUnlocked())
 		s.want(err, nil)
-		s.want(storetest.ErrorOf(author.Declare(s.eng, author.Rule{Policy: policy, About: coverage.Rule{}, Like: []string{key}})), nil)
-		s.want(storetest.ErrorOf(author.Declare(s.eng, author.Rule{Policy: policy, About: coverage.Rule{Once: true}, Like: []string{key}})), nil)
+		s.want(checktest.ErrorOf(author.Declare(s.eng, author.Rule{Policy: policy, About: coverage.Rule{}, Like: []string{key}})), nil)
+		s.want(checktest.ErrorOf(author.Declare(s.eng, author.Rule{Policy: policy, About: coverage.Rule{Once: true}, Like: []string{key}})), nil)
 		var all sync.WaitGroup
 		do := func(d time.Duration, opts ...core.CallOption) {
 			all.Go(func() {
@@ -109,7 +109,7 @@ var successes = map[string]func(*scene){
 		time.Sleep(time.Second)
 		do(15 * time.Second)
 		time.Sleep(11 * time.Second)
-		s.want(storetest.ErrorOf(s.eng.ForceRelease(s.ctx, "%shadow:"+key, "a test")), nil)
+		s.want(checktest.ErrorOf(s.eng.ForceRelease(s.ctx, "%shadow:"+key, "a test")), nil)
 		time.Sleep(30 * time.Second)
 		for range 2 {
 			_, err := s.eng.Once(s.ctx, "msg", func(ctx context.Context) ([]byte, error) {
@@ -149,11 +149,11 @@ var successes = map[string]func(*scene){
 	"forced": func(s *scene) {
 		lease, err := s.eng.Acquire(s.ctx, key, core.WithTTL(6*time.Second))
 		s.want(err, nil)
-		s.want(storetest.ErrorOf(s.eng.ForceRelease(s.ctx, key, "a person asked")), nil)
+		s.want(checktest.ErrorOf(s.eng.ForceRelease(s.ctx, key, "a person asked")), nil)
 		<-lease.Context().Done()
 		synctest.Wait() // the watchdog has told of the loss
-		s.want(storetest.ErrorOf(s.eng.Once(s.ctx, "once", s.result(0))), nil)
-		s.want(storetest.ErrorOf(s.eng.Forget(s.ctx, "once", "a person asked")), nil)
+		s.want(checktest.ErrorOf(s.eng.Once(s.ctx, "once", s.result(0))), nil)
+		s.want(checktest.ErrorOf(s.eng.Forget(s.ctx, "once", "a person asked")), nil)
 		s.want(lease.Release(s.ctx), core.ErrLeaseLost)
 		s.obs.Forced(context.Background(), observe.Removal{Key: key, Reason: "a person asked"}) // outside of any span
 	},
@@ -174,42 +174,42 @@ var successes = map[string]func(*scene){
 	},
 	"once": func(s *scene) {
 		for range 2 {
-			s.want(storetest.ErrorOf(s.eng.Once(s.ctx, key, s.result(time.Second), core.WithRule(rule), core.WithFingerprint([]byte("a")))), nil)
+			s.want(checktest.ErrorOf(s.eng.Once(s.ctx, key, s.result(time.Second), core.WithRule(rule), core.WithFingerprint([]byte("a")))), nil)
 		}
-		s.want(storetest.ErrorOf(s.eng.Once(s.ctx, key, s.result(0), core.WithFingerprint([]byte("b")))), core.ErrFingerprintMismatch)
+		s.want(checktest.ErrorOf(s.eng.Once(s.ctx, key, s.result(0), core.WithFingerprint([]byte("b")))), core.ErrFingerprintMismatch)
 	},
 	"once_in_flight": func(s *scene) {
 		var all sync.WaitGroup
 		all.Go(func() {
-			s.want(storetest.ErrorOf(s.eng.Once(s.ctx, key, s.result(3*time.Second))), nil)
+			s.want(checktest.ErrorOf(s.eng.Once(s.ctx, key, s.result(3*time.Second))), nil)
 		})
 		synctest.Wait()
-		s.want(storetest.ErrorOf(s.eng.Once(s.ctx, key, s.result(0), core.WithFailFast())), core.ErrHeld)
-		s.want(storetest.ErrorOf(s.eng.Once(s.ctx, key, s.result(0), core.WithMaxWait(time.Second))), core.ErrWaitTimeout)
-		s.want(storetest.ErrorOf(s.eng.Once(s.ctx, key, s.result(0))), nil)
+		s.want(checktest.ErrorOf(s.eng.Once(s.ctx, key, s.result(0), core.WithFailFast())), core.ErrHeld)
+		s.want(checktest.ErrorOf(s.eng.Once(s.ctx, key, s.result(0), core.WithMaxWait(time.Second))), core.ErrWaitTimeout)
+		s.want(checktest.ErrorOf(s.eng.Once(s.ctx, key, s.result(0))), nil)
 		all.Wait()
 	},
 	"once_failed": func(s *scene) {
 		own := errors.New("own")
-		s.want(storetest.ErrorOf(s.eng.Once(s.ctx, key, func(context.Context) ([]byte, error) { return nil, own })), own)
+		s.want(checktest.ErrorOf(s.eng.Once(s.ctx, key, func(context.Context) ([]byte, error) { return nil, own })), own)
 		s.store.mute.Store(true)
-		s.want(storetest.ErrorOf(s.eng.Once(s.ctx, key, s.result(0), core.WithTTL(2*time.Second))), core.ErrOutcomeUnknown)
+		s.want(checktest.ErrorOf(s.eng.Once(s.ctx, key, s.result(0), core.WithTTL(2*time.Second))), core.ErrOutcomeUnknown)
 		synctest.Wait() // the engine has tried a release on its own
 		s.store.mute.Store(false)
-		s.want(storetest.ErrorOf(s.eng.Once(s.ctx, "", s.result(0))), core.ErrInvalidKey)
+		s.want(checktest.ErrorOf(s.eng.Once(s.ctx, "", s.result(0))), core.ErrInvalidKey)
 	},
 	"once_rolled_back": func(s *scene) {
-		s.want(storetest.ErrorOf(s.eng.Once(s.ctx, key, s.result(time.Second), core.WithExecutor(deadlocks{}))), core.ErrRolledBack)
+		s.want(checktest.ErrorOf(s.eng.Once(s.ctx, key, s.result(time.Second), core.WithExecutor(deadlocks{}))), core.ErrRolledBack)
 	},
 	"early": func(s *scene) {
 		_ = s.eng.Do(s.ctx, "k", func(ctx context.Context) error { return core.ReleaseEarly(ctx) })
 	},
 	"once_not_kept": func(s *scene) {
-		s.want(storetest.ErrorOf(s.eng.Once(s.ctx, key, s.result(0), core.WithResultLimit(1))), nil)
-		s.want(storetest.ErrorOf(s.eng.Once(s.ctx, key, s.result(0))), core.ErrResultNotKept)
+		s.want(checktest.ErrorOf(s.eng.Once(s.ctx, key, s.result(0), core.WithResultLimit(1))), nil)
+		s.want(checktest.ErrorOf(s.eng.Once(s.ctx, key, s.result(0))), core.ErrResultNotKept)
 	},
 	"once_lost": func(s *scene) {
-		s.want(storetest.ErrorOf(s.eng.Once(s.ctx, key, s.result(4*time.Second), core.WithMaxHold(3*time.Second))), core.ErrLeaseLost)
+		s.want(checktest.ErrorOf(s.eng.Once(s.ctx, key, s.result(4*time.Second), core.WithMaxHold(3*time.Second))), core.ErrLeaseLost)
 	},
 	"once_canceled": func(s *scene) {
 		ctx, cancel := context.WithTimeout(s.ctx, time.Second)

@@ -15,7 +15,7 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/observe"
-	"github.com/keyturn/keyturn/internal/storetest"
+	"github.com/keyturn/keyturn/internal/checktest"
 	"github.com/keyturn/keyturn/tracing"
 	"github.com/keyturn/keyturn/tracing/semconv"
 )
@@ -148,7 +148,7 @@ func TestInvalidKeysAreNotShown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, tracing.WithRawKeys())
 		bad := strings.Repeat("x", 1<<20)
-		s.want(storetest.ErrorOf(s.eng.Once(s.ctx, bad, s.result(0))), core.ErrInvalidKey)
+		s.want(checktest.ErrorOf(s.eng.Once(s.ctx, bad, s.result(0))), core.ErrInvalidKey)
 		s.finish()
 		if text := s.rec.tree(); len(text) > 1000 {
 			t.Errorf("%d bytes of spans", len(text))

@@ -18,7 +18,7 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/observe"
-	"github.com/keyturn/keyturn/internal/storetest"
+	"github.com/keyturn/keyturn/internal/checktest"
 	"github.com/keyturn/keyturn/store/memstore"
 	"github.com/keyturn/keyturn/tracing"
 	"github.com/keyturn/keyturn/tracing/semconv"
@@ -40,12 +40,12 @@ func TestDroppedSpansEndNoOthers(t *testing.T) {
 					return slices.Contains(drop, name) && collect(attrs)[semconv.RuleKey].AsString() == "inner"
 				}
 				inner := func(ctx context.Context) ([]byte, error) {
-					s.want(storetest.ErrorOf(s.eng.Once(ctx, "inner", s.result(time.Second), core.WithRule("inner"), core.WithMaxHold(time.Second/2))), core.ErrLeaseLost)
-					s.want(storetest.ErrorOf(s.eng.Once(ctx, "inner", s.result(time.Second), core.WithRule("inner"))), nil)
+					s.want(checktest.ErrorOf(s.eng.Once(ctx, "inner", s.result(time.Second), core.WithRule("inner"), core.WithMaxHold(time.Second/2))), core.ErrLeaseLost)
+					s.want(checktest.ErrorOf(s.eng.Once(ctx, "inner", s.result(time.Second), core.WithRule("inner"))), nil)
 					time.Sleep(time.Second)
 					return nil, nil
 				}
-				s.want(storetest.ErrorOf(s.eng.Once(s.ctx, "outer", inner, core.WithRule("outer"))), nil)
+				s.want(checktest.ErrorOf(s.eng.Once(s.ctx, "outer", inner, core.WithRule("outer"))), nil)
 				s.finish()
 				for _, name := range []string{semconv.SpanOnce, semconv.SpanHold} {
 					outer := s.rec.named(name)[0]
@@ -70,7 +70,7 @@ func TestRunIsNotedWithoutItsAcquisition(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t)
 		s.rec.drop = func(name string, _ []attribute.KeyValue) bool { return name == semconv.SpanAcquire }
-		s.want(storetest.ErrorOf(s.eng.Once(s.ctx, key, func(context.Context) ([]byte, error) { return nil, core.ErrHeld })), core.ErrHeld)
+		s.want(checktest.ErrorOf(s.eng.Once(s.ctx, key, func(context.Context) ([]byte, error) { return nil, core.ErrHeld })), core.ErrHeld)
 		s.finish()
 		if got := s.rec.named(semconv.SpanOnce)[0].attrs[semconv.OutcomeKey].AsString(); got != semconv.OutcomeFailed {
 			t.Errorf("outcome %s", got)
@@ -125,7 +125,7 @@ func TestNothingIsAllocatedForWhatIsNotRecorded(t *testing.T) {
 		meters   metric.MeterProvider
 		ctx      context.Context
 	}{
-		"not configured":               {nil, nil, context.Background()},
+		"not configured": {nil, nil, context.Background()},
 
 		"no allocation by the tracer":  {silentProvider{}, nil, context.Background()},
 		"no-op, in an unsampled trace": {noop.NewTracerProvider(), noopmetric.NewMeterProvider(), sampledOut},
@@ -168,7 +168,7 @@ func TestNothingIsAllocatedForWhatIsNotRecorded(t *testing.T) {
 func TestDroppedSpansAreEndedOnce(t *testing.T) {
 	ended := 0
 	s := newScene(t, tracing.WithTracerProvider(silentProvider{ended: &ended}))
-	s.want(storetest.ErrorOf(s.eng.Once(s.ctx, key, s.result(0))), nil)
+	s.want(checktest.ErrorOf(s.eng.Once(s.ctx, key, s.result(0))), nil)
 	s.finish()
 	if ended != 3 {
 		t.Errorf("%d spans ended, want 3", ended)

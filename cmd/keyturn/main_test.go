@@ -14,13 +14,13 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/internal/checktest"
 	"github.com/keyturn/keyturn/internal/httprule/ruletest"
 	"github.com/keyturn/keyturn/internal/redistest"
-	"github.com/keyturn/keyturn/internal/storetest"
 	"github.com/keyturn/keyturn/store/storeurl"
 )
 
-var must, await = storetest.Must, storetest.Eventually
+var must, await = checktest.Must, checktest.Eventually
 
 const asProgram = "KEYTURN_TEST_AS_PROGRAM"
 

@@ -8,9 +8,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/keyturn/keyturn/internal/checktest"
 	"github.com/keyturn/keyturn/internal/etcdtest"
 	"github.com/keyturn/keyturn/internal/servertest"
-	"github.com/keyturn/keyturn/internal/storetest"
 	"github.com/keyturn/keyturn/internal/zktest"
 )
 
@@ -95,7 +95,7 @@ func TestOnceForced(t *testing.T) {
 	store := onRedis(t)
 	p := command(t, "--store", store, "once", "k", shortTTL, "--record-failures", "--", "sh", "-c", "echo in; sleep 60").start()
 	p.says("in")
-	must(t, storetest.ErrorOf(engine(t, store).ForceRelease(t.Context(), "k", "test")))
+	must(t, checktest.ErrorOf(engine(t, store).ForceRelease(t.Context(), "k", "test")))
 	p.ends(76)
 	command(t, "--store", store, "show", "k").ends(66)
 }

@@ -9,7 +9,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/keyturn/keyturn/internal/storetest"
+	"github.com/keyturn/keyturn/internal/checktest"
 )
 
 // noReader returns the end of a pipe that nobody reads any more, as in "2> >(head -1)".
@@ -31,7 +31,7 @@ func TestRunWhoseMessagesNobodyReads(t *testing.T) {
 	p.Stderr = noReader(t)
 	p.start()
 	await(t, "the program runs", exists(begun))
-	must(t, storetest.ErrorOf(engine(t, store).ForceRelease(t.Context(), "k", "test")))
+	must(t, checktest.ErrorOf(engine(t, store).ForceRelease(t.Context(), "k", "test")))
 	p.ends(76) // it said why, and lived on to end the program in order
 }
 

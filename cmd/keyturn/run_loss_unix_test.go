@@ -14,9 +14,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/keyturn/keyturn/internal/checktest"
 	"github.com/keyturn/keyturn/internal/redistest"
 	"github.com/keyturn/keyturn/internal/servertest"
-	"github.com/keyturn/keyturn/internal/storetest"
 )
 
 // beating runs a program that writes its heart beat into a file, and cannot be asked to end.
@@ -109,7 +109,7 @@ func TestRunWholeGroup(t *testing.T) {
 	p := command(t, "--store", store, "run", "k", shortTTL, "--grace=900ms", "--", "sh", "-c", family).start()
 	p.says("in")
 	all := pids(p.stdout.String())
-	must(t, storetest.ErrorOf(engine(t, store).ForceRelease(t.Context(), "k", "test")))
+	must(t, checktest.ErrorOf(engine(t, store).ForceRelease(t.Context(), "k", "test")))
 	p.ends(76).says("heard") // TERM first
 	if len(all) != 3 || !gone(all) {
 		t.Errorf("%v are left", all)

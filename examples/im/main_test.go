@@ -8,10 +8,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/keyturn/keyturn/internal/storetest"
+	"github.com/keyturn/keyturn/internal/checktest"
 )
 
-var must = storetest.Must
+var must = checktest.Must
 
 // asProgram has the test binary be the program, with all that its processes do
 // under the race detector. noLocks has it forget about keyturn altogether.

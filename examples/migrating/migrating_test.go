@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/internal/checktest"
 	"github.com/keyturn/keyturn/internal/redistest"
-	"github.com/keyturn/keyturn/internal/storetest"
 	"github.com/keyturn/keyturn/store/redisstore"
 )
 
@@ -20,7 +20,7 @@ const (
 	soon     = 10 * time.Second // longer than anything takes that happens at all
 )
 
-var must = storetest.Must
+var must = checktest.Must
 
 // beside runs a test for each library, with an engine on the same servers.
 func beside(t *testing.T, ttl time.Duration, test func(t *testing.T, p *peer, addrs []string, old library, eng *core.Engine)) {

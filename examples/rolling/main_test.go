@@ -17,8 +17,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/keyturn/keyturn/internal/checktest"
 	"github.com/keyturn/keyturn/internal/redistest"
-	"github.com/keyturn/keyturn/internal/storetest"
 )
 
 var restarts = flag.Int("restarts", 3, "how many processes are restarted, one after the other")
@@ -56,10 +56,10 @@ func (s *service) start(server string) {
 	s.cmd.Env = append(os.Environ(), envServer+"="+server, "ROLLING_ADDR="+addr)
 	s.cmd.Stderr = os.Stderr
 	out, err := s.cmd.StdoutPipe()
-	storetest.Must(s.t, err)
-	storetest.Must(s.t, s.cmd.Start())
+	checktest.Must(s.t, err)
+	checktest.Must(s.t, s.cmd.Start())
 	line, err := bufio.NewReader(out).ReadString('\n')
-	storetest.Must(s.t, err)
+	checktest.Must(s.t, err)
 	addr = strings.TrimSpace(strings.TrimPrefix(line, "listening on "))
 	s.addr.Store(&addr)
 	s.out.Store(false)

@@ -10,17 +10,17 @@ import (
 
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/casstore"
+	"github.com/keyturn/keyturn/internal/checktest"
 	"github.com/keyturn/keyturn/internal/keystate"
 	"github.com/keyturn/keyturn/internal/lifetime"
-	"github.com/keyturn/keyturn/internal/storetest"
 	"github.com/keyturn/keyturn/internal/waitloop"
 )
 
 var (
-	must    = storetest.Must
-	check   = storetest.Check
-	wantNil = storetest.WantNil
-	wantIs  = storetest.WantIs
+	must    = checktest.Must
+	check   = checktest.That
+	wantNil = checktest.WantNil
+	wantIs  = checktest.WantIs
 )
 
 // backend has keys in memory. A write is refused if somebody else has written since the read.
@@ -153,7 +153,7 @@ func TestDecidesAnew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := open(t)
 		s.between = func() {
-			wantNil(t, storetest.ErrorOf(s.acquire(t.Context(), "quicker", false)))
+			wantNil(t, checktest.ErrorOf(s.acquire(t.Context(), "quicker", false)))
 		}
 		var held *driver.HeldError
 		_, err := s.acquire(t.Context(), "slower", false)
@@ -194,7 +194,7 @@ func TestLateGrantIsUndone(t *testing.T) {
 		s.silent = make(chan struct{})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		wantIs(t, "without an answer", storetest.ErrorOf(s.acquire(ctx, "gone", false)), driver.ErrUnavailable)
+		wantIs(t, "without an answer", checktest.ErrorOf(s.acquire(ctx, "gone", false)), driver.ErrUnavailable)
 		close(s.silent)
 		synctest.Wait()
 		check(t, s.writes >= 2 && len(s.holders()) == 0, "after %d writes %v hold the key", s.writes, s.holders())

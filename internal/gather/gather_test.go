@@ -7,10 +7,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/keyturn/keyturn/internal/storetest"
+	"github.com/keyturn/keyturn/internal/checktest"
 )
 
-var check, require = storetest.Check, storetest.Require
+var check, require = checktest.That, checktest.Require
 
 const (
 	batchSize = 128

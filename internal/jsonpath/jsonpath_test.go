@@ -7,12 +7,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/keyturn/keyturn/internal/checktest"
 	"github.com/keyturn/keyturn/internal/jsonpath"
-	"github.com/keyturn/keyturn/internal/storetest"
 	"github.com/keyturn/keyturn/keytmpl"
 )
 
-var must, wantIs = storetest.Must, storetest.WantIs
+var must, wantIs = checktest.Must, checktest.WantIs
 
 func placeholder(t *testing.T, template string) keytmpl.Placeholder {
 	t.Helper()

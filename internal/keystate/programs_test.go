@@ -10,14 +10,14 @@ import (
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/core/drivertest"
 	"github.com/keyturn/keyturn/core/drivertest/model"
+	"github.com/keyturn/keyturn/internal/checktest"
 	"github.com/keyturn/keyturn/internal/keystate"
-	"github.com/keyturn/keyturn/internal/storetest"
 )
 
 var (
-	must    = storetest.Must
-	check   = storetest.Check
-	require = storetest.Require
+	must    = checktest.Must
+	check   = checktest.That
+	require = checktest.Require
 )
 
 // TestContract: a backend of rows keeps every sentence.

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/checktest"
 	"github.com/keyturn/keyturn/internal/keystate"
-	"github.com/keyturn/keyturn/internal/storetest"
 )
 
 // two is a state of two keys that nobody has used, of a backend that ends what is over by itself.
@@ -51,7 +51,7 @@ func TestSeal(t *testing.T) {
 func TestSealAnew(t *testing.T) {
 	s, part := two(), set("set", driver.Shared("a"), driver.Shared("b"))
 	part.Part = true
-	must(t, storetest.ErrorOf(s.Acquire(part)))
+	must(t, checktest.ErrorOf(s.Acquire(part)))
 	at := func(ahead time.Duration, keys []*keystate.Key) *keystate.State {
 		return &keystate.State{Now: s.Now.Add(ahead), Rules: s.Rules, Keys: keys}
 	}
@@ -63,7 +63,7 @@ func TestSealAnew(t *testing.T) {
 	}
 	ahead, err := at(time.Second, s.Keys[:1]).Acquire(set("ahead", driver.Shared("a")))
 	require(t, err == nil && ahead.Token > token, "got %+v, %v", ahead, err)
-	must(t, storetest.ErrorOf(at(0, s.Keys[1:]).Acquire(set("late", driver.Shared("b")))))
+	must(t, checktest.ErrorOf(at(0, s.Keys[1:]).Acquire(set("late", driver.Shared("b")))))
 	sealed, err := s.Seal(part, token)
 	check(t, err == nil && sealed > ahead.Token, "sealed with %d, %v, although %d was given", sealed, err, ahead.Token)
 }
@@ -101,7 +101,7 @@ func TestOnlyEnds(t *testing.T) {
 func TestUntimed(t *testing.T) {
 	s := two()
 	s.Keys[0].Record = &keystate.Record{Owner: "o"}
-	must(t, storetest.ErrorOf(s.Acquire(set("o", driver.Exclusive("a"), driver.Exclusive("b")))))
+	must(t, checktest.ErrorOf(s.Acquire(set("o", driver.Exclusive("a"), driver.Exclusive("b")))))
 	s.Now = s.Now.Add(1000 * time.Hour)
 	info := s.Show(s.Keys[0])
 	check(t, info.Record != nil && info.Record.Left == 0 && len(info.Holders) == 1 && info.Holders[0].Left == 0, "shown: %+v", info)

@@ -9,11 +9,11 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/checktest"
 	"github.com/keyturn/keyturn/internal/lifetime"
-	"github.com/keyturn/keyturn/internal/storetest"
 )
 
-var must, wantNil, wantIs = storetest.Must, storetest.WantNil, storetest.WantIs
+var must, wantNil, wantIs = checktest.Must, checktest.WantNil, checktest.WantIs
 
 func TestCloseWaitsForCallsAndGoroutines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

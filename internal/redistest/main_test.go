@@ -5,14 +5,14 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/keyturn/keyturn/internal/storetest"
+	"github.com/keyturn/keyturn/internal/checktest"
 )
 
 var (
-	must    = storetest.Must
-	check   = storetest.Check
-	require = storetest.Require
-	wantNil = storetest.WantNil
+	must    = checktest.Must
+	check   = checktest.That
+	require = checktest.Require
+	wantNil = checktest.WantNil
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -6,15 +6,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/keyturn/keyturn/internal/checktest"
 	"github.com/keyturn/keyturn/internal/servertest"
-	"github.com/keyturn/keyturn/internal/storetest"
 )
 
 // A client of the Sentinel must be able to find the new master, whether the old one has stopped
 // or is cut off, and also if the machine was too busy for the Sentinel itself.
 func TestSentinelPromotesAReplica(t *testing.T) {
 	servertest.Long(t)
-	storetest.Each(t, map[string]func(s *Sentinel){
+	checktest.Each(t, map[string]func(s *Sentinel){
 		"paused":  func(s *Sentinel) { s.Nodes[0].Pause() },
 		"cut off": func(s *Sentinel) { s.Ways[0].Blackhole() },
 	}, func(t *testing.T, fail func(s *Sentinel)) {

@@ -11,14 +11,14 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/checktest"
 	"github.com/keyturn/keyturn/internal/httprule/ruletest"
 	"github.com/keyturn/keyturn/internal/rule"
-	"github.com/keyturn/keyturn/internal/storetest"
 	"github.com/keyturn/keyturn/keytmpl"
 	"github.com/keyturn/keyturn/store/memstore"
 )
 
-var must, wantIs, engine = storetest.Must, storetest.WantIs, ruletest.NewEngine
+var must, wantIs, engine = checktest.Must, checktest.WantIs, ruletest.NewEngine
 
 // unable is a store that can do nothing but exclusive claims. Nothing is acquired in it.
 type unable struct{ *memstore.Store }
@@ -109,7 +109,7 @@ func TestLevelsThatCannotBe(t *testing.T) {
 			t.Errorf("%s: %v, though it has no levels", template, err)
 		}
 		spec.Options = []core.CallOption{core.WithHierarchy()}
-		wantIs(t, template, storetest.ErrorOf(rule.Compile(eng, spec, bind)), core.ErrInvalidClaim)
+		wantIs(t, template, checktest.ErrorOf(rule.Compile(eng, spec, bind)), core.ErrInvalidClaim)
 	}
 	spec := rule.Spec[string]{Name: "n", Key: func(r string) (string, error) { return r, nil }, Options: []core.CallOption{core.WithHierarchy()}}
 	r, err := rule.Compile(eng, spec, bind)
@@ -117,7 +117,7 @@ func TestLevelsThatCannotBe(t *testing.T) {
 	if keys, err := r.Keys("a/b"); err != nil || len(keys.All()) != 1 {
 		t.Errorf("%v, %v", keys, err)
 	}
-	wantIs(t, "error", storetest.ErrorOf(r.Keys("a//b")), core.ErrInvalidKey)
+	wantIs(t, "error", checktest.ErrorOf(r.Keys("a//b")), core.ErrInvalidKey)
 }
 
 func TestResultLimitIsTheRulesOrTheEngines(t *testing.T) {
@@ -189,7 +189,7 @@ func TestCompileNamesEveryFault(t *testing.T) {
 				return rule.Source[string]{One: missing}, nil
 			})
 		must(t, err)
-		wantIs(t, template, storetest.ErrorOf(r.Keys("1")), keytmpl.ErrMissingValue)
+		wantIs(t, template, checktest.ErrorOf(r.Keys("1")), keytmpl.ErrMissingValue)
 	}
 	for want, key := range map[error]func(string) (string, error){
 		keytmpl.ErrMissingValue: missing,

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/keyturn/keyturn/internal/checktest"
 	"github.com/keyturn/keyturn/internal/servertest"
-	"github.com/keyturn/keyturn/internal/storetest"
 )
 
 // TestReplay: the server gets what was recorded once more, from somebody else.
@@ -19,8 +19,8 @@ func TestReplay(t *testing.T) {
 	conn := dial(t, p.Addr())
 	r := bufio.NewReader(conn)
 	for _, line := range []string{"*eval 1", "*eval 2", "*get", "eval", "*eval 3"} {
-		must(t, storetest.ErrorOf(fmt.Fprintln(conn, line)))
-		must(t, storetest.ErrorOf(r.ReadString('\n')))
+		must(t, checktest.ErrorOf(fmt.Fprintln(conn, line)))
+		must(t, checktest.ErrorOf(r.ReadString('\n')))
 	}
 	n, err := p.Replay()
 	check(t, n == 2 && err == nil, "%d frames, %v", n, err)

@@ -10,15 +10,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/keyturn/keyturn/internal/checktest"
 	"github.com/keyturn/keyturn/internal/servertest"
-	"github.com/keyturn/keyturn/internal/storetest"
 )
 
 var (
-	must    = storetest.Must
-	check   = storetest.Check
-	require = storetest.Require
-	wantNil = storetest.WantNil
+	must    = checktest.Must
+	check   = checktest.That
+	require = checktest.Require
+	wantNil = checktest.WantNil
 )
 
 // Long enough for anything on this machine, for what should happen.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/checktest"
 )
 
 // AreRisks checks that Examine reads each setting, finds these risks and no others, and has advice for each. An
@@ -15,7 +16,7 @@ import (
 func AreRisks(t testing.TB, s driver.Store, want ...string) {
 	t.Helper()
 	var got []string
-	for end := time.Now().Add(Soon); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(checktest.Soon); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		if got = risks(t, s); slices.Equal(got, want) {
 			return
 		}

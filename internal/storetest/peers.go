@@ -10,6 +10,7 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/checktest"
 )
 
 // Locker is a process that takes locks.
@@ -21,7 +22,7 @@ type Locker interface {
 func Keyturn(b *testing.B, s driver.Store) Locker {
 	b.Helper()
 	eng, err := core.New(s, core.WithTTL(30*time.Second), core.WithMaxWait(core.Forever))
-	Must(b, err)
+	checktest.Must(b, err)
 	b.Cleanup(func() { _ = eng.Close(context.Background()) })
 	return engine{eng}
 }
@@ -86,11 +87,11 @@ func (p Peers) BenchHandOver(b *testing.B) {
 				go func() { next <- take(i + 1) }()
 				time.Sleep(50 * time.Millisecond) // it is in the queue
 				b.StartTimer()
-				Must(b, unlock(b.Context()))
+				checktest.Must(b, unlock(b.Context()))
 				unlock = <-next
 			}
 			b.StopTimer()
-			Must(b, unlock(b.Context()))
+			checktest.Must(b, unlock(b.Context()))
 		})
 	}
 }

@@ -11,20 +11,8 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/checktest"
 )
-
-// Soon is when everything must have happened that needs no lease to run out, on a busy machine.
-const Soon = 30 * time.Second
-
-// Eventually waits for a condition.
-func Eventually(t testing.TB, what string, is func() bool) {
-	t.Helper()
-	for end := time.Now().Add(Soon); !is(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("after %v it is not so that %s", Soon, what)
-		}
-	}
-}
 
 var owners atomic.Int64
 
@@ -42,7 +30,7 @@ func RequestFor(ttl time.Duration, claims ...driver.Claim) driver.Request {
 // Hold acquires what is free.
 func Hold(t testing.TB, s driver.Store, req driver.Request) driver.Grant {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), Soon)
+	ctx, cancel := context.WithTimeout(t.Context(), checktest.Soon)
 	defer cancel()
 	g, err := s.Acquire(ctx, req)
 	if err != nil {
@@ -54,7 +42,7 @@ func Hold(t testing.TB, s driver.Store, req driver.Request) driver.Grant {
 // Release gives back what is held.
 func Release(t testing.TB, s driver.Store, g driver.Grant) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), Soon)
+	ctx, cancel := context.WithTimeout(t.Context(), checktest.Soon)
 	defer cancel()
 	if err := s.Release(ctx, g); err != nil {
 		t.Fatalf("Release: %v", err)
@@ -64,7 +52,7 @@ func Release(t testing.TB, s driver.Store, g driver.Grant) {
 // Renew renews one lease.
 func Renew(t testing.TB, s driver.Store, g driver.Grant) error {
 	t.Helper()
-	return s.Renew(Within(t, 5*time.Second), []driver.Grant{g})[0]
+	return s.Renew(checktest.Within(t, 5*time.Second), []driver.Grant{g})[0]
 }
 
 // Use takes keys, which are free, and gives them back.
@@ -120,7 +108,7 @@ func (w *Waiting) Waits() {
 	case <-w.queued:
 	case <-w.ended:
 		w.t.Fatalf("a request did not wait: %+v, %v", w.grant, w.err)
-	case <-time.After(Soon):
+	case <-time.After(checktest.Soon):
 		w.t.Fatal("a request has no place in the queue")
 	}
 }
@@ -141,7 +129,7 @@ func (w *Waiting) IsAnswered() bool {
 // Answer returns the answer, which must come soon.
 func (w *Waiting) Answer() (driver.Grant, error) {
 	w.t.Helper()
-	return w.answerIn(Soon)
+	return w.answerIn(checktest.Soon)
 }
 
 func (w *Waiting) answerIn(d time.Duration) (driver.Grant, error) {
@@ -157,14 +145,14 @@ func (w *Waiting) answerIn(d time.Duration) (driver.Grant, error) {
 // Granted returns the grant, which must come soon.
 func (w *Waiting) Granted() driver.Grant {
 	w.t.Helper()
-	return w.GrantedIn(Soon)
+	return w.GrantedIn(checktest.Soon)
 }
 
 // GrantedIn returns the grant, which must come within d.
 func (w *Waiting) GrantedIn(d time.Duration) driver.Grant {
 	w.t.Helper()
 	g, err := w.answerIn(d)
-	Require(w.t, err == nil, "a waiter got an error: %v", err)
+	checktest.Require(w.t, err == nil, "a waiter got an error: %v", err)
 	return g
 }
 
@@ -172,7 +160,7 @@ func (w *Waiting) GrantedIn(d time.Duration) driver.Grant {
 func (w *Waiting) Refused() error {
 	w.t.Helper()
 	g, err := w.Answer()
-	Require(w.t, err != nil, "a waiter was granted %+v", g)
+	checktest.Require(w.t, err != nil, "a waiter was granted %+v", g)
 	return err
 }
 
@@ -206,14 +194,4 @@ func IsRefused(t testing.TB, err error, names ...string) {
 			t.Errorf("the error does not name %s: %v", name, err)
 		}
 	}
-}
-
-// ErrorOf is the error of a call that returns a value, too.
-func ErrorOf[T any](_ T, err error) error { return err }
-
-// Async calls do in a goroutine. What it returns comes by the channel.
-func Async[T any](do func() T) <-chan T {
-	result := make(chan T, 1)
-	go func() { result <- do() }()
-	return result
 }

@@ -8,11 +8,11 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
-	"github.com/keyturn/keyturn/internal/storetest"
+	"github.com/keyturn/keyturn/internal/checktest"
 	"github.com/keyturn/keyturn/internal/waitloop"
 )
 
-var check = storetest.Check
+var check = checktest.That
 
 // never is a time that no test waits for.
 const never = time.Hour

@@ -8,11 +8,11 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
-	"github.com/keyturn/keyturn/internal/storetest"
+	"github.com/keyturn/keyturn/internal/checktest"
 	"github.com/keyturn/keyturn/internal/waits"
 )
 
-var check = storetest.Check
+var check = checktest.That
 
 var serial atomic.Int64
 

@@ -4,15 +4,15 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/keyturn/keyturn/internal/checktest"
 	"github.com/keyturn/keyturn/internal/httprule/ruletest"
 	"github.com/keyturn/keyturn/internal/rule"
-	"github.com/keyturn/keyturn/internal/storetest"
 	"github.com/keyturn/keyturn/keytmpl"
 	_ "github.com/keyturn/keyturn/keytmpl/nfc"
 	"github.com/keyturn/keyturn/store/memstore"
 )
 
-var must = storetest.Must
+var must = checktest.Must
 
 const composed, decomposed = "caf\u00e9", "cafe\u0301"
 

@@ -12,7 +12,7 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
-	"github.com/keyturn/keyturn/internal/storetest"
+	"github.com/keyturn/keyturn/internal/checktest"
 	lockasynq "github.com/keyturn/keyturn/middleware/asynq"
 	"github.com/keyturn/keyturn/store/memstore"
 )
@@ -91,7 +91,7 @@ func TestNewRefuses(t *testing.T) {
 		wantText(t, err.Error(), "rule for", tt.says)
 	}
 	for _, r := range []lockasynq.Rule{lockasynq.Once("a", "k"), serialize("{payload.m[*]}"), key.KeepLatestBy(by), key.UniqueUntilStarted()} {
-		wantIs(t, "a store that can only lock", storetest.ErrorOf(lockasynq.New(plain, r)), errors.ErrUnsupported)
+		wantIs(t, "a store that can only lock", checktest.ErrorOf(lockasynq.New(plain, r)), errors.ErrUnsupported)
 	}
 	for _, all := range []rules{nil, {key}} {
 		if _, err := lockasynq.New(nil, all...); !errors.Is(err, core.ErrInvalidOption) {

@@ -12,7 +12,7 @@ import (
 	"github.com/hibiken/asynq"
 
 	"github.com/keyturn/keyturn/core"
-	"github.com/keyturn/keyturn/internal/storetest"
+	"github.com/keyturn/keyturn/internal/checktest"
 	"github.com/keyturn/keyturn/keytmpl"
 	"github.com/keyturn/keyturn/locktest"
 	lockasynq "github.com/keyturn/keyturn/middleware/asynq"
@@ -186,7 +186,7 @@ func TestUniqueUntilStartedInAnOutage(t *testing.T) {
 	kit := locktest.New(t)
 	l := locks(t, kit.Engine, lockasynq.Serialize("t", "k").UniqueUntilStarted())
 	kit.Store.Refuse()
-	wantIs(t, "TaskID", storetest.ErrorOf(l.TaskID(context.Background(), asynq.NewTask("t", nil))), core.ErrUnavailable)
+	wantIs(t, "TaskID", checktest.ErrorOf(l.TaskID(context.Background(), asynq.NewTask("t", nil))), core.ErrUnavailable)
 	if err := process(metadata(t, asynq.TaskID("t/k/5")), nothingRuns(t, l), "t", ""); !isAgain(err) {
 		t.Errorf("error = %v, want it rescheduled", err)
 	}

@@ -16,7 +16,7 @@ import (
 	health "google.golang.org/grpc/health/grpc_health_v1"
 
 	"github.com/keyturn/keyturn/core"
-	"github.com/keyturn/keyturn/internal/storetest"
+	"github.com/keyturn/keyturn/internal/checktest"
 	"github.com/keyturn/keyturn/locktest"
 	lockconnect "github.com/keyturn/keyturn/middleware/connect"
 	lockgrpc "github.com/keyturn/keyturn/middleware/grpc"
@@ -25,7 +25,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-var must, wantNil = storetest.Must, storetest.WantNil
+var must, wantNil = checktest.Must, checktest.WantNil
 
 // The service is grpc's health check, as its descriptors are at hand.
 const (

@@ -18,14 +18,14 @@ import (
 	"github.com/keyturn/keyturn/core/coverage"
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/core/observe"
-	"github.com/keyturn/keyturn/internal/storetest"
+	"github.com/keyturn/keyturn/internal/checktest"
 	"github.com/keyturn/keyturn/locktest"
 	lockcron "github.com/keyturn/keyturn/middleware/cron"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-var must = storetest.Must
+var must = checktest.Must
 
 func wrapper(t testing.TB, eng *core.Engine, opts ...core.CallOption) cron.JobWrapper {
 	t.Helper()

@@ -9,15 +9,15 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/internal/checktest"
 	"github.com/keyturn/keyturn/internal/httprule/ruletest"
-	"github.com/keyturn/keyturn/internal/storetest"
 	lockecho "github.com/keyturn/keyturn/middleware/echo"
 	lockhttp "github.com/keyturn/keyturn/middleware/http"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-var must, wantIs = storetest.Must, storetest.WantIs
+var must, wantIs = checktest.Must, checktest.WantIs
 
 // site is an Echo behind a real HTTP server.
 type site struct {

@@ -16,8 +16,8 @@ import (
 	"github.com/labstack/echo/v4/middleware"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/internal/checktest"
 	"github.com/keyturn/keyturn/internal/httprule/ruletest"
-	"github.com/keyturn/keyturn/internal/storetest"
 	"github.com/keyturn/keyturn/middleware/http"
 )
 
@@ -139,7 +139,7 @@ func TestALossBehindEchosMiddleware(t *testing.T) {
 			if res.ProtoMajor != version || res.StatusCode != 200 {
 				t.Fatalf("response = %s %s", res.Proto, res.Status)
 			}
-			wantIs(t, "the beginning", storetest.ErrorOf(io.ReadFull(res.Body, make([]byte, 5))), nil)
+			wantIs(t, "the beginning", checktest.ErrorOf(io.ReadFull(res.Body, make([]byte, 5))), nil)
 			if _, err := io.Copy(io.Discard, res.Body); err == nil {
 				t.Error("the response came to a clean end, want it broken")
 			}

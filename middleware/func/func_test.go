@@ -15,9 +15,9 @@ import (
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/core/observe"
+	"github.com/keyturn/keyturn/internal/checktest"
 	"github.com/keyturn/keyturn/internal/httprule/ruletest"
 	"github.com/keyturn/keyturn/internal/shadowtest"
-	"github.com/keyturn/keyturn/internal/storetest"
 	"github.com/keyturn/keyturn/keytmpl"
 	"github.com/keyturn/keyturn/locktest"
 	lockfunc "github.com/keyturn/keyturn/middleware/func"
@@ -27,7 +27,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-var must, wantIs = storetest.Must, storetest.WantIs
+var must, wantIs = checktest.Must, checktest.WantIs
 
 type (
 	job    struct{ ID, User string }
@@ -119,7 +119,7 @@ func TestSerializeKeys(t *testing.T) {
 	if held, err := work(ctx, []string{"group:2", "group:1", "group:2"}); err != nil || !slices.Equal(held, []string{"group:1", "group:2", "user:ann"}) {
 		t.Errorf("%v, %v", held, err)
 	}
-	wantIs(t, "no keys", storetest.ErrorOf(work(ctx, nil)), keytmpl.ErrMissingValue)
+	wantIs(t, "no keys", checktest.ErrorOf(work(ctx, nil)), keytmpl.ErrMissingValue)
 }
 
 func TestErrorHandler(t *testing.T) {
@@ -142,7 +142,7 @@ func TestErrorHandler(t *testing.T) {
 	if _, err := work(context.Background(), "k"); err != busy || told == nil || told.Reason != reasons.LockHeld || told.Rule != "work" || told.Key != "k" || !errors.Is(told.Answer, core.ErrHeld) {
 		t.Errorf("refused: %v, %+v", err, told)
 	}
-	wantIs(t, "the default", storetest.ErrorOf(work(context.Background(), "")), core.ErrInvalidKey)
+	wantIs(t, "the default", checktest.ErrorOf(work(context.Background(), "")), core.ErrInvalidKey)
 }
 
 func TestShadow(t *testing.T) {
@@ -154,14 +154,14 @@ func TestShadow(t *testing.T) {
 		run, err := decorate(lockfunc.New(eng), "work", itself,
 			func(ctx context.Context, _ string) (func(), error) { return nil, handler(ctx) }, opts...) // func() can't be stored
 		must(t, err)
-		return func(id string) error { return storetest.ErrorOf(run(context.Background(), id)) }
+		return func(id string) error { return checktest.ErrorOf(run(context.Background(), id)) }
 	})
 }
 
 func TestFunctionsAreCheckedAtTheStart(t *testing.T) {
 	locks := lockfunc.New(locktest.New(t).Engine)
 	fn := func(context.Context, job) (int, error) { return 0, nil }
-	must(t, storetest.ErrorOf(lockfunc.Serialize(locks, "taken", byUser, fn)))
+	must(t, checktest.ErrorOf(lockfunc.Serialize(locks, "taken", byUser, fn)))
 	for name, tc := range map[string]struct {
 		locks *lockfunc.Locks
 		name  string
@@ -187,8 +187,8 @@ func TestFunctionsAreCheckedAtTheStart(t *testing.T) {
 		}
 	}
 	unable := lockfunc.New(ruletest.NewEngine(t, exclusiveOnly{memstore.New()}))
-	wantOnly(t, storetest.ErrorOf(lockfunc.Once(unable, "once", byUser, fn)), errors.ErrUnsupported)
-	wantOnly(t, storetest.ErrorOf(lockfunc.Serialize(unable, "shared", byUser, fn, core.WithShared())), errors.ErrUnsupported)
+	wantOnly(t, checktest.ErrorOf(lockfunc.Once(unable, "once", byUser, fn)), errors.ErrUnsupported)
+	wantOnly(t, checktest.ErrorOf(lockfunc.Serialize(unable, "shared", byUser, fn, core.WithShared())), errors.ErrUnsupported)
 	if got := unable.Coverage(); len(got) != 0 {
 		t.Errorf("what was refused is reported: %v", got)
 	}

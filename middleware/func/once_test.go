@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/keyturn/keyturn/core"
-	"github.com/keyturn/keyturn/internal/storetest"
+	"github.com/keyturn/keyturn/internal/checktest"
 	"github.com/keyturn/keyturn/locktest"
 	lockfunc "github.com/keyturn/keyturn/middleware/func"
 )
@@ -79,7 +79,7 @@ func TestOnceWhatCannotBeStored(t *testing.T) {
 		}
 	}
 	// An older program stored something that this one does not expect.
-	must(t, storetest.ErrorOf(eng.Once(context.Background(), "old", func(context.Context) ([]byte, error) { return []byte("text"), nil })))
+	must(t, checktest.ErrorOf(eng.Once(context.Background(), "old", func(context.Context) ([]byte, error) { return []byte("text"), nil })))
 	_, err := once(t, eng, itself, func(context.Context, string) (int, error) {
 		t.Error("ran again")
 		return 0, nil
@@ -145,5 +145,5 @@ func TestOnceKey(t *testing.T) {
 			t.Errorf("%s: %d, %v", who, n, err)
 		}
 	}
-	wantIs(t, "error", storetest.ErrorOf(work(t.Context(), "1")), unknown)
+	wantIs(t, "error", checktest.ErrorOf(work(t.Context(), "1")), unknown)
 }

@@ -15,8 +15,8 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/coverage"
+	"github.com/keyturn/keyturn/internal/checktest"
 	"github.com/keyturn/keyturn/internal/httprule/ruletest"
-	"github.com/keyturn/keyturn/internal/storetest"
 	"github.com/keyturn/keyturn/locktest"
 	lockgin "github.com/keyturn/keyturn/middleware/gin"
 	lockhttp "github.com/keyturn/keyturn/middleware/http"
@@ -46,7 +46,7 @@ func TestTheContextOfGinHasTheLease(t *testing.T) {
 	work := func(ctx context.Context, key string) error { return core.AssertHeld(ctx, core.Exclusive(key)) }
 	router.PUT("/users/:id/status", func(c *gin.Context) {
 		wantNil(t, errors.Join(work(c, "user:42"), work(c.Request.Context(), "user:42")))
-		wantNil(t, storetest.ErrorOf(eng.ForceRelease(context.Background(), "user:42", "test")))
+		wantNil(t, checktest.ErrorOf(eng.ForceRelease(context.Background(), "user:42", "test")))
 		lease, _ := core.LeaseFrom(c)
 		wantIs(t, "error", lease.Extend(c, time.Minute), core.ErrLeaseLost)
 		<-c.Done()

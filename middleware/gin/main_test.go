@@ -6,10 +6,10 @@ import (
 	"github.com/gin-gonic/gin"
 	"go.uber.org/goleak"
 
-	"github.com/keyturn/keyturn/internal/storetest"
+	"github.com/keyturn/keyturn/internal/checktest"
 )
 
-var must, wantNil, wantIs = storetest.Must, storetest.WantNil, storetest.WantIs
+var must, wantNil, wantIs = checktest.Must, checktest.WantNil, checktest.WantIs
 
 func TestMain(m *testing.M) {
 	gin.SetMode(gin.ReleaseMode)

@@ -18,7 +18,7 @@ import (
 	"google.golang.org/protobuf/types/dynamicpb"
 
 	"github.com/keyturn/keyturn/core"
-	"github.com/keyturn/keyturn/internal/storetest"
+	"github.com/keyturn/keyturn/internal/checktest"
 	"github.com/keyturn/keyturn/keytmpl"
 	lockgrpc "github.com/keyturn/keyturn/middleware/grpc"
 	"github.com/keyturn/keyturn/middleware/grpc/internal/testpb"
@@ -84,7 +84,7 @@ func TestOnceWithTheContext(t *testing.T) {
 	eng := memory(t)
 	c := serve(t, counting(&ran), locks(t, eng, lockgrpc.OnceKey(setStatus, key).SkipIf(notNine)), outside(asAnn)...)
 	for _, id := range []int64{1, 9, 1, 9} {
-		must(t, storetest.ErrorOf(c.SetStatus(bounded(t), online(id))))
+		must(t, checktest.ErrorOf(c.SetStatus(bounded(t), online(id))))
 	}
 	if info, err := eng.Inspect(bounded(t), "once:ann:1"); ran.Load() != 3 || err != nil || info.Record == nil {
 		t.Errorf("ran %d times, %+v, %v", ran.Load(), info, err)

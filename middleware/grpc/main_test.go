@@ -13,8 +13,8 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/checktest"
 	"github.com/keyturn/keyturn/internal/httprule/ruletest"
-	"github.com/keyturn/keyturn/internal/storetest"
 	lockgrpc "github.com/keyturn/keyturn/middleware/grpc"
 	"github.com/keyturn/keyturn/middleware/grpc/internal/testpb"
 	"github.com/keyturn/keyturn/store/memstore"
@@ -31,7 +31,7 @@ const (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var (
-	must, wantNil, wantIs = storetest.Must, storetest.WantNil, storetest.WantIs
+	must, wantNil, wantIs = checktest.Must, checktest.WantNil, checktest.WantIs
 	engine, isHeld        = ruletest.NewEngine, ruletest.IsHeld
 )
 

@@ -14,8 +14,8 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/internal/checktest"
 	"github.com/keyturn/keyturn/internal/httprule/ruletest"
-	"github.com/keyturn/keyturn/internal/storetest"
 	lockgrpc "github.com/keyturn/keyturn/middleware/grpc"
 	"github.com/keyturn/keyturn/middleware/grpc/internal/testpb"
 	"github.com/keyturn/keyturn/middleware/reasons"
@@ -184,7 +184,7 @@ func TestRegistrar(t *testing.T) {
 			testpb.RegisterGroupsServer(i.Registrar(srv), s)
 			wantNil(t, i.Check(srv))
 			c := dial(t, listen(t, srv))
-			wantNil(t, storetest.ErrorOf(c.SetStatus(bounded(t), online(1))))
+			wantNil(t, checktest.ErrorOf(c.SetStatus(bounded(t), online(1))))
 			wantNil(t, watchOne(bounded(t), c, "1"))
 		})
 	}

@@ -7,13 +7,13 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/keyturn/keyturn/internal/checktest"
 	"github.com/keyturn/keyturn/internal/httprule/ruletest"
-	"github.com/keyturn/keyturn/internal/storetest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-var must, wantNil, wantIs = storetest.Must, storetest.WantNil, storetest.WantIs
+var must, wantNil, wantIs = checktest.Must, checktest.WantNil, checktest.WantIs
 
 type middleware = func(http.Handler) http.Handler
 

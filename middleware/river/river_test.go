@@ -14,8 +14,8 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/internal/checktest"
 	"github.com/keyturn/keyturn/internal/httprule/ruletest"
-	"github.com/keyturn/keyturn/internal/storetest"
 	"github.com/keyturn/keyturn/locktest"
 	"github.com/keyturn/keyturn/middleware/reasons"
 	lockriver "github.com/keyturn/keyturn/middleware/river"
@@ -23,7 +23,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-var must, wantNil, wantIs = storetest.Must, storetest.WantNil, storetest.WantIs
+var must, wantNil, wantIs = checktest.Must, checktest.WantNil, checktest.WantIs
 
 func locks(t testing.TB, eng *core.Engine, rules ...lockriver.Rule) *lockriver.Locks {
 	t.Helper()
@@ -178,5 +178,5 @@ func TestWrongRules(t *testing.T) {
 			t.Errorf("%s: %v", want, err)
 		}
 	}
-	wantIs(t, "error", storetest.ErrorOf(lockriver.New(nil)), core.ErrInvalidOption)
+	wantIs(t, "error", checktest.ErrorOf(lockriver.New(nil)), core.ErrInvalidOption)
 }

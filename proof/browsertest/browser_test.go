@@ -15,10 +15,10 @@ import (
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 
-	"github.com/keyturn/keyturn/internal/storetest"
+	"github.com/keyturn/keyturn/internal/checktest"
 )
 
-var must = storetest.Must
+var must = checktest.Must
 
 // patience bounds each thing that a test waits for: the browser shares the machine with other tests.
 const patience = 20 * time.Second

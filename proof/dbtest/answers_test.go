@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/checktest"
 	"github.com/keyturn/keyturn/internal/sqltest"
 	"github.com/keyturn/keyturn/internal/storetest"
 )
@@ -100,7 +101,7 @@ func (op operation) try(t *testing.T, s, other driver.Store, f *faulty, n int, a
 		must(t, other.Release(t.Context(), g))
 	}
 	if op.records {
-		must(t, storetest.ErrorOf(other.Forget(t.Context(), "k")))
+		must(t, checktest.ErrorOf(other.Forget(t.Context(), "k")))
 	}
 	return more
 }

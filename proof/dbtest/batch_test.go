@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/checktest"
 	"github.com/keyturn/keyturn/internal/servertest"
-	"github.com/keyturn/keyturn/internal/storetest"
 	"github.com/keyturn/keyturn/store/sqlstore"
 )
 
@@ -118,9 +118,9 @@ func TestRequestsLeaveInBatches(t *testing.T) {
 	const n = 40
 	c.faults.breakAt(0, false) // from now on they are counted
 	holding, onward := c.faults.holdBack(isBatch)
-	first := storetest.Async(func() error { return c.insist(t.Context(), "first") })
+	first := checktest.Async(func() error { return c.insist(t.Context(), "first") })
 	<-holding // the others gather
-	waits := storetest.Async(func() error { return c.insist(t.Context(), "locked") })
+	waits := checktest.Async(func() error { return c.insist(t.Context(), "locked") })
 	time.AfterFunc(20*time.Millisecond, onward)
 	c.takes(t, n, func(call func(int, string) error) { must(t, each(n, call)) })
 	if sent := c.faults.statements(); sent > n {
@@ -146,7 +146,7 @@ func TestBatchForOneKey(t *testing.T) {
 	must(t, c.other.Complete(t.Context(), g, driver.Record{Result: []byte("done")}, time.Minute))
 	holding, onward := c.faults.holdBack(isBatch)
 	var got atomic.Int64
-	one := storetest.Async(func() error {
+	one := checktest.Async(func() error {
 		return each(10, func(int, string) error {
 			_, err := c.Acquire(t.Context(), request("one", time.Minute))
 			if err == nil {
@@ -196,7 +196,7 @@ func TestGivingUpInABatch(t *testing.T) {
 	const n = 5
 	ctx, cancel := context.WithCancel(t.Context())
 	holding, onward := c.faults.holdBack(isBatch)
-	gone := storetest.Async(func() error { return each(n, c.givesUp(ctx)) })
+	gone := checktest.Async(func() error { return each(n, c.givesUp(ctx)) })
 	<-holding
 	cancel()
 	must(t, <-gone)
@@ -215,13 +215,13 @@ func TestGivingUpAfterALostAnswer(t *testing.T) {
 	c := newCrowd(t, 1)
 	c.faults.breakAt(2, true)
 	holding, onward := c.faults.holdBack(isBatch)
-	first := storetest.Async(func() error { return c.insist(t.Context(), "first") })
+	first := checktest.Async(func() error { return c.insist(t.Context(), "first") })
 	<-holding
 	begins, andOn := c.faults.holdBackAll(func(query string) bool { return strings.HasPrefix(query, "BEGIN") })
 	defer andOn()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	gone := storetest.Async(func() error { return each(2, c.givesUp(ctx)) })
+	gone := checktest.Async(func() error { return each(2, c.givesUp(ctx)) })
 	time.AfterFunc(300*time.Millisecond, onward) // until then, both have come
 	<-begins                                     // one of them; the other waits for a connection, or follows
 	c.carriedOut(t)
@@ -248,7 +248,7 @@ func (c *crowd) givesUp(ctx context.Context) func(int, string) error {
 // carriedOut waits until one of the keys has a row.
 func (c *crowd) carriedOut(t *testing.T) {
 	t.Helper()
-	storetest.Eventually(t, "a key was taken", func() bool {
+	checktest.Eventually(t, "a key was taken", func() bool {
 		var rows int
 		must(t, c.db.QueryRow("SELECT count(*) FROM keyturn_lock WHERE lock_key >= 'key0'::bytea AND lock_key <= 'key9'::bytea").Scan(&rows))
 		return rows > 0

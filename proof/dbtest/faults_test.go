@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/checktest"
 	"github.com/keyturn/keyturn/internal/sqltest"
-	"github.com/keyturn/keyturn/internal/storetest"
 	"github.com/keyturn/keyturn/store/sqlstore"
 )
 
@@ -59,8 +59,8 @@ func TestForcedDeadlock(t *testing.T) {
 		exec(t, conn, "BEGIN")
 		exec(t, conn, "INSERT INTO ballast VALUES "+strings.TrimSuffix(strings.Repeat("(1),", 1000), ","))
 		exec(t, conn, "UPDATE keyturn_lock SET through = 0 WHERE lock_key = 'b'")
-		done := storetest.Async(func() error {
-			return storetest.ErrorOf(s.Acquire(t.Context(), request("a", time.Minute, driver.Exclusive("b"))))
+		done := checktest.Async(func() error {
+			return checktest.ErrorOf(s.Acquire(t.Context(), request("a", time.Minute, driver.Exclusive("b"))))
 		})
 		awaitBlocked(t, d, 1)
 		exec(t, conn, "UPDATE keyturn_lock SET through = 0 WHERE lock_key = 'a'") // waits for the store, and the store for us
@@ -76,7 +76,7 @@ func awaitBlocked(t *testing.T, d *sqltest.Database, least int) {
 	question := by(d, "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()",
 		"SELECT count(*) FROM information_schema.innodb_lock_waits")
 	// MariaDB looks anew only if nobody has asked for 100 ms.
-	storetest.Eventually(t, "so many wait", func() bool {
+	checktest.Eventually(t, "so many wait", func() bool {
 		time.Sleep(150 * time.Millisecond)
 		var n int
 		must(t, db.QueryRow(question).Scan(&n))

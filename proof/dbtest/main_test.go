@@ -12,6 +12,7 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/checktest"
 	"github.com/keyturn/keyturn/internal/sqltest"
 	"github.com/keyturn/keyturn/internal/storetest"
 	_ "github.com/keyturn/keyturn/proof/drivers"
@@ -26,7 +27,7 @@ func TestMain(m *testing.M) {
 }
 
 var (
-	must    = storetest.Must
+	must    = checktest.Must
 	request = storetest.Request
 	take    = storetest.Hold
 	use     = storetest.Use

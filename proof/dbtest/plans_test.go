@@ -13,9 +13,9 @@ import (
 	"time"
 
 	keyturn "github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/checktest"
 	"github.com/keyturn/keyturn/internal/servertest"
 	"github.com/keyturn/keyturn/internal/sqltest"
-	"github.com/keyturn/keyturn/internal/storetest"
 	"github.com/keyturn/keyturn/store/sqlstore"
 )
 
@@ -114,7 +114,7 @@ func useEverything(t *testing.T, s *sqlstore.Store) {
 	waiter := request("n7", time.Minute)
 	waiter.Wait = true
 	_, _ = s.Acquire(brief, waiter)
-	must(t, storetest.ErrorOf(s.ForceRelease(ctx, "n7", "a reason")))
+	must(t, checktest.ErrorOf(s.ForceRelease(ctx, "n7", "a reason")))
 	begin := func(key string) keyturn.Grant {
 		g, _, err := s.Begin(ctx, request(key, time.Minute))
 		must(t, err)
@@ -123,9 +123,9 @@ func useEverything(t *testing.T, s *sqlstore.Store) {
 	begin("done")
 	must(t, s.Complete(ctx, begin("n8"), keyturn.Record{Result: []byte("x")}, time.Minute))
 	begin("n8")
-	must(t, storetest.ErrorOf(s.Forget(ctx, "n8")))
-	must(t, storetest.ErrorOf(s.AdvanceVersion(ctx, "v", 3, time.Minute)))
-	must(t, storetest.ErrorOf(s.Inspect(ctx, "n9")))
+	must(t, checktest.ErrorOf(s.Forget(ctx, "n8")))
+	must(t, checktest.ErrorOf(s.AdvanceVersion(ctx, "v", 3, time.Minute)))
+	must(t, checktest.ErrorOf(s.Inspect(ctx, "n9")))
 	for _, records := range []bool{false, true} {
 		q := keyturn.Listing{Prefix: "n1", Limit: 10, Records: records}
 		for first := true; first || q.Cursor != ""; first = false {

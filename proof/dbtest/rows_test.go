@@ -11,6 +11,7 @@ import (
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/core/drivertest"
+	"github.com/keyturn/keyturn/internal/checktest"
 	"github.com/keyturn/keyturn/internal/sqltest"
 	"github.com/keyturn/keyturn/internal/storetest"
 )
@@ -49,7 +50,7 @@ func TestHostileTexts(t *testing.T) {
 				if err != nil || got == nil || !bytes.Equal(got.Result, result) || !bytes.Equal(got.Fingerprint, rec.Fingerprint) {
 					t.Errorf("%q: the record of %d bytes is %+v, %v", text, len(result), got, err)
 				}
-				must(t, storetest.ErrorOf(s.Forget(ctx, text)))
+				must(t, checktest.ErrorOf(s.Forget(ctx, text)))
 				if g, _, err = s.Begin(ctx, request(text, time.Minute)); err != nil {
 					t.Fatal(err)
 				}
@@ -66,7 +67,7 @@ func TestALongForeignValueIsShortened(t *testing.T) {
 		take(t, s, request("k", time.Minute))
 		take(t, s, request("other", time.Minute))
 		long := strings.Repeat("é", 1<<19)
-		must(t, storetest.ErrorOf(db.Exec("UPDATE keyturn_lock SET owner = $1, rule = $2, trace = $2", long, []byte(long))))
+		must(t, checktest.ErrorOf(db.Exec("UPDATE keyturn_lock SET owner = $1, rule = $2, trace = $2", long, []byte(long))))
 		drivertest.Shortened(t, s, "k", "other")
 	}, "postgres", "sqlite") // MariaDB's columns are as long as what belongs there
 }
@@ -85,7 +86,7 @@ func TestSweepDeletesWhatIsOver(t *testing.T) {
 		acquire(short, driver.Shared("read"))
 		done := acquire(time.Minute, driver.Exclusive("done"))
 		must(t, s.Complete(t.Context(), done, driver.Record{}, short))
-		must(t, storetest.ErrorOf(s.AdvanceVersion(t.Context(), "version", 1, short)))
+		must(t, checktest.ErrorOf(s.AdvanceVersion(t.Context(), "version", 1, short)))
 		kept := []driver.Grant{acquire(time.Minute, driver.Exclusive("held")), acquire(time.Minute, driver.Shared("shared"))}
 		time.Sleep(2 * short)
 		must(t, s.Sweep(t.Context(), time.Hour))

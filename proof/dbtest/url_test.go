@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/checktest"
 	"github.com/keyturn/keyturn/internal/servertest"
 	"github.com/keyturn/keyturn/internal/sqltest"
-	"github.com/keyturn/keyturn/internal/storetest"
 	"github.com/keyturn/keyturn/store/sqlstore"
 	"github.com/keyturn/keyturn/store/storeurl"
 )
@@ -140,7 +140,7 @@ func opened(t *testing.T, text string) driver.Store {
 // connected waits until messages arrive.
 func connected(t *testing.T, s driver.Store) {
 	t.Helper()
-	storetest.Eventually(t, "messages arrive", func() bool {
+	checktest.Eventually(t, "messages arrive", func() bool {
 		server, err := s.Describe().Identity(t.Context())
 		return server != "" && err == nil
 	})

@@ -8,6 +8,7 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/checktest"
 	"github.com/keyturn/keyturn/internal/servertest"
 	"github.com/keyturn/keyturn/internal/sqltest"
 	"github.com/keyturn/keyturn/internal/storetest"
@@ -124,7 +125,7 @@ func TestSignOfLifeWaitsForNoRow(t *testing.T) {
 	tx, err := d.Open(t).Begin()
 	must(t, err)
 	defer tx.Rollback()
-	must(t, storetest.ErrorOf(tx.Exec("SELECT 1 FROM keyturn_member WHERE owner = $1 FOR UPDATE", slow.Owner)))
+	must(t, checktest.ErrorOf(tx.Exec("SELECT 1 FROM keyturn_member WHERE owner = $1 FOR UPDATE", slow.Owner)))
 	for end := time.Now().Add(lease * 3 / 2); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
 		info, err := s.Inspect(t.Context(), "b")
 		must(t, err)

@@ -9,10 +9,10 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
 
-	"github.com/keyturn/keyturn/internal/storetest"
+	"github.com/keyturn/keyturn/internal/checktest"
 )
 
-var must = storetest.Must
+var must = checktest.Must
 
 // newClient returns a client of members, which the test closes. It dials again soon after a failure.
 func newClient(t testing.TB, addrs ...string) *clientv3.Client {

@@ -15,8 +15,8 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/keyturn/keyturn/fence"
+	"github.com/keyturn/keyturn/internal/checktest"
 	"github.com/keyturn/keyturn/internal/sqltest"
-	"github.com/keyturn/keyturn/internal/storetest"
 	_ "github.com/keyturn/keyturn/proof/drivers"
 )
 
@@ -210,7 +210,7 @@ func bounded(t testing.TB) context.Context {
 }
 
 // must fails the test at once.
-var must = storetest.Must
+var must = checktest.Must
 
 // second is the error of a call that returns two values.
 func second[T any](_ T, err error) error { return err }
@@ -228,7 +228,7 @@ func expect(t testing.TB, err error, want ...error) {
 // waits checks that a call does not return before it is let go, and that it does afterwards.
 func waits(t testing.TB, call func() error, letGo func()) error {
 	t.Helper()
-	done := storetest.Async(call)
+	done := checktest.Async(call)
 	select {
 	case err := <-done:
 		t.Errorf("it did not wait: %v", err)

@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/checktest"
 	"github.com/keyturn/keyturn/internal/storetest"
 	"github.com/keyturn/keyturn/store/natsstore"
 )
@@ -37,7 +38,7 @@ func TestSettings(t *testing.T) {
 			Discard: jetstream.DiscardNew, AllowMsgTTL: true, AllowAtomicPublish: true,
 		}
 		spoil(&c)
-		must(t, storetest.ErrorOf(js.CreateStream(t.Context(), c)))
+		must(t, checktest.ErrorOf(js.CreateStream(t.Context(), c)))
 		s := open(t, nc, natsstore.WithBucket(bucket))
 		_, err := s.Acquire(t.Context(), request("k", time.Minute))
 		if want == "" {

@@ -9,6 +9,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"go.uber.org/goleak"
 
+	"github.com/keyturn/keyturn/internal/checktest"
 	"github.com/keyturn/keyturn/internal/storetest"
 	"github.com/keyturn/keyturn/store/natsstore"
 )
@@ -70,8 +71,8 @@ func open(t testing.TB, nc *nats.Conn, opts ...natsstore.Option) *natsstore.Stor
 func port(srv *server.Server) int { return srv.Addr().(*net.TCPAddr).Port }
 
 var (
-	must       = storetest.Must
+	must       = checktest.Must
 	request    = storetest.Request
 	take       = storetest.Hold
-	eventually = storetest.Eventually
+	eventually = checktest.Eventually
 )

@@ -8,13 +8,13 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/internal/checktest"
 	"github.com/keyturn/keyturn/internal/httprule/ruletest"
 	"github.com/keyturn/keyturn/internal/sqltest"
-	"github.com/keyturn/keyturn/internal/storetest"
 	_ "github.com/keyturn/keyturn/proof/drivers"
 )
 
-var must = storetest.Must
+var must = checktest.Must
 
 // A go-redis client that lost its server dials in a goroutine that sleeps for a second at a
 // time. It looks only then whether the client has been closed.

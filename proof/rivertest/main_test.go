@@ -6,12 +6,12 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/keyturn/keyturn/internal/checktest"
 	"github.com/keyturn/keyturn/internal/sqltest"
-	"github.com/keyturn/keyturn/internal/storetest"
 	_ "github.com/keyturn/keyturn/proof/drivers"
 )
 
-var must = storetest.Must
+var must = checktest.Must
 
 type pgxTx = pgx.Tx
 

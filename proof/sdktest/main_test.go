@@ -17,7 +17,7 @@ import (
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/core/observe"
-	"github.com/keyturn/keyturn/internal/storetest"
+	"github.com/keyturn/keyturn/internal/checktest"
 	"github.com/keyturn/keyturn/tracing"
 	"github.com/keyturn/keyturn/tracing/semconv"
 )
@@ -101,7 +101,7 @@ func (o *observed) conflicts(t testing.TB) (sum int64) {
 }
 
 // must fails the test at once, and await waits for a condition.
-var must, await = storetest.Must, storetest.Eventually
+var must, await = checktest.Must, checktest.Eventually
 
 func want(t *testing.T, err, target error) {
 	t.Helper()

@@ -8,8 +8,8 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/keyturn/keyturn/internal/checktest"
 	"github.com/keyturn/keyturn/internal/sqltest"
-	"github.com/keyturn/keyturn/internal/storetest"
 	_ "github.com/keyturn/keyturn/proof/drivers"
 	_ "github.com/keyturn/keyturn/store/sqlstore"
 	"github.com/keyturn/keyturn/store/storeurl"
@@ -20,14 +20,14 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(sqltest.Main(m)) }
 // This binary does not import pgwake. A store that is opened by its URL then says that its waiters look.
 func TestNoWakerIsLinked(t *testing.T) {
 	u, err := storeurl.Parse(sqltest.Postgres(t).DSN())
-	storetest.Must(t, err)
-	storetest.Must(t, u.Prepare(t.Context()))
+	checktest.Must(t, err)
+	checktest.Must(t, u.Prepare(t.Context()))
 	var log bytes.Buffer
 	before := slog.Default()
 	slog.SetDefault(slog.New(slog.NewTextHandler(&log, nil)))
 	s, err := u.Open(t.Context())
 	slog.SetDefault(before)
-	storetest.Must(t, err)
+	checktest.Must(t, err)
 	defer s.Close()
 	if text := log.String(); !strings.Contains(text, "waiters look") || !strings.Contains(text, "pgx/pgwake") {
 		t.Errorf("the log: %s", text)

@@ -7,13 +7,13 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/keyturn/keyturn/internal/checktest"
 	"github.com/keyturn/keyturn/internal/redistest"
 	"github.com/keyturn/keyturn/internal/servertest"
-	"github.com/keyturn/keyturn/internal/storetest"
 	"github.com/keyturn/keyturn/proof/work"
 )
 
-var must = storetest.Must
+var must = checktest.Must
 
 // onServers has start start servers, which end with the test. The short run has no such tests: they wait for
 // failovers.
@@ -43,18 +43,18 @@ func TestSentinelServesWhereItPoints(t *testing.T) {
 	b := startSentinel(t)
 	ctx := t.Context()
 	serves := func() bool { return b.probe(ctx, 0) == nil }
-	storetest.Eventually(t, "the master serves", serves)
+	checktest.Eventually(t, "the master serves", serves)
 	// From now on the Sentinel notices nothing.
 	must(t, b.s.Sentinel.Client().Do(ctx, "sentinel", "set", redistest.MasterName, "down-after-milliseconds", time.Hour.Milliseconds()).Err())
 	b.s.Nodes[0].Pause()
 	replica := b.s.Nodes[1].Client()
 	must(t, replica.Do(ctx, "replicaof", "no", "one").Err())
-	storetest.Eventually(t, "the replica takes writes", func() bool { return takes(ctx, b.clients[1], probeKey, 0) == nil })
+	checktest.Eventually(t, "the replica takes writes", func() bool { return takes(ctx, b.clients[1], probeKey, 0) == nil })
 	if serves() {
 		t.Error("a node serves that the Sentinel does not name")
 	}
 	b.s.Nodes[0].Resume()
-	storetest.Eventually(t, "the master serves again", serves)
+	checktest.Eventually(t, "the master serves again", serves)
 }
 
 // TestTakeoverLastsUntilTheOldMasterStops: a master that was replaced, and that nobody has stopped,

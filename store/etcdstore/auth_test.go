@@ -8,6 +8,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/checktest"
 	"github.com/keyturn/keyturn/internal/etcdtest"
 	"github.com/keyturn/keyturn/internal/storetest"
 	"github.com/keyturn/keyturn/store/etcdstore"
@@ -37,7 +38,7 @@ func permissions(t *testing.T, c *clientv3.Client) {
 	err = a.Release(t.Context(), h)
 	check(t, errors.As(err, &loss) && loss.Detail == "for the test", "Release after that: %v", err)
 	must(t, b.Complete(t.Context(), w.Granted(), driver.Record{Result: []byte("done")}, time.Hour))
-	must(t, storetest.ErrorOf(b.AdvanceVersion(t.Context(), "k", 7, time.Hour)))
+	must(t, checktest.ErrorOf(b.AdvanceVersion(t.Context(), "k", 7, time.Hour)))
 	page, _, err := b.List(t.Context(), driver.Listing{Limit: 10, Records: true})
 	check(t, err == nil && len(page) == 1 && page[0].Record != nil, "List: %+v, %v", page, err)
 
@@ -50,9 +51,9 @@ func rolesChange(t *testing.T, c, admin *clientv3.Client) {
 	s := open(t, c)
 	for range 5 {
 		h := hold(t, s, request("k", time.Minute))
-		must(t, storetest.ErrorOf(admin.RoleGrantPermission(t.Context(), "locks", "x", "y", clientv3.PermissionType(clientv3.PermRead))))
+		must(t, checktest.ErrorOf(admin.RoleGrantPermission(t.Context(), "locks", "x", "y", clientv3.PermissionType(clientv3.PermRead))))
 		must(t, s.Renew(t.Context(), []driver.Grant{h})[0])
-		must(t, storetest.ErrorOf(admin.RoleRevokePermission(t.Context(), "locks", "x", "y")))
+		must(t, checktest.ErrorOf(admin.RoleRevokePermission(t.Context(), "locks", "x", "y")))
 		release(t, s, h)
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/checktest"
 	"github.com/keyturn/keyturn/internal/etcdtest"
 	"github.com/keyturn/keyturn/internal/servertest"
 	"github.com/keyturn/keyturn/internal/storetest"
@@ -24,7 +25,7 @@ import (
 // there is another one and then goes on. A process that held a lock before still holds it.
 func TestLeaderLost(t *testing.T) {
 	servertest.LongParallel(t)
-	storetest.Each(t, map[string]func(*etcdtest.Server){
+	checktest.Each(t, map[string]func(*etcdtest.Server){
 		"killed": func(leader *etcdtest.Server) { leader.Kill() },
 		"paused": func(leader *etcdtest.Server) {
 			leader.Pause()
@@ -60,7 +61,7 @@ func TestLeaderLost(t *testing.T) {
 		more := func(what string) {
 			t.Helper()
 			want := turns.Load() + 20
-			storetest.Eventually(t, what, func() bool { return turns.Load() >= want })
+			checktest.Eventually(t, what, func() bool { return turns.Load() >= want })
 		}
 		more("there are turns at first")
 		lose(leader)
@@ -99,7 +100,7 @@ func TestCompaction(t *testing.T) {
 func watched(t testing.TB, c *clientv3.Client) {
 	t.Helper()
 	for range 50 {
-		must(t, storetest.ErrorOf(c.Get(t.Context(), "anything")))
+		must(t, checktest.ErrorOf(c.Get(t.Context(), "anything")))
 		time.Sleep(2 * time.Millisecond)
 	}
 }
@@ -120,8 +121,8 @@ func TestNoSpace(t *testing.T) {
 	storetest.IsLost(t, a.Release(t.Context(), h))
 
 	// There is room again: the database is smaller, and the alarm is off.
-	must(t, storetest.ErrorOf(c.Delete(t.Context(), "filler/", clientv3.WithPrefix())))
-	must(t, storetest.ErrorOf(c.AlarmDisarm(t.Context(), &clientv3.AlarmMember{})))
+	must(t, checktest.ErrorOf(c.Delete(t.Context(), "filler/", clientv3.WithPrefix())))
+	must(t, checktest.ErrorOf(c.AlarmDisarm(t.Context(), &clientv3.AlarmMember{})))
 	if g, err := w.Answer(); err == nil {
 		release(t, b, g)
 	} else if !errors.Is(err, driver.ErrUnavailable) { // the engine asks again
@@ -164,7 +165,7 @@ func TestLeaderCutOff(t *testing.T) {
 	_, err = behind.Acquire(ctx, request("free", time.Minute))
 	wantIs(t, "a member without the others answers", err, driver.ErrUnavailable)
 	network.Join()
-	storetest.Eventually(t, "the member takes part again", func() bool {
+	checktest.Eventually(t, "the member takes part again", func() bool {
 		_, err := old.TryAcquire(t.Context(), "held")
 		require(t, err != nil, "two hold the key when the network is back")
 		return errors.Is(err, core.ErrHeld)

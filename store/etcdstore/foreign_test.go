@@ -11,6 +11,7 @@ import (
 
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/core/drivertest"
+	"github.com/keyturn/keyturn/internal/checktest"
 	"github.com/keyturn/keyturn/internal/storetest"
 	"github.com/keyturn/keyturn/store/etcdstore"
 )
@@ -23,7 +24,7 @@ func TestForeignValue(t *testing.T) {
 	s := open(t, c)
 	for _, name := range []string{"lock", "member/foreign", "record"} {
 		key := "k-" + name[:4]
-		must(t, storetest.ErrorOf(c.Put(t.Context(), partKey(t, key, name), "not JSON")))
+		must(t, checktest.ErrorOf(c.Put(t.Context(), partKey(t, key, name), "not JSON")))
 		_, _, err := s.Begin(t.Context(), request(key, time.Minute))
 		storetest.IsRefused(t, err)
 	}
@@ -42,10 +43,10 @@ func TestChangedByHand(t *testing.T) {
 		change func(name, value string) error
 	}{
 		{"deleted", open(t, c, etcdstore.WithWaiterLease(2*time.Minute)), func(name, _ string) error {
-			return storetest.ErrorOf(c.Delete(t.Context(), name))
+			return checktest.ErrorOf(c.Delete(t.Context(), name))
 		}},
 		{"written", open(t, c), func(name, value string) error {
-			return storetest.ErrorOf(c.Put(t.Context(), name, value))
+			return checktest.ErrorOf(c.Put(t.Context(), name, value))
 		}},
 	} {
 		key, b := test.key, test.waiter
@@ -99,7 +100,7 @@ func TestALongForeignValueIsShortened(t *testing.T) {
 	must(t, err)
 	drivertest.Shortened(t, s, "k")
 
-	must(t, storetest.ErrorOf(c.Put(t.Context(), memberKey(t, "other", "o"), long))) // not JSON
+	must(t, checktest.ErrorOf(c.Put(t.Context(), memberKey(t, "other", "o"), long))) // not JSON
 	_, err = s.Acquire(t.Context(), request("other", time.Minute))
 	check(t, err != nil && len(err.Error()) <= 2000, "the error is not short: %.300v", err)
 }

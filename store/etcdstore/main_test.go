@@ -13,6 +13,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/checktest"
 	"github.com/keyturn/keyturn/internal/etcdtest"
 	"github.com/keyturn/keyturn/internal/storetest"
 	"github.com/keyturn/keyturn/store/etcdstore"
@@ -27,14 +28,14 @@ func TestMain(m *testing.M) {
 }
 
 var (
-	must    = storetest.Must
+	must    = checktest.Must
 	request = storetest.Request
 	hold    = storetest.Hold
 	release = storetest.Release
 	enqueue = storetest.Enqueue
-	check   = storetest.Check
-	require = storetest.Require
-	wantIs  = storetest.WantIs
+	check   = checktest.That
+	require = checktest.Require
+	wantIs  = checktest.WantIs
 )
 
 // silent is for stores whose server is broken on purpose.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/checktest"
 	"github.com/keyturn/keyturn/internal/etcdtest"
 	"github.com/keyturn/keyturn/internal/servertest"
 	"github.com/keyturn/keyturn/internal/storetest"
@@ -34,7 +35,7 @@ func TestBadOptions(t *testing.T) {
 		option := (*driver.OptionError)(nil)
 		check(t, errors.As(err, &option) && !errors.Is(err, driver.ErrUnavailable), "%s: %v", name, err)
 	}
-	wantIs(t, "no client", storetest.ErrorOf(etcdstore.New(t.Context(), nil)), driver.ErrInvalidOption)
+	wantIs(t, "no client", checktest.ErrorOf(etcdstore.New(t.Context(), nil)), driver.ErrInvalidOption)
 }
 
 // TestClientStays: the store does not close the caller's client. And requests that etcd could not keep are refused

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/keyturn/keyturn/internal/checktest"
 	"github.com/keyturn/keyturn/internal/etcdtest"
-	"github.com/keyturn/keyturn/internal/storetest"
 )
 
 // TestRevokedWaiter is etcd-io/etcd#11456: the lease of a waiter runs out, and the waiter gets the
@@ -21,7 +21,7 @@ func TestRevokedWaiter(t *testing.T) {
 	first := enqueue(t, a, request("k", 10*time.Second))
 	second := enqueue(t, b, request("k", 10*time.Second))
 	_, lease := stored(t, c, "k", first.Owner)
-	must(t, storetest.ErrorOf(c.Revoke(t.Context(), lease)))
+	must(t, checktest.ErrorOf(c.Revoke(t.Context(), lease)))
 	release(t, a, h)
 	g := second.Granted()
 	first.Waits()

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/checktest"
 	"github.com/keyturn/keyturn/internal/etcdtest"
 	"github.com/keyturn/keyturn/internal/servertest"
 	"github.com/keyturn/keyturn/internal/storetest"
@@ -53,7 +54,7 @@ func TestLeasesForgotten(t *testing.T) {
 			err := do()
 			check(t, err == nil, "%s: %v", name, err)
 			server.Forget(t)
-			must(t, storetest.ErrorOf(s.Inspect(t.Context(), "k"))) // the client is connected again
+			must(t, checktest.ErrorOf(s.Inspect(t.Context(), "k"))) // the client is connected again
 		}
 	}
 }

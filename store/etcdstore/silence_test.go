@@ -9,9 +9,9 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/checktest"
 	"github.com/keyturn/keyturn/internal/etcdtest"
 	"github.com/keyturn/keyturn/internal/servertest"
-	"github.com/keyturn/keyturn/internal/storetest"
 	"github.com/keyturn/keyturn/store/etcdstore"
 	"github.com/keyturn/keyturn/store/etcdstore/internal/clienttest"
 )
@@ -32,7 +32,7 @@ func TestSilentAfterCut(t *testing.T) {
 	req := request("k", time.Minute)
 	req.Wait = true
 	req.OnHeld = func(driver.HeldError) { held <- struct{}{} }
-	ended := storetest.Async(func() error { return storetest.ErrorOf(s.Acquire(ctx, req)) })
+	ended := checktest.Async(func() error { return checktest.ErrorOf(s.Acquire(ctx, req)) })
 	<-held
 	<-held // it has given a sign of life: the stream is open
 	network.Cut()

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/checktest"
 	"github.com/keyturn/keyturn/internal/keystate"
-	"github.com/keyturn/keyturn/internal/storetest"
 )
 
 func TestListRefuses(t *testing.T) {
@@ -35,7 +35,7 @@ func TestNotesAreBounded(t *testing.T) {
 		var grants []driver.Grant
 		for i := range n {
 			grants = append(grants, mustAcquire(t, s, driver.Request{Owner: fmt.Sprint(i), Claims: []driver.Claim{driver.Exclusive("k")}, TTL: time.Minute}))
-			must(t, storetest.ErrorOf(s.ForceRelease(bg, "k", fmt.Sprint(i))))
+			must(t, checktest.ErrorOf(s.ForceRelease(bg, "k", fmt.Sprint(i))))
 			time.Sleep(time.Millisecond)
 		}
 		kept := len(s.mem.shard("k").forced.byLease)

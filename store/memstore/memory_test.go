@@ -10,16 +10,17 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/checktest"
 	"github.com/keyturn/keyturn/internal/keystate"
 	"github.com/keyturn/keyturn/internal/storetest"
 )
 
 var (
-	must        = storetest.Must
-	expect      = storetest.Check
-	require     = storetest.Require
-	wantNil     = storetest.WantNil
-	wantIs      = storetest.WantIs
+	must        = checktest.Must
+	expect      = checktest.That
+	require     = checktest.Require
+	wantNil     = checktest.WantNil
+	wantIs      = checktest.WantIs
 	mustAcquire = storetest.Hold
 )
 

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
-	"github.com/keyturn/keyturn/internal/storetest"
+	"github.com/keyturn/keyturn/internal/checktest"
 )
 
 // setOf asks for keys exclusively; those that begin with r are shared.
@@ -70,7 +70,7 @@ func TestSetThatLosesAPartWhileItWaits(t *testing.T) {
 		c := mustAcquire(t, s, request("c", 0, time.Hour))
 		set := enqueue(t, s, setOf("set", 3*time.Second, "a", "b", "c"))
 		second := enqueue(t, s, request("a", 1, time.Hour))
-		must(t, storetest.ErrorOf(s.ForceRelease(bg, "a", "test")))
+		must(t, checktest.ErrorOf(s.ForceRelease(bg, "a", "test")))
 		time.Sleep(time.Second) // it looks after its claims
 		synctest.Wait()
 		isHeldBy(t, s, "b")

@@ -5,14 +5,14 @@ import (
 	"testing"
 
 	"github.com/keyturn/keyturn/core"
-	"github.com/keyturn/keyturn/internal/storetest"
+	"github.com/keyturn/keyturn/internal/checktest"
 	"github.com/keyturn/keyturn/store/storeurl"
 )
 
 var (
-	must   = storetest.Must
-	check  = storetest.Check
-	wantIs = storetest.WantIs
+	must   = checktest.Must
+	check  = checktest.That
+	wantIs = checktest.WantIs
 )
 
 // Stores of one name share their leases, also after all of them were closed. Others share nothing.
@@ -25,8 +25,8 @@ func TestURL(t *testing.T) {
 		t.Cleanup(func() { _ = eng.Close(t.Context()) })
 		return eng
 	}
-	must(t, storetest.ErrorOf(engine("mem:url-a").TryAcquire(t.Context(), "k")))
-	wantIs(t, "the same name", storetest.ErrorOf(engine("mem:url-a").TryAcquire(t.Context(), "k")), core.ErrHeld)
+	must(t, checktest.ErrorOf(engine("mem:url-a").TryAcquire(t.Context(), "k")))
+	wantIs(t, "the same name", checktest.ErrorOf(engine("mem:url-a").TryAcquire(t.Context(), "k")), core.ErrHeld)
 	for _, other := range []string{"mem:url-b", "mem:", "mem:"} {
 		_, err := engine(other).TryAcquire(t.Context(), "k")
 		check(t, err == nil, "%s: %v", other, err)

@@ -16,9 +16,9 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/checktest"
 	"github.com/keyturn/keyturn/internal/redistest"
 	"github.com/keyturn/keyturn/internal/servertest"
-	"github.com/keyturn/keyturn/internal/storetest"
 )
 
 // startRing spreads the keys over two servers.
@@ -135,7 +135,7 @@ func TestRing(t *testing.T) {
 		heartbeat time.Duration // how often it asks each server
 		moves     bool
 	}
-	storetest.Each(t, map[string]row{
+	checktest.Each(t, map[string]row{
 		"a server may leave": {100 * time.Millisecond, true}, // otherwise the setting would do nothing
 		"no server leaves":   {1000 * time.Hour, false},
 	}, func(t *testing.T, c row) {

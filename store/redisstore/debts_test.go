@@ -11,9 +11,9 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/checktest"
 	"github.com/keyturn/keyturn/internal/redistest"
 	"github.com/keyturn/keyturn/internal/servertest"
-	"github.com/keyturn/keyturn/internal/storetest"
 )
 
 // soon is within what time a key that nobody holds must be free again after an outage: the engine tries every 0.6 s at
@@ -42,7 +42,7 @@ func freeSoon(t testing.TB, eng *core.Engine, key string) {
 // done. The engine releases them: for other processes, and for its own callers, who need not wait for that.
 func TestReleasedWhileTheServerIsAway(t *testing.T) {
 	servertest.LongParallel(t)
-	storetest.Each(t, map[string]time.Duration{"short": 300 * time.Millisecond, "long": 3 * time.Second}, func(t *testing.T, outage time.Duration) {
+	checktest.Each(t, map[string]time.Duration{"short": 300 * time.Millisecond, "long": 3 * time.Second}, func(t *testing.T, outage time.Duration) {
 		server := redistest.Start(t, redistest.KeepData...)
 		eng := engine(t, open(t, server.Client(refused)))
 		leases := []*core.Lease{acquire(t, eng, "alone"), acquire(t, eng, "shared", core.WithShared()), acquire(t, eng, "own")}
@@ -57,7 +57,7 @@ func TestReleasedWhileTheServerIsAway(t *testing.T) {
 		<-over
 		server.Restart(t)
 		all.Wait()
-		own := storetest.Async(func() error {
+		own := checktest.Async(func() error {
 			for deadline := time.Now().Add(soon); ; time.Sleep(time.Millisecond) {
 				l, err := eng.TryAcquire(bg, "own")
 				if err == nil {

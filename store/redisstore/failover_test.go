@@ -13,9 +13,9 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/internal/checktest"
 	"github.com/keyturn/keyturn/internal/redistest"
 	"github.com/keyturn/keyturn/internal/servertest"
-	"github.com/keyturn/keyturn/internal/storetest"
 )
 
 // TestClusterFailover: while a master is out the keys of the others are served as
@@ -23,7 +23,7 @@ import (
 // that it is out. Its keys are served again as soon as a replica has its slots.
 func TestClusterFailover(t *testing.T) {
 	servertest.LongParallel(t)
-	storetest.Each(t, map[string]func(*redistest.Server){
+	checktest.Each(t, map[string]func(*redistest.Server){
 		"killed": (*redistest.Server).Kill,
 		"silent": (*redistest.Server).Pause,
 	}, func(t *testing.T, fail func(*redistest.Server)) {

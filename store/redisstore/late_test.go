@@ -8,9 +8,9 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/checktest"
 	"github.com/keyturn/keyturn/internal/redistest"
 	"github.com/keyturn/keyturn/internal/servertest"
-	"github.com/keyturn/keyturn/internal/storetest"
 )
 
 // The network lost a request, and TCP sent it again after 0.2 s. Until then the client had given up
@@ -24,7 +24,7 @@ func TestALateCopyOfARequestKeepsNoKey(t *testing.T) {
 		claims []core.Claim
 		opts   []core.CallOption
 	}
-	storetest.Each(t, map[string]row{
+	checktest.Each(t, map[string]row{
 		"exclusive": {exclusive, nil},
 		"shared":    {[]core.Claim{core.Shared("k")}, nil},
 		"set":       {[]core.Claim{core.Exclusive("k"), core.Exclusive("l")}, nil},
@@ -144,7 +144,7 @@ func TestUndoneAfterALongOutage(t *testing.T) {
 	s, network := lossy(t, server, refused)
 	admin := server.Client()
 	network.CutReplies()
-	failed := storetest.Async(func() error { return errOf(s.Acquire(within(t, 150*time.Millisecond), request("o", "k", longTTL))) })
+	failed := checktest.Async(func() error { return errOf(s.Acquire(within(t, 150*time.Millisecond), request("o", "k", longTTL))) })
 	eventually(t, soon, "the server has granted it", func() bool { return admin.Exists(bg, "lock:k").Val() == 1 })
 	network.Blackhole() // or it would be undone now
 	wantIs(t, "Acquire", <-failed, driver.ErrUnavailable)

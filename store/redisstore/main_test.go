@@ -14,6 +14,7 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/checktest"
 	"github.com/keyturn/keyturn/internal/redistest"
 	"github.com/keyturn/keyturn/internal/servertest"
 	"github.com/keyturn/keyturn/internal/storetest"
@@ -153,12 +154,12 @@ func throughProxy(server *redistest.Server, p *servertest.Proxy, opts ...func(*r
 }
 
 var (
-	must    = storetest.Must
-	check   = storetest.Check
-	wantNil = storetest.WantNil
-	wantIs  = storetest.WantIs
-	within  = storetest.Within
-	require = storetest.Require
+	must    = checktest.Must
+	check   = checktest.That
+	wantNil = checktest.WantNil
+	wantIs  = checktest.WantIs
+	within  = checktest.Within
+	require = checktest.Require
 	release = storetest.Release
 	renew   = storetest.Renew
 )

@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/checktest"
 	"github.com/keyturn/keyturn/internal/redistest"
 	"github.com/keyturn/keyturn/internal/servertest"
 	"github.com/keyturn/keyturn/internal/storetest"
@@ -44,7 +45,7 @@ func record(t testing.TB, s driver.Store, owner, key, result string) {
 // whom the lock is passed and who would need none for that.
 func TestNoExecutionBeginsWithoutMemory(t *testing.T) {
 	t.Parallel()
-	storetest.Each(t, map[string]func(*testing.T) ([]*redistest.Server, redis.UniversalClient){
+	checktest.Each(t, map[string]func(*testing.T) ([]*redistest.Server, redis.UniversalClient){
 		"one server": func(t *testing.T) ([]*redistest.Server, redis.UniversalClient) {
 			server := redistest.Start(t)
 			return []*redistest.Server{server}, server.Client()

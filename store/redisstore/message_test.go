@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/checktest"
 	"github.com/keyturn/keyturn/internal/redistest"
 	"github.com/keyturn/keyturn/internal/servertest"
 	"github.com/keyturn/keyturn/internal/storetest"
@@ -41,7 +42,7 @@ var modes = map[string]driver.Claim{"exclusive": driver.Exclusive("k"), "shared"
 // and what it says is so at the server.
 func TestMessageIsTheGrant(t *testing.T) {
 	t.Parallel()
-	storetest.Each(t, modes, func(t *testing.T, claim driver.Claim) {
+	checktest.Each(t, modes, func(t *testing.T, claim driver.Claim) {
 		server := redistest.Start(t)
 		a, b := open(t, server.Client(), noPolling), open(t, server.Client(), redisstore.WithWaiterLease(time.Minute))
 		release(t, a, lock(t, a, "first", "k", time.Minute)) // has the server learn the scripts
@@ -169,7 +170,7 @@ func TestNoMessageWithoutMemory(t *testing.T) {
 // TestNobodyListensInAnyMode: what can't be told of is nobody's.
 func TestNobodyListensInAnyMode(t *testing.T) {
 	t.Parallel()
-	storetest.Each(t, modes, func(t *testing.T, claim driver.Claim) {
+	checktest.Each(t, modes, func(t *testing.T, claim driver.Claim) {
 		server, network := proxied(t, redistest.Start(t))
 		a, b := open(t, server.Client(), noPolling), open(t, throughProxy(server, network), noPolling)
 		g := lock(t, a, "holder", "k", time.Minute)

@@ -9,9 +9,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/keyturn/keyturn/internal/checktest"
 	"github.com/keyturn/keyturn/internal/redistest"
 	"github.com/keyturn/keyturn/internal/servertest"
-	"github.com/keyturn/keyturn/internal/storetest"
 )
 
 // TestHooksSeeEveryRequest: from go-redis 9.16 on, a client of WithTimeout has lost its hooks, and a user's tracing saw
@@ -19,7 +19,7 @@ import (
 // client; on a Cluster by those of its nodes, where go-redis' own instrumentation has them.
 func TestHooksSeeEveryRequest(t *testing.T) {
 	t.Parallel()
-	storetest.Each(t, map[string]func(*testing.T, redis.Hook) ([]*redistest.Server, redis.UniversalClient){
+	checktest.Each(t, map[string]func(*testing.T, redis.Hook) ([]*redistest.Server, redis.UniversalClient){
 		"single": func(t *testing.T, hook redis.Hook) ([]*redistest.Server, redis.UniversalClient) {
 			server := redistest.Start(t)
 			client := server.Client()

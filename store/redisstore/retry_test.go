@@ -12,9 +12,9 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/checktest"
 	"github.com/keyturn/keyturn/internal/redistest"
 	"github.com/keyturn/keyturn/internal/servertest"
-	"github.com/keyturn/keyturn/internal/storetest"
 	"github.com/keyturn/keyturn/store/redisstore"
 )
 
@@ -50,7 +50,7 @@ func lossy(t testing.TB, server *redistest.Server, opts ...func(*redis.Options))
 // TestUnansweredAcquireIsUndone: the caller has gone when the reply is due.
 func TestUnansweredAcquireIsUndone(t *testing.T) {
 	t.Parallel()
-	storetest.Each(t, map[string]func(*redis.Options){
+	checktest.Each(t, map[string]func(*redis.Options){
 		"repeated by the client": func(*redis.Options) {},
 		"sent once":              once,
 		"context timeouts on":    func(o *redis.Options) { o.ContextTimeoutEnabled = true },
@@ -81,7 +81,7 @@ func TestLostReplies(t *testing.T) {
 		t.Helper()
 		s, network := lossy(t, server) // with a connection on which the request can leave
 		network.CutReplies()
-		answer := storetest.Async(func() error { return request(s) })
+		answer := checktest.Async(func() error { return request(s) })
 		eventually(t, soon, what+" is carried out", func() bool { return admin.Exists(bg, key).Val() == exists })
 		network.Heal()
 		err := <-answer

@@ -11,9 +11,9 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/internal/checktest"
 	"github.com/keyturn/keyturn/internal/redistest"
 	"github.com/keyturn/keyturn/internal/servertest"
-	"github.com/keyturn/keyturn/internal/storetest"
 	"github.com/keyturn/keyturn/store/redisstore"
 )
 
@@ -29,7 +29,7 @@ func TestPartition(t *testing.T) {
 		store   []redisstore.Option
 		overlap time.Duration // of both holders, at most; below 0: without end
 	}
-	storetest.Each(t, map[string]row{
+	checktest.Each(t, map[string]row{
 		// What holds without any of the settings shows that the others do something.
 		"no setting":   {nil, nil, -1},
 		"WithReplicas": {nil, []redisstore.Option{redisstore.WithReplicas(1, 200*time.Millisecond)}, 0},

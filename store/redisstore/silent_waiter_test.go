@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/checktest"
 	"github.com/keyturn/keyturn/internal/redistest"
 	"github.com/keyturn/keyturn/internal/servertest"
 	"github.com/keyturn/keyturn/internal/storetest"
@@ -110,7 +111,7 @@ func TestWaiterThatSleptThroughItsTurn(t *testing.T) {
 func TestBehindAFrozenWaiter(t *testing.T) {
 	t.Parallel()
 	type row struct{ holds, frozen, other driver.Claim }
-	storetest.Each(t, map[string]row{
+	checktest.Each(t, map[string]row{
 		"a reader behind a writer": {driver.Shared("k"), driver.Exclusive("k"), driver.Shared("k")},
 		"a writer behind a reader": {driver.Exclusive("k"), driver.Shared("k"), driver.Exclusive("k")},
 	}, func(t *testing.T, test row) {

@@ -13,9 +13,9 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/checktest"
 	"github.com/keyturn/keyturn/internal/redistest"
 	"github.com/keyturn/keyturn/internal/servertest"
-	"github.com/keyturn/keyturn/internal/storetest"
 	"github.com/keyturn/keyturn/store/redisstore"
 )
 
@@ -87,7 +87,7 @@ func TestBusyServer(t *testing.T) {
 	server, s := onServer(t)
 	admin := server.Client(once, func(o *redis.Options) { o.ReadTimeout = time.Minute })
 	set(t, server, "busy-reply-threshold", "10")
-	done := storetest.Async(func() error { return admin.Eval(bg, "while true do end", nil).Err() })
+	done := checktest.Async(func() error { return admin.Eval(bg, "while true do end", nil).Err() })
 	eventually(t, 5*time.Second, "the server is busy", func() bool {
 		return redis.HasErrorPrefix(server.Client().Get(bg, "x").Err(), "BUSY")
 	})
@@ -113,7 +113,7 @@ func TestLoadingServer(t *testing.T) {
 		pipe.Set(bg, fmt.Sprint("data", i), "x", 0)
 	}
 	must(t, errOf(pipe.Exec(bg)))
-	done := storetest.Async(func() error {
+	done := checktest.Async(func() error {
 		for !isLoading(server.Addr()) {
 			time.Sleep(time.Millisecond)
 		}

@@ -13,9 +13,9 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/checktest"
 	"github.com/keyturn/keyturn/internal/redistest"
 	"github.com/keyturn/keyturn/internal/servertest"
-	"github.com/keyturn/keyturn/internal/storetest"
 	"github.com/keyturn/keyturn/store/redisstore"
 )
 
@@ -46,7 +46,7 @@ func TestLostSubscription(t *testing.T) {
 // lock, and gave the lock to the next waiter, too: both held it.
 func TestSubscriptionOnAReplica(t *testing.T) {
 	servertest.LongParallel(t)
-	storetest.Each(t, map[string]driver.Claim{"exclusive": driver.Exclusive("k"), "permit": driver.Permit("k", 1)}, func(t *testing.T, claim driver.Claim) {
+	checktest.Each(t, map[string]driver.Claim{"exclusive": driver.Exclusive("k"), "permit": driver.Permit("k", 1)}, func(t *testing.T, claim driver.Claim) {
 		master, moved := startMovedSubscription(t)
 		stays := open(t, master.Client(), noPolling)
 		g := lease(t, stays, "holder", claim)

@@ -12,6 +12,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/checktest"
 	"github.com/keyturn/keyturn/internal/redistest"
 	"github.com/keyturn/keyturn/internal/servertest"
 	"github.com/keyturn/keyturn/internal/storetest"
@@ -143,15 +144,15 @@ func over(t testing.TB, clients []*redis.Client, opts ...redlock.Option) *redloc
 }
 
 var (
-	must       = storetest.Must
-	check      = storetest.Check
-	require    = storetest.Require
-	wantNil    = storetest.WantNil
-	wantIs     = storetest.WantIs
-	within     = storetest.Within
+	must       = checktest.Must
+	check      = checktest.That
+	require    = checktest.Require
+	wantNil    = checktest.WantNil
+	wantIs     = checktest.WantIs
+	within     = checktest.Within
 	release    = storetest.Release
 	renew      = storetest.Renew
-	eventually = storetest.Eventually
+	eventually = checktest.Eventually
 )
 
 func errOf[T any](_ T, err error) error { return err }

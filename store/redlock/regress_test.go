@@ -14,6 +14,7 @@ import (
 
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/core/drivertest"
+	"github.com/keyturn/keyturn/internal/checktest"
 	"github.com/keyturn/keyturn/internal/redistest"
 	"github.com/keyturn/keyturn/internal/servertest"
 	"github.com/keyturn/keyturn/internal/storetest"
@@ -85,7 +86,7 @@ func TestALongForeignValueIsShortened(t *testing.T) {
 // TestAwayAtStart: most of the nodes are away when a program starts.
 func TestAwayAtStart(t *testing.T) {
 	t.Parallel()
-	storetest.Each(t, map[string]func(*servertest.Proxy){
+	checktest.Each(t, map[string]func(*servertest.Proxy){
 		"refused": (*servertest.Proxy).Cut, "silent": (*servertest.Proxy).Blackhole,
 	}, func(t *testing.T, away func(*servertest.Proxy)) {
 		s, networks := sharing(t).openProxied(t)

@@ -11,13 +11,13 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
-	"github.com/keyturn/keyturn/internal/storetest"
+	"github.com/keyturn/keyturn/internal/checktest"
 )
 
 var (
-	must    = storetest.Must
-	check   = storetest.Check
-	require = storetest.Require
+	must    = checktest.Must
+	check   = checktest.That
+	require = checktest.Require
 )
 
 var errFull = errors.New("full")

@@ -16,15 +16,15 @@ import (
 	"github.com/keyturn/keyturn/core/author"
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/core/observe"
-	"github.com/keyturn/keyturn/internal/storetest"
+	"github.com/keyturn/keyturn/internal/checktest"
 	"github.com/keyturn/keyturn/store/memstore"
 	"github.com/keyturn/keyturn/store/unlocked"
 )
 
 var (
-	must    = storetest.Must
-	check   = storetest.Check
-	wantNil = storetest.WantNil
+	must    = checktest.Must
+	check   = checktest.That
+	wantNil = checktest.WantNil
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -5,10 +5,10 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/keyturn/keyturn/internal/storetest"
+	"github.com/keyturn/keyturn/internal/checktest"
 )
 
-var check, require = storetest.Check, storetest.Require
+var check, require = checktest.That, checktest.Require
 
 // stampOf is the answer to a write of that epoch, at that millisecond.
 func stampOf(epoch, count, ms int64) *zk.Stat { return &zk.Stat{Mzxid: epoch<<32 | count, Mtime: ms} }

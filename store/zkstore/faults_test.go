@@ -10,6 +10,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/checktest"
 	"github.com/keyturn/keyturn/internal/servertest"
 	"github.com/keyturn/keyturn/internal/storetest"
 	"github.com/keyturn/keyturn/store/zkstore"
@@ -58,7 +59,7 @@ func TestLostReleaseReply(t *testing.T) {
 	s := z.openAt(t, network.addr)
 	g := hold(t, s, request("k", time.Minute))
 	lost := network.loseAnswerTo(opMulti)
-	released := storetest.Async(func() error { return s.Release(t.Context(), g) })
+	released := checktest.Async(func() error { return s.Release(t.Context(), g) })
 	<-lost
 	eventually(t, "the release was carried out", func() bool { return len(z.nodes(t, "k", "")) == 0 })
 	network.cut(true)
@@ -150,7 +151,7 @@ func TestTooLarge(t *testing.T) {
 	for i := range 4000 {
 		many.Claims = append(many.Claims, driver.Exclusive("b"+hex.EncodeToString([]byte{byte(i >> 8), byte(i)})))
 	}
-	wantIs(t, "a set of 4001 claims", storetest.ErrorOf(s.Acquire(t.Context(), many)), driver.ErrInvalidClaim)
+	wantIs(t, "a set of 4001 claims", checktest.ErrorOf(s.Acquire(t.Context(), many)), driver.ErrInvalidClaim)
 	many.Claims = many.Claims[:400]
 	release(t, s, hold(t, s, many))
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"go.uber.org/goleak"
 
+	"github.com/keyturn/keyturn/internal/checktest"
 	"github.com/keyturn/keyturn/internal/storetest"
 	"github.com/keyturn/keyturn/internal/zktest"
 	"github.com/keyturn/keyturn/store/zkstore"
@@ -29,15 +30,15 @@ func TestMain(m *testing.M) {
 }
 
 var (
-	must       = storetest.Must
+	must       = checktest.Must
 	request    = storetest.Request
 	hold       = storetest.Hold
 	release    = storetest.Release
 	enqueue    = storetest.Enqueue
-	eventually = storetest.Eventually
-	check      = storetest.Check
-	require    = storetest.Require
-	wantIs     = storetest.WantIs
+	eventually = checktest.Eventually
+	check      = checktest.That
+	require    = checktest.Require
+	wantIs     = checktest.WantIs
 )
 
 // silent is for stores whose server has settings that are warned of.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/core/drivertest"
+	"github.com/keyturn/keyturn/internal/checktest"
 	"github.com/keyturn/keyturn/internal/storetest"
 )
 
@@ -25,7 +26,7 @@ func TestSweepDeletesWhatIsOver(t *testing.T) {
 	held := hold(t, s, request("held", time.Minute))
 	for key, retention := range map[string]time.Duration{"done": short, "kept": time.Minute} {
 		must(t, s.Complete(t.Context(), hold(t, s, request(key, time.Minute)), driver.Record{}, retention))
-		must(t, storetest.ErrorOf(s.AdvanceVersion(t.Context(), key, 1, retention)))
+		must(t, checktest.ErrorOf(s.AdvanceVersion(t.Context(), key, 1, retention)))
 	}
 	time.Sleep(2 * short)
 	must(t, s.Sweep(t.Context(), time.Hour))
@@ -60,10 +61,10 @@ func TestALongForeignValueIsShortened(t *testing.T) {
 	}
 	data, err = json.Marshal(value)
 	must(t, err)
-	must(t, storetest.ErrorOf(z.Set(node, data, -1)))
+	must(t, checktest.ErrorOf(z.Set(node, data, -1)))
 	drivertest.Shortened(t, s, "k")
 
-	must(t, storetest.ErrorOf(z.Set(z.lock("k"), []byte(long), -1))) // not JSON
+	must(t, checktest.ErrorOf(z.Set(z.lock("k"), []byte(long), -1))) // not JSON
 	_, err = s.Acquire(t.Context(), request("k", time.Minute))
 	check(t, err != nil && len(err.Error()) <= 2000, "the error is not short: %.300v", err)
 }
@@ -132,7 +133,7 @@ func TestRenewalMeetsChange(t *testing.T) {
 	}
 	node := func(i int) string { return z.lock(grants[i].Claims[0].Key) + "/h-" + nodeOf(grants[i].Owner) }
 	held, goOn := network.holdBack(opMulti)
-	renewed := storetest.Async(func() []error { return s.Renew(t.Context(), grants) })
+	renewed := checktest.Async(func() []error { return s.Renew(t.Context(), grants) })
 	<-held
 	data, _, err := z.Get(node(1))
 	if err == nil {

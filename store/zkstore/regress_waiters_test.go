@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/internal/checktest"
 	"github.com/keyturn/keyturn/internal/servertest"
-	"github.com/keyturn/keyturn/internal/storetest"
 )
 
 // A waiter knew nothing of a release that keeps the key for a while, and found the key free when it looked by
@@ -57,7 +57,7 @@ func TestReconnectsWithWatches(t *testing.T) {
 	for range 30 {
 		proxy.Cut()
 		proxy.Heal()
-		wantIs(t, "after the connection broke", storetest.ErrorOf(s.Inspect(t.Context(), "k")), nil)
+		wantIs(t, "after the connection broke", checktest.ErrorOf(s.Inspect(t.Context(), "k")), nil)
 		time.Sleep(20 * time.Millisecond)
 	}
 	stop()

@@ -12,10 +12,10 @@ import (
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
 
-	"github.com/keyturn/keyturn/internal/storetest"
+	"github.com/keyturn/keyturn/internal/checktest"
 )
 
-var must = storetest.Must
+var must = checktest.Must
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 

@@ -18,14 +18,14 @@ import (
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/core/observe"
-	"github.com/keyturn/keyturn/internal/storetest"
+	"github.com/keyturn/keyturn/internal/checktest"
 	"github.com/keyturn/keyturn/locktest"
 	lockgocron "github.com/keyturn/keyturn/middleware/cron/gocron"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-var must, wantIs = storetest.Must, storetest.WantIs
+var must, wantIs = checktest.Must, checktest.WantIs
 
 var bg = context.Background()
 
@@ -41,7 +41,7 @@ func run(t *testing.T, option gocron.SchedulerOption, behind time.Duration, job 
 	s, err := gocron.NewScheduler(option)
 	must(t, err)
 	opts = append(opts, gocron.WithName("job"), gocron.WithStartAt(gocron.WithStartDateTime(time.Now().Add(time.Second+behind))))
-	must(t, storetest.ErrorOf(s.NewJob(gocron.DurationJob(time.Second), gocron.NewTask(job), opts...)))
+	must(t, checktest.ErrorOf(s.NewJob(gocron.DurationJob(time.Second), gocron.NewTask(job), opts...)))
 	s.Start()
 	return s
 }
@@ -98,7 +98,7 @@ func TestLockerKeepsTheKeyUntilTheJobReturns(t *testing.T) {
 		must(t, err)
 		cancel()
 		time.Sleep(time.Hour)
-		wantIs(t, "while the job runs", storetest.ErrorOf(kit.Engine.TryAcquire(bg, "cron:a%20job")), core.ErrHeld)
+		wantIs(t, "while the job runs", checktest.ErrorOf(kit.Engine.TryAcquire(bg, "cron:a%20job")), core.ErrHeld)
 		if err := lock.Unlock(ctx); err != nil {
 			t.Error(err)
 		}
@@ -107,7 +107,7 @@ func TestLockerKeepsTheKeyUntilTheJobReturns(t *testing.T) {
 		kit.Store.Lose("cron:a%20job")
 		wantIs(t, "after a loss", lock.Unlock(bg), core.ErrLeaseLost)
 		kit.Store.Refuse()
-		wantIs(t, "in an outage", storetest.ErrorOf(locker.Lock(bg, "a job")), core.ErrUnavailable)
+		wantIs(t, "in an outage", checktest.ErrorOf(locker.Lock(bg, "a job")), core.ErrUnavailable)
 		if _, err := locker.Lock(bg, ""); err == nil {
 			t.Error("a job without a name has a key")
 		}
@@ -159,10 +159,10 @@ func TestWrongArguments(t *testing.T) {
 	bare, err := core.New(exclusive{locktest.NewStore(nil)})
 	must(t, err)
 	locker := func(eng *core.Engine, template string, opts ...core.CallOption) error {
-		return storetest.ErrorOf(lockgocron.NewLocker(eng, template, opts...))
+		return checktest.ErrorOf(lockgocron.NewLocker(eng, template, opts...))
 	}
 	elector := func(eng *core.Engine, key string, opts ...core.CallOption) error {
-		return storetest.ErrorOf(lockgocron.NewElector(eng, key, opts...))
+		return checktest.ErrorOf(lockgocron.NewElector(eng, key, opts...))
 	}
 	for _, template := range []string{"cron:{name}", "cron:{job.name}", "cron:{job[*]}", "cron:{"} {
 		if locker(eng, template) == nil {

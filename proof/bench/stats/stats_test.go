@@ -10,10 +10,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/keyturn/keyturn/internal/storetest"
+	"github.com/keyturn/keyturn/internal/checktest"
 )
 
-var must = storetest.Must
+var must = checktest.Must
 
 // measured has four runs of two systems, and what was measured of one alone.
 func measured() (rows Rows) {

@@ -14,14 +14,14 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/experimental/carry"
-	"github.com/keyturn/keyturn/internal/storetest"
+	"github.com/keyturn/keyturn/internal/checktest"
 	"github.com/keyturn/keyturn/locktest"
 	"github.com/keyturn/keyturn/middleware/grpc/experimental/grpccarry"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-var must = storetest.Must
+var must = checktest.Must
 
 // locked is a service whose methods take a lock: unary and stream.
 type locked struct {

@@ -13,8 +13,8 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/experimental/carry"
+	"github.com/keyturn/keyturn/internal/checktest"
 	"github.com/keyturn/keyturn/internal/httprule/ruletest"
-	"github.com/keyturn/keyturn/internal/storetest"
 	lockhttp "github.com/keyturn/keyturn/middleware/http"
 	"github.com/keyturn/keyturn/middleware/http/experimental/httpcarry"
 	"github.com/keyturn/keyturn/store/memstore"
@@ -22,7 +22,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-var must, wantNil = storetest.Must, storetest.WantNil
+var must, wantNil = checktest.Must, checktest.WantNil
 
 // A request gets the key that its caller holds, and no other caller's, if both sides opted in.
 func TestRequestUnderTheCallersLease(t *testing.T) {

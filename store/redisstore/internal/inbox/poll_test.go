@@ -5,10 +5,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/keyturn/keyturn/internal/storetest"
+	"github.com/keyturn/keyturn/internal/checktest"
 )
 
-var check = storetest.Check
+var check = checktest.That
 
 // TestPollers: what the waiters want is what they get, until it is more than the budget;
 // then each gets the same part of it.

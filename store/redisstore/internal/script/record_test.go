@@ -6,13 +6,13 @@ import (
 	"testing"
 
 	"github.com/keyturn/keyturn/core/driver"
-	"github.com/keyturn/keyturn/internal/storetest"
+	"github.com/keyturn/keyturn/internal/checktest"
 )
 
 var (
-	must    = storetest.Must
-	check   = storetest.Check
-	wantNil = storetest.WantNil
+	must    = checktest.Must
+	check   = checktest.That
+	wantNil = checktest.WantNil
 )
 
 func FuzzRecord(f *testing.F) {
@@ -56,7 +56,7 @@ func TestOwnerInARecord(t *testing.T) {
 
 func TestBrokenRecord(t *testing.T) {
 	packed := "\x00\x13" + strings.Repeat("i", 16) + "\x02\x02\x02"
-	wantNil(t, storetest.ErrorOf(decodeRecord(packed+"0:")))
+	wantNil(t, checktest.ErrorOf(decodeRecord(packed+"0:")))
 	for _, stored := range []string{
 		"", "\x01", "\x01o", "\x02o0:", "\x00", "\x00\x00", "\x00\x01o0:", packed, packed[:19] + "0:", packed[:20] + "\xff0:", "\x000:",
 		"\x01o:", "\x01ox:", "\x01o!:", "\x01o1!+1:", "\x01o0!!:", "\x01o-1:", "\x01o4:abc", "\x01o99999999999999999999:", ":", "\x01o1+:",

@@ -12,16 +12,16 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/checktest"
 	"github.com/keyturn/keyturn/internal/redistest"
-	"github.com/keyturn/keyturn/internal/storetest"
 	"github.com/keyturn/keyturn/store/internal/onredis"
 	"github.com/keyturn/keyturn/store/redisstore/internal/script"
 )
 
 var (
-	must    = storetest.Must
-	check   = storetest.Check
-	require = storetest.Require
+	must    = checktest.Must
+	check   = checktest.That
+	require = checktest.Require
 )
 
 // is checks how the text of got begins.

@@ -10,7 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/keyturn/keyturn/core/driver"
-	"github.com/keyturn/keyturn/internal/storetest"
+	"github.com/keyturn/keyturn/internal/checktest"
 )
 
 // crowd is many readers in line for "k" behind a writer, and then another writer; and one reader
@@ -118,7 +118,7 @@ func TestStepsOfOneCall(t *testing.T) {
 // step: their ends are the steps then, whether or not the one that was told is alive.
 func TestLeftOverReadersGoBeforeTheWriter(t *testing.T) {
 	t.Parallel()
-	storetest.Each(t, map[string]func(c *crowd, from, to int){
+	checktest.Each(t, map[string]func(c *crowd, from, to int){
 		"released": func(c *crowd, from, to int) {
 			for i := from; i < to; i++ {
 				c.release(fmt.Sprint("r", i), driver.Shared("k"))

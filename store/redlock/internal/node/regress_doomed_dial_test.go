@@ -13,16 +13,16 @@ import (
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
 
+	"github.com/keyturn/keyturn/internal/checktest"
 	"github.com/keyturn/keyturn/internal/redistest"
-	"github.com/keyturn/keyturn/internal/storetest"
 	"github.com/keyturn/keyturn/store/redlock/internal/node"
 	"github.com/keyturn/keyturn/store/redlock/internal/script"
 )
 
 var (
-	must    = storetest.Must
-	check   = storetest.Check
-	require = storetest.Require
+	must    = checktest.Must
+	check   = checktest.That
+	require = checktest.Require
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -1,4 +1,5 @@
-package storetest
+// Package checktest has what the tests of all packages check, await and run with.
+package checktest
 
 import (
 	"context"
@@ -15,8 +16,8 @@ func Must(t testing.TB, err error) {
 	}
 }
 
-// Check fails the test with a message unless ok.
-func Check(t testing.TB, ok bool, format string, args ...any) {
+// That fails the test with a message unless ok.
+func That(t testing.TB, ok bool, format string, args ...any) {
 	t.Helper()
 	if !ok {
 		t.Errorf(format, args...)
@@ -32,7 +33,7 @@ func WantNil(t testing.TB, err error) {
 // WantIs fails the test unless err matches want. Either may be nil.
 func WantIs(t testing.TB, what string, err, want error) {
 	t.Helper()
-	Check(t, errors.Is(err, want) && (err == nil) == (want == nil), "%s: %v, want %v", what, err, want)
+	That(t, errors.Is(err, want) && (err == nil) == (want == nil), "%s: %v, want %v", what, err, want)
 }
 
 // Within gives a context for a call that must not take longer.
@@ -61,3 +62,6 @@ func Each[T any](t *testing.T, cases map[string]T, run func(t *testing.T, c T)) 
 		})
 	}
 }
+
+// ErrorOf is the error of a call that returns a value, too.
+func ErrorOf[T any](_ T, err error) error { return err }
