@@ -138,7 +138,7 @@ func (p *Proxy) accept() {
 		if err != nil {
 			continue // this client gave up meanwhile
 		}
-		// Who is cut off tries again and again, and each connection costs a PostgreSQL a process.
+		// A client that is cut off keeps dialing, and PostgreSQL starts a process for each connection.
 		var server net.Conn
 		if !p.isCut() {
 			server, err = net.Dial("tcp", p.target)
