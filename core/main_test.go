@@ -14,6 +14,7 @@ import (
 	"github.com/keyturn/keyturn/core/author"
 	"github.com/keyturn/keyturn/core/coverage"
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/checktest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -40,6 +41,13 @@ func newEngine(t testing.TB, store driver.Store, opts ...core.EngineOption) *cor
 	t.Cleanup(func() { shut(t, eng) })
 	return eng
 }
+
+var (
+	must    = checktest.Must
+	check   = checktest.That
+	wantNil = checktest.WantNil
+	wantIs  = checktest.WantIs
+)
 
 // errOf is the error of a call that returns more.
 func errOf[T any](_ T, err error) error { return err }
@@ -110,13 +118,6 @@ func wantOnly(t testing.TB, err error, want ...error) {
 	}
 }
 
-func wantNil(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Error(err)
-	}
-}
-
 func wantEqual[T comparable](t testing.TB, what string, got, want T) {
 	t.Helper()
 	if got != want {
@@ -124,26 +125,10 @@ func wantEqual[T comparable](t testing.TB, what string, got, want T) {
 	}
 }
 
-// wantIs is for an error that may be nil.
-func wantIs(t testing.TB, what string, err, want error) {
-	t.Helper()
-	if !errors.Is(err, want) || (err == nil) != (want == nil) {
-		t.Errorf("%s: %v, want %v", what, err, want)
-	}
-}
-
 // inBubble runs a subtest with a clock of its own.
 func inBubble(t *testing.T, name string, test func(*testing.T)) {
 	t.Helper()
 	t.Run(name, func(t *testing.T) { synctest.Test(t, test) })
-}
-
-// check fails with a message unless ok.
-func check(t testing.TB, ok bool, format string, args ...any) {
-	t.Helper()
-	if !ok {
-		t.Errorf(format, args...)
-	}
 }
 
 func wantTook(t testing.TB, began time.Time, want time.Duration) {
@@ -164,13 +149,6 @@ func wantNothingLeft(t testing.TB, engines ...*core.Engine) {
 }
 
 var discard = slog.New(slog.DiscardHandler)
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
 
 // policy bundles options.
 func policy(t testing.TB, opts ...core.CallOption) core.Policy {

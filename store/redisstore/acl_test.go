@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/checktest"
 	"github.com/keyturn/keyturn/internal/redistest"
 	"github.com/keyturn/keyturn/internal/servertest"
 	"github.com/keyturn/keyturn/internal/storetest"
@@ -85,8 +86,8 @@ func inspectEverything(s *redisstore.Store) error {
 	var errs []error
 	for _, c := range []driver.Claim{driver.Exclusive("x"), driver.Shared("s")} {
 		_, _, err := s.List(ctx, driver.Listing{Limit: 10, Records: true})
-		errs = append(errs, err, errOf(s.Acquire(ctx, claiming("o", c))), errOf(s.Inspect(ctx, c.Key)),
-			errOf(s.ForceRelease(ctx, c.Key, "why")), errOf(s.Forget(ctx, c.Key)))
+		errs = append(errs, err, checktest.ErrorOf(s.Acquire(ctx, claiming("o", c))), checktest.ErrorOf(s.Inspect(ctx, c.Key)),
+			checktest.ErrorOf(s.ForceRelease(ctx, c.Key, "why")), checktest.ErrorOf(s.Forget(ctx, c.Key)))
 	}
 	return errors.Join(errs...)
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/checktest"
 	"github.com/keyturn/keyturn/internal/redistest"
 	"github.com/keyturn/keyturn/internal/servertest"
 	"github.com/keyturn/keyturn/store/redisstore"
@@ -79,7 +80,7 @@ func TestLongForeignValueCostsLikeAShortOne(t *testing.T) {
 		admin.Set(bg, "lock:"+key, value, time.Minute)
 		before := scriptTime(t, server)
 		for range 50 {
-			wantIs(t, "Acquire", errOf(s.Acquire(bg, request("o", key, time.Minute))), driver.ErrHeld)
+			wantIs(t, "Acquire", checktest.ErrorOf(s.Acquire(bg, request("o", key, time.Minute))), driver.ErrHeld)
 		}
 		return scriptTime(t, server) - before
 	}

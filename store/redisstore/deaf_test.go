@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/checktest"
 	"github.com/keyturn/keyturn/internal/redistest"
 	"github.com/keyturn/keyturn/internal/servertest"
 )
@@ -96,7 +97,7 @@ func TestManyWaitersWithoutMessages(t *testing.T) {
 	for i := range keys {
 		admin.Set(ctx, fmt.Sprint("lock:k", i), "holder:8000000000000000:0:1763683200000:60000:", time.Hour)
 	}
-	must(t, errOf(admin.Exec(ctx)))
+	must(t, checktest.ErrorOf(admin.Exec(ctx)))
 	var all sync.WaitGroup
 	t.Cleanup(func() { cancel(); all.Wait() })
 	var queued atomic.Int64

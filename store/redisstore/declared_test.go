@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/checktest"
 	"github.com/keyturn/keyturn/internal/servertest"
 )
 
@@ -82,7 +83,7 @@ func monitor(t *testing.T, ctx context.Context, addr string) *bufio.Scanner {
 	t.Cleanup(func() { _ = conn.Close() })
 	deadline, _ := ctx.Deadline()
 	must(t, conn.SetDeadline(deadline))
-	must(t, errOf(conn.Write([]byte("MONITOR\r\n"))))
+	must(t, checktest.ErrorOf(conn.Write([]byte("MONITOR\r\n"))))
 	lines := bufio.NewScanner(conn)
 	lines.Buffer(nil, 1<<20) // a script's text is one line
 	if !lines.Scan() || lines.Text() != "+OK" {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/core/drivertest"
+	"github.com/keyturn/keyturn/internal/checktest"
 	"github.com/keyturn/keyturn/internal/redistest"
 	"github.com/keyturn/keyturn/internal/servertest"
 	"github.com/keyturn/keyturn/internal/storetest"
@@ -166,7 +167,7 @@ func TestALongForeignValueIsShortened(t *testing.T) {
 		check(t, utf8.ValidString(seen.Owner), "%s: cut within a character: %q", name, seen.Owner)
 		if name == "text" { // the shortened owner names this value, and no other that begins alike
 			put(value + "2")
-			wantIs(t, "another client has it by now", errOf(s.ForceRelease(bg, "k", "test", seen)), driver.ErrHeld)
+			wantIs(t, "another client has it by now", checktest.ErrorOf(s.ForceRelease(bg, "k", "test", seen)), driver.ErrHeld)
 			put(value)
 		}
 		drivertest.Shortened(t, s, "k")

@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/checktest"
 	"github.com/keyturn/keyturn/internal/redistest"
 	"github.com/keyturn/keyturn/internal/servertest"
 	"github.com/keyturn/keyturn/store/redisstore"
@@ -34,7 +35,7 @@ func TestInspectForeignLocks(t *testing.T) {
 	check(t, err == nil && len(holders) == 1 && holders[0].Owner == "9f2c", "%v, %v", holders, err)
 	release(t, s, lease(t, s, "o", driver.Exclusive("foreign")))
 	admin.HSet(bg, "lock:hash", "f", "v")
-	wantIs(t, "Inspect", errOf(s.Inspect(bg, "hash")), redisstore.ErrWrongType)
+	wantIs(t, "Inspect", checktest.ErrorOf(s.Inspect(bg, "hash")), redisstore.ErrWrongType)
 }
 
 // TestReasonOfAForcedRelease is kept for an hour at most, and is that of the lease that was ended.
@@ -43,7 +44,7 @@ func TestReasonOfAForcedRelease(t *testing.T) {
 	admin := server.Client()
 	for _, c := range []driver.Claim{driver.Exclusive("x"), driver.Shared("s"), driver.Permit("p", 2)} {
 		lease(t, s, "o", c)
-		must(t, errOf(s.ForceRelease(bg, c.Key, "why: because")))
+		must(t, checktest.ErrorOf(s.ForceRelease(bg, c.Key, "why: because")))
 		again := lease(t, s, "o", c)
 		admin.Del(bg, "lock:"+c.Key)
 		var loss *driver.LeaseLostError

@@ -58,7 +58,7 @@ func TestALateCopyOfAnAbandonedRequestKeepsNoKey(t *testing.T) {
 	s := open(t, throughProxy(server, p, hasty))
 	lease(t, s, "warm", driver.Exclusive("warm"))
 	p.Delay(late)
-	err := errOf(s.Acquire(within(t, 20*time.Millisecond), request("o", "k", 30*time.Second)))
+	err := checktest.ErrorOf(s.Acquire(within(t, 20*time.Millisecond), request("o", "k", 30*time.Second)))
 	check(t, err != nil, "the request was answered")
 	p.Delay(0)
 	freeFor(t, server, 2*late, soon)
@@ -144,7 +144,9 @@ func TestUndoneAfterALongOutage(t *testing.T) {
 	s, network := lossy(t, server, refused)
 	admin := server.Client()
 	network.CutReplies()
-	failed := checktest.Async(func() error { return errOf(s.Acquire(within(t, 150*time.Millisecond), request("o", "k", longTTL))) })
+	failed := checktest.Async(func() error {
+		return checktest.ErrorOf(s.Acquire(within(t, 150*time.Millisecond), request("o", "k", longTTL)))
+	})
 	eventually(t, soon, "the server has granted it", func() bool { return admin.Exists(bg, "lock:k").Val() == 1 })
 	network.Blackhole() // or it would be undone now
 	wantIs(t, "Acquire", <-failed, driver.ErrUnavailable)

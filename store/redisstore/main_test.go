@@ -164,8 +164,6 @@ var (
 	renew   = storetest.Renew
 )
 
-func errOf[T any](_ T, err error) error { return err }
-
 func wantEqual[T comparable](t testing.TB, what string, got, want T) {
 	t.Helper()
 	check(t, got == want, "%s: %v, want %v", what, got, want)

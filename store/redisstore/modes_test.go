@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/checktest"
 	"github.com/keyturn/keyturn/internal/redistest"
 	"github.com/keyturn/keyturn/internal/servertest"
 	"github.com/keyturn/keyturn/store/redisstore"
@@ -104,7 +105,7 @@ func TestOutOfMemory(t *testing.T) {
 	for i, err := range s.Renew(within(t, time.Second), grants) {
 		check(t, err == nil, "Renew of %v: %v", grants[i].Claims, err)
 	}
-	wantIs(t, "ForceRelease", errOf(s.ForceRelease(within(t, time.Second), "f", "why")), nil)
+	wantIs(t, "ForceRelease", checktest.ErrorOf(s.ForceRelease(within(t, time.Second), "f", "why")), nil)
 	wantIs(t, "Renew", renew(t, s, forced), driver.ErrLeaseLost)
 	for _, g := range grants {
 		release(t, s, g)

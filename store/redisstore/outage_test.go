@@ -13,6 +13,7 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/checktest"
 	"github.com/keyturn/keyturn/internal/redistest"
 	"github.com/keyturn/keyturn/internal/servertest"
 	"github.com/keyturn/keyturn/internal/storetest"
@@ -42,7 +43,9 @@ func TestHalfOpenConnection(t *testing.T) {
 		check(t, took <= bound+slack, "%s took %v, its bound is %v", call, took, bound)
 		outage(t, call, err, driver.ErrUnavailable)
 	}
-	bounded("Acquire", func(ctx context.Context) error { return errOf(s.Acquire(ctx, request("p", "free", time.Minute))) })
+	bounded("Acquire", func(ctx context.Context) error {
+		return checktest.ErrorOf(s.Acquire(ctx, request("p", "free", time.Minute)))
+	})
 	bounded("Renew", func(ctx context.Context) error { return s.Renew(ctx, []driver.Grant{g, g})[1] })
 	bounded("Complete", func(ctx context.Context) error { return s.Complete(ctx, g, driver.Record{}, time.Minute) })
 	bounded("Release", func(ctx context.Context) error { return s.Release(ctx, g) })
@@ -141,7 +144,7 @@ func TestSilentServerWithTLS(t *testing.T) {
 	proxy.Blackhole() // accepts connections, and no more
 	defer proxy.Cut() // so that dials end
 	began := time.Now()
-	wantIs(t, "a silent server", errOf(s.Acquire(within(t, 100*time.Millisecond), request("second", "k", time.Minute))), driver.ErrUnavailable)
+	wantIs(t, "a silent server", checktest.ErrorOf(s.Acquire(within(t, 100*time.Millisecond), request("second", "k", time.Minute))), driver.ErrUnavailable)
 	took := time.Since(began)
 	check(t, took <= 10*time.Second, "a caller with 100 ms came back after %v", took)
 }

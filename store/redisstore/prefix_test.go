@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/checktest"
 	"github.com/keyturn/keyturn/internal/redistest"
 	"github.com/keyturn/keyturn/store/redisstore"
 )
@@ -53,7 +54,7 @@ func TestPrefix(t *testing.T) {
 			check(t, err == nil && record != nil && string(record.Result) == "done", "a repeat gets %+v, %v", record, err)
 			p := lease(t, s, "permit", driver.Permit(key, 2))
 			only("with a record and a permit,")
-			wantNil(t, errOf(s.ForceRelease(within(t, soon), key, "")))
+			wantNil(t, checktest.ErrorOf(s.ForceRelease(within(t, soon), key, "")))
 			wantIs(t, "a permit that was taken by force", s.Release(within(t, soon), p), driver.ErrLeaseLost)
 			only("at the end")
 		})

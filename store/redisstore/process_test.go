@@ -20,6 +20,7 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/checktest"
 	"github.com/keyturn/keyturn/internal/redistest"
 	"github.com/keyturn/keyturn/internal/servertest"
 	"github.com/keyturn/keyturn/store/redisstore"
@@ -84,7 +85,7 @@ func startProcess(t testing.TB, server *redistest.Server, key string, ttl time.D
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), envAddr+"="+server.Addr(), envKey+"="+key, envTTL+"="+ttl.String())
 	cmd.Stderr = os.Stderr
-	must(t, errOf(cmd.StdinPipe()))
+	must(t, checktest.ErrorOf(cmd.StdinPipe()))
 	stdout, err := cmd.StdoutPipe()
 	must(t, err)
 	must(t, cmd.Start())

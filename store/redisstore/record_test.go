@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/checktest"
 	"github.com/keyturn/keyturn/internal/redistest"
 	"github.com/keyturn/keyturn/store/redisstore"
 )
@@ -40,7 +41,7 @@ func TestSizeOfARecord(t *testing.T) {
 // If a version can't be kept, the caller gets an error, never success.
 func TestVersionIsNotKept(t *testing.T) {
 	server, s := onServer(t)
-	must(t, errOf(s.AdvanceVersion(within(t, time.Second), "k", math.MaxUint64, time.Hour)))
+	must(t, checktest.ErrorOf(s.AdvanceVersion(within(t, time.Second), "k", math.MaxUint64, time.Hour)))
 	cli(t, server, "18446744073709551615", "GET", "{lock:k}:v") // as operations.md says
 	for name, tt := range map[string]struct {
 		prepare func()
@@ -60,10 +61,10 @@ func TestVersionIsNotKept(t *testing.T) {
 		_, err := s.AdvanceVersion(within(t, time.Second), "k", 5, retention)
 		check(t, errors.Is(err, driver.ErrInvalidOption), "kept for %v: %v", retention, err)
 	}
-	wantIs(t, "a key with a brace", errOf(s.AdvanceVersion(within(t, time.Second), "a{b", 5, time.Hour)), driver.ErrInvalidKey)
+	wantIs(t, "a key with a brace", checktest.ErrorOf(s.AdvanceVersion(within(t, time.Second), "a{b", 5, time.Hour)), driver.ErrInvalidKey)
 	set(t, server, "maxmemory", "1mb") // the server alone takes more
-	outage(t, "AdvanceVersion", errOf(s.AdvanceVersion(within(t, 5*time.Second), "other", 5, time.Hour)), redisstore.ErrOutOfMemory)
-	wantIs(t, "a question needs no memory", errOf(s.AdvanceVersion(within(t, 5*time.Second), "other", 0, time.Hour)), nil)
+	outage(t, "AdvanceVersion", checktest.ErrorOf(s.AdvanceVersion(within(t, 5*time.Second), "other", 5, time.Hour)), redisstore.ErrOutOfMemory)
+	wantIs(t, "a question needs no memory", checktest.ErrorOf(s.AdvanceVersion(within(t, 5*time.Second), "other", 0, time.Hour)), nil)
 }
 
 // TestNothingIsLeft after a thousand distinct keys, in every mode, released, forced or left to run out: but the one counter
@@ -86,7 +87,7 @@ func TestNothingIsLeft(t *testing.T) {
 		switch {
 		case i%4 == 3: // runs out
 		case i%100 == 1:
-			must(t, errOf(s.ForceRelease(bg, key, "why")))
+			must(t, checktest.ErrorOf(s.ForceRelease(bg, key, "why")))
 		default:
 			release(t, s, g)
 		}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/internal/checktest"
 	"github.com/keyturn/keyturn/internal/redistest"
 	"github.com/keyturn/keyturn/store/redisstore"
 )
@@ -44,7 +45,7 @@ func TestACommandThatIsNotAllowedIsNamed(t *testing.T) {
 		if err == nil && missing == "rpush" {
 			req := request("b", "k", time.Minute)
 			req.Wait = true
-			err = errOf(s.Acquire(within(t, time.Second), req))
+			err = checktest.ErrorOf(s.Acquire(within(t, time.Second), req))
 		} else if err == nil {
 			err = s.Release(within(t, soon), g)
 		}

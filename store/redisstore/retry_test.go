@@ -60,7 +60,7 @@ func TestUnansweredAcquireIsUndone(t *testing.T) {
 		admin := server.Client()
 		before := calls(t, server)
 		network.CutReplies()
-		err := errOf(s.Acquire(within(t, 150*time.Millisecond), request("o", "k", time.Minute)))
+		err := checktest.ErrorOf(s.Acquire(within(t, 150*time.Millisecond), request("o", "k", time.Minute)))
 		outage(t, "Acquire", err, driver.ErrUnavailable)
 		check(t, !errors.Is(err, context.DeadlineExceeded), "an outage looks like the caller's own deadline: %v", err)
 		check(t, calls(t, server) > before, "no request arrived: this tests nothing")

@@ -37,7 +37,7 @@ func refusal(t testing.TB, s *redisstore.Store, cause error) {
 	for _, wait := range []bool{false, true} {
 		req := request("o", "free", time.Minute)
 		req.Wait = wait
-		outage(t, "Acquire", errOf(s.Acquire(within(t, 5*time.Second), req)), cause)
+		outage(t, "Acquire", checktest.ErrorOf(s.Acquire(within(t, 5*time.Second), req)), cause)
 	}
 }
 
@@ -91,7 +91,7 @@ func TestBusyServer(t *testing.T) {
 	eventually(t, 5*time.Second, "the server is busy", func() bool {
 		return redis.HasErrorPrefix(server.Client().Get(bg, "x").Err(), "BUSY")
 	})
-	wantIs(t, "Acquire", errOf(s.Acquire(within(t, 50*time.Millisecond), request("o", "k", time.Minute))), driver.ErrUnavailable)
+	wantIs(t, "Acquire", checktest.ErrorOf(s.Acquire(within(t, 50*time.Millisecond), request("o", "k", time.Minute))), driver.ErrUnavailable)
 	killer := server.Client()
 	time.AfterFunc(100*time.Millisecond, func() { killer.ScriptKill(bg) })
 	lock(t, s, "patient", "k2", time.Minute)
@@ -112,12 +112,12 @@ func TestLoadingServer(t *testing.T) {
 	for i := range 4096 {
 		pipe.Set(bg, fmt.Sprint("data", i), "x", 0)
 	}
-	must(t, errOf(pipe.Exec(bg)))
+	must(t, checktest.ErrorOf(pipe.Exec(bg)))
 	done := checktest.Async(func() error {
 		for !isLoading(server.Addr()) {
 			time.Sleep(time.Millisecond)
 		}
-		return errOf(s.Acquire(within(t, 10*time.Second), request("o", "k2", time.Minute)))
+		return checktest.ErrorOf(s.Acquire(within(t, 10*time.Second), request("o", "k2", time.Minute)))
 	})
 	server.Restart(t)
 	must(t, arrives(t, done))

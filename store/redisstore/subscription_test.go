@@ -31,7 +31,7 @@ func TestLostSubscription(t *testing.T) {
 	pipe := admin.TxPipeline()
 	pipe.Do(bg, "client", "kill", "type", "pubsub")
 	pipe.Del(bg, "lock:k")
-	must(t, errOf(pipe.Exec(bg)))
+	must(t, checktest.ErrorOf(pipe.Exec(bg)))
 	w.GrantedIn(soon)
 	// And the next one gets its message again.
 	g := lock(t, a, "holder2", "k2", time.Minute)

@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/checktest"
 	"github.com/keyturn/keyturn/internal/redistest"
 	"github.com/keyturn/keyturn/internal/servertest"
 	"github.com/keyturn/keyturn/store/storeurl"
@@ -40,7 +41,7 @@ func TestURL(t *testing.T) {
 		_ = there.Close()
 		release(t, s, g)
 		must(t, s.Close())
-		wantIs(t, "Acquire", errOf(s.Acquire(ctx, request("me", "k", time.Minute))), driver.ErrClosed)
+		wantIs(t, "Acquire", checktest.ErrorOf(s.Acquire(ctx, request("me", "k", time.Minute))), driver.ErrClosed)
 		// The server takes note of a connection's end a little later.
 		eventually(t, 10*time.Second, "its connections end", func() bool { return strings.Count(client.ClientList(ctx).Val(), "\n") == 1 })
 	}

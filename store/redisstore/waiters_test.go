@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/checktest"
 	"github.com/keyturn/keyturn/internal/redistest"
 	"github.com/keyturn/keyturn/internal/storetest"
 	"github.com/keyturn/keyturn/store/redisstore"
@@ -26,7 +27,7 @@ func waiting(t testing.TB, server *redistest.Server, key string) int64 {
 	t.Helper()
 	pipe := server.Client().TxPipeline()
 	queue, waiters := pipe.LLen(bg, "{lock:"+key+"}:q"), pipe.HKeys(bg, "{lock:"+key+"}:w")
-	must(t, errOf(pipe.Exec(bg)))
+	must(t, checktest.ErrorOf(pipe.Exec(bg)))
 	owners := slices.DeleteFunc(waiters.Val(), func(field string) bool { return field == ":foreign" })
 	if queue.Val() != int64(len(owners)) {
 		t.Fatalf("%d owners are in the queue and %d among the waiters", queue.Val(), len(owners))

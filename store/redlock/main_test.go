@@ -155,8 +155,6 @@ var (
 	eventually = checktest.Eventually
 )
 
-func errOf[T any](_ T, err error) error { return err }
-
 // request asks for key; the owner is only what it has to be, unique.
 func request(owner, key string, ttl time.Duration) driver.Request {
 	return driver.Request{Owner: owner, Claims: []driver.Claim{driver.Exclusive(key)}, TTL: ttl}
@@ -171,7 +169,7 @@ func lock(t testing.TB, s driver.Store, owner, key string, ttl time.Duration) dr
 // ask asks for key, and says why it was refused.
 func ask(t testing.TB, s driver.Store, owner, key string) error {
 	t.Helper()
-	return errOf(s.Acquire(within(t, 10*time.Second), request(owner, key, time.Second)))
+	return checktest.ErrorOf(s.Acquire(within(t, 10*time.Second), request(owner, key, time.Second)))
 }
 
 // forget has nodes lose their votes for key, for d at least: what they were sent before may come until then.

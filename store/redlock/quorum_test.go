@@ -9,6 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/checktest"
 	"github.com/keyturn/keyturn/internal/servertest"
 	"github.com/keyturn/keyturn/store/redlock"
 )
@@ -101,7 +102,7 @@ func TestBeyond(t *testing.T) {
 		_, err := s.Acquire(within(t, time.Second), driver.Request{Owner: "o", Claims: claims, TTL: time.Second})
 		check(t, errors.Is(err, errors.ErrUnsupported), "%v: %v", claims, err)
 	}
-	wantIs(t, "a TTL above the longest", errOf(s.Acquire(within(t, time.Second), request("o", "a", 2*time.Second))), driver.ErrInvalidOption)
+	wantIs(t, "a TTL above the longest", checktest.ErrorOf(s.Acquire(within(t, time.Second), request("o", "a", 2*time.Second))), driver.ErrInvalidOption)
 	for _, owner := range []string{"", "a:b", "a b"} {
 		wantIs(t, "owner "+owner, ask(t, s, owner, "a"), driver.ErrInvalidOwner)
 	}
