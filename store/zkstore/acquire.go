@@ -2,6 +2,7 @@ package zkstore
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
@@ -90,37 +91,44 @@ func (a *acquisition) decide(t *tx) (ans casstore.Answer, seen *view, err error)
 	return a.Answer(got, t.sent), seen, nil
 }
 
-// taken returns the lease that another process's decision has given to this waiter, with a short first
-// term, if the wait was short. Two reads at the same time are enough to see it, and the engine renews it
-// soon. The lease counts from the beginning of the request, which is before the grant in any case.
-// After a longer wait too little of the term would be left, so the waiter asks, which renews it.
+// taken returns the lease that another process's decision has given to this waiter, with a short first term. Two
+// reads at the same time are enough to see it, and the engine renews it soon. The lease counts from the beginning of
+// the request, which is before the grant in any case. After a longer wait too little of the term would be left, so it
+// is renewed. Neither reads the other holders, of whom there are many if readers have waited.
 func (a *acquisition) taken(ctx context.Context) (g driver.Grant, ok bool) {
-	term := a.s.firstTerm(a.TTL)
-	if !a.waited || len(a.Claims) != 1 || time.Since(a.began) > term/2 {
+	if !a.waited || len(a.Claims) != 1 {
 		return g, false
 	}
 	p, err := a.s.link.get(ctx, a.s.patience(a.Wait))
 	if err != nil {
 		return g, false
 	}
-	c := a.Claims[0]
-	path := a.s.lockPath(c.Key)
-	var n *node
-	var names []string
-	err = casstore.Parallel(2, func(i int) (err error) {
-		if i == 0 {
-			n, err = holder(p, path, holderNode+a.id)
-			return err
-		}
-		names, _, err = p.Children(path)
-		return err
-	})
+	c, term := a.Claims[0], a.s.firstTerm(a.TTL)
+	n, all, err := place(p, a.s.lockPath(c.Key), a.id)
 	if err != nil || n.data.Mode != c.Mode || n.data.Released || n.data.Token == 0 || n.data.Term < toMicros(term) {
 		return g, false
 	}
 	g = a.Grant(keystate.Answer{
-		Token: n.data.Token, Reserved: n.data.Reserved, Contended: len(parseChildren(names).waiters) > 0, Member: n.member(new(keystate.Member), moment{}),
+		Token: n.data.Token, Reserved: n.data.Reserved, Contended: len(all.waiters) > 0, Member: n.member(new(keystate.Member), moment{}),
 	}, a.began)
-	g.Term = term
-	return g, true
+	if time.Since(a.began) <= term/2 {
+		g.Term = term
+		return g, true
+	}
+	g.Since = time.Now()
+	return g, errors.Join(a.s.Renew(ctx, []driver.Grant{g})...) == nil
+}
+
+// place reads the lease of an owner, and the names of all who hold the lock or wait for it.
+func place(p *peer, path, id string) (n *node, all children, err error) {
+	err = casstore.Parallel(2, func(i int) (err error) {
+		if i == 0 {
+			n, err = holder(p, path, holderNode+id)
+			return err
+		}
+		names, _, err := p.Children(path)
+		all = parseChildren(names)
+		return err
+	})
+	return n, all, err
 }

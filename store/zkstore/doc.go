@@ -38,7 +38,8 @@
 //
 // The store reads the lock, decides in Go who gets it (internal/keystate), and writes the decision
 // with one multi-operation. It is refused if anybody else has decided about the same lock meanwhile,
-// and is then made anew. Arrivals, renewals and the ends of waits are no decisions, and fail nobody's.
+// and is then made anew. Arrivals, renewals, the ends of waits, and those of leases that let nobody in are no
+// decisions, and fail nobody's.
 // A set of claims is one multi-operation, too, so its size is bounded by the servers' jute.maxbuffer
 // ([WithBuffer]): some 500 claims.
 //
@@ -63,6 +64,7 @@
 //	acquire a free exclusive lock that this process released in the last 10 s      0      1
 //	acquire another free lock                                                      1      1
 //	release an exclusive lease that was granted while nobody waited                0      1
+//	release a shared lease or a permit, if that lets nobody in                     3      1
 //	another release                                                                2      1
 //	renew up to 100 exclusive leases that were granted while nobody waited         0      1
 //	renew up to 100 others (100 reads at a time)                                   1      1

@@ -7,6 +7,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/casstore"
 	"github.com/keyturn/keyturn/internal/keystate"
 )
@@ -115,9 +116,13 @@ func (t *tx) loadOne(key string) (*lock, error) {
 			return err
 		}
 		holders[i], err = holder(t.p, l.path, l.nodes.holders[i])
+		if errors.Is(err, zk.ErrNoNode) && l.was.Mode != driver.ModeExclusive {
+			err = nil // it has left, which was no decision
+		}
 		return err
 	})
-	l.all = append(holders, l.nodes.waiters...)
+	l.all = slices.DeleteFunc(holders, func(n *node) bool { return n == nil })
+	l.all = append(l.all, l.nodes.waiters...)
 	return l, err
 }
 
