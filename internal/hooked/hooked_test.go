@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
 
+	"github.com/keyturn/keyturn/internal/checktest"
 	"github.com/keyturn/keyturn/internal/hooked"
 	"github.com/keyturn/keyturn/internal/redistest"
 )
@@ -29,9 +30,7 @@ func TestEveryCommandPassesTheHooks(t *testing.T) {
 	defer conn.Close()
 	for i, r := range []hooked.Client{first, second, third} {
 		names.all = nil
-		if err := r.Set(ctx, "k", i, 0).Err(); err != nil {
-			t.Fatal(err)
-		}
+		checktest.Must(t, r.Set(ctx, "k", i, 0).Err())
 		pipe := r.Pipeline()
 		value := pipe.Get(ctx, "k")
 		pipe.Del(ctx, "k")
@@ -59,9 +58,7 @@ func TestTheTimeoutIsItsOwn(t *testing.T) {
 	client := server.Client(func(o *redis.Options) { o.ReadTimeout, o.MaxRetries = time.Minute, -1 })
 	ctx := context.Background()
 	r := hooked.WithTimeout(client, 50*time.Millisecond)
-	if err := r.Ping(ctx).Err(); err != nil {
-		t.Fatal(err)
-	}
+	checktest.Must(t, r.Ping(ctx).Err())
 	server.Pause()
 	defer server.Resume()
 	err := r.Ping(ctx).Err() // with the client's own timeout the test would be ended first

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
+
+	"github.com/keyturn/keyturn/internal/checktest"
 )
 
 // TestSpool gives back what was written, in pieces of any size, on both sides of the border between memory and file.
@@ -17,23 +19,18 @@ func TestSpool(t *testing.T) {
 		dir := &disk{dir: t.TempDir(), limit: 1 << 20}
 		s := spool{room: 64, dir: dir}
 		for i := 0; i < len(want); i += piece {
-			if err := s.write(want[i:min(i+piece, len(want))]); err != nil {
-				t.Fatal(err)
-			}
+			checktest.Must(t, s.write(want[i:min(i+piece, len(want))]))
 		}
-		if len(s.memory) != 64 || dir.used.Load() != int64(len(want)-64) {
-			t.Errorf("pieces of %d: %d bytes in memory, %d in files", piece, len(s.memory), dir.used.Load())
-		}
-		if err := iotest.TestReader(s.reader(), want); err != nil {
-			t.Errorf("pieces of %d: %v", piece, err)
-		}
-		if got, err := s.bytes(); !bytes.Equal(got, want) || err != nil {
-			t.Errorf("pieces of %d: bytes() = %q, %v", piece, got, err)
-		}
+		memory, files := len(s.memory), dir.used.Load()
+		checktest.That(t, memory == 64 && files == int64(len(want)-64), "pieces of %d: %d bytes in memory, %d in files", piece, memory, files)
+		err := iotest.TestReader(s.reader(), want)
+		checktest.That(t, err == nil, "pieces of %d: %v", piece, err)
+		got, err := s.bytes()
+		checktest.That(t, bytes.Equal(got, want) && err == nil, "pieces of %d: bytes() = %q, %v", piece, got, err)
 		s.discard()
-		if left, err := os.ReadDir(dir.dir); len(left) > 0 || err != nil || dir.used.Load() != 0 || s.size != 0 {
-			t.Errorf("after discard: %v, %v, %d bytes in files, size %d", left, err, dir.used.Load(), s.size)
-		}
+		left, err := os.ReadDir(dir.dir)
+		files = dir.used.Load()
+		checktest.That(t, len(left) == 0 && err == nil && files == 0 && s.size == 0, "after discard: %v, %v, %d bytes in files, size %d", left, err, files, s.size)
 	}
 }
 
@@ -41,20 +38,14 @@ func TestSpool(t *testing.T) {
 func TestAllFilesTogetherHaveALimit(t *testing.T) {
 	dir := &disk{dir: t.TempDir(), limit: 100}
 	one, two := spool{room: 10, dir: dir}, spool{room: 10, dir: dir}
-	if err := one.write(make([]byte, 80)); err != nil {
-		t.Fatal(err)
-	}
+	checktest.Must(t, one.write(make([]byte, 80)))
 	var failed *SpoolError
-	if err := two.write(make([]byte, 41)); !errors.Is(err, ErrSpoolFull) || !errors.As(err, &failed) || two.size != 0 {
-		t.Errorf("error = %v, size = %d; want ErrSpoolFull and nothing", err, two.size)
-	}
-	if err := two.write(make([]byte, 40)); err != nil {
-		t.Errorf("what fits: %v", err)
-	}
+	err := two.write(make([]byte, 41))
+	checktest.That(t, errors.Is(err, ErrSpoolFull) && errors.As(err, &failed) && two.size == 0, "error = %v, size = %d; want ErrSpoolFull and nothing", err, two.size)
+	checktest.WantIs(t, "what fits", two.write(make([]byte, 40)), nil)
 	one.discard()
-	if err := two.write(make([]byte, 70)); err != nil || two.size != 110 {
-		t.Errorf("after discard: %v, size = %d", err, two.size)
-	}
+	err = two.write(make([]byte, 70))
+	checktest.That(t, err == nil && two.size == 110, "after discard: %v, size = %d", err, two.size)
 	two.discard()
 }
 
@@ -62,14 +53,9 @@ func TestAllFilesTogetherHaveALimit(t *testing.T) {
 func TestAFileThatIsCut(t *testing.T) {
 	s := spool{room: 10, dir: &disk{dir: t.TempDir(), limit: 1 << 20}}
 	defer s.discard()
-	if err := s.write(make([]byte, 100)); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.file.file.Truncate(50); err != nil {
-		t.Fatal(err)
-	}
+	checktest.Must(t, s.write(make([]byte, 100)))
+	checktest.Must(t, s.file.file.Truncate(50))
 	var failed *SpoolError
-	if n, err := io.Copy(io.Discard, s.reader()); !errors.As(err, &failed) || !errors.Is(err, io.ErrUnexpectedEOF) {
-		t.Errorf("%d bytes, %v; want a SpoolError", n, err)
-	}
+	n, err := io.Copy(io.Discard, s.reader())
+	checktest.That(t, errors.As(err, &failed) && errors.Is(err, io.ErrUnexpectedEOF), "%d bytes, %v; want a SpoolError", n, err)
 }

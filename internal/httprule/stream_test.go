@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/keyturn/keyturn/internal/checktest"
 	"github.com/keyturn/keyturn/internal/httprule"
 	"github.com/keyturn/keyturn/internal/httprule/ruletest"
 	lockhttp "github.com/keyturn/keyturn/middleware/http"
@@ -38,9 +39,7 @@ func TestAStreamNobodyReads(t *testing.T) {
 				failed <- err
 			}, http2)
 			res, err := s.Client().Do(s.NewRequest("GET", "/", ""))
-			if err != nil {
-				t.Fatal(err)
-			}
+			checktest.Must(t, err)
 			defer res.Body.Close()
 			if err := ruletest.Receive(t, "the handler", failed); err == nil {
 				t.Error("1000 MiB were sent to a client that reads nothing")
@@ -93,9 +92,7 @@ func TestAStreamWithPauses(t *testing.T) {
 			t.Run(fmt.Sprintf("HTTP/2 %v, %s", http2, tt.name), func(t *testing.T) {
 				s, _ := serve(t, tt.h, http2, tt.server)
 				res, err := s.Client().Do(s.NewRequest("GET", "/", ""))
-				if err != nil {
-					t.Fatal(err)
-				}
+				checktest.Must(t, err)
 				defer res.Body.Close()
 				time.Sleep(pause)
 				if n, err := io.Copy(io.Discard, res.Body); n != int64(tt.size) || err != nil {

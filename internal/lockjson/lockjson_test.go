@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/checktest"
 )
 
 var update = flag.Bool("update", false, "write the files of testdata")
@@ -52,15 +53,11 @@ func list(infos []driver.LockInfo, err error) iter.Seq2[driver.LockInfo, error] 
 // The names and units do not change by accident.
 func TestGolden(t *testing.T) {
 	var array, lines, one bytes.Buffer
-	if err := errors.Join(WriteArray(&array, list(samples, nil)), WriteLines(&lines, list(samples, nil)), Write(&one, Of(samples[0]))); err != nil {
-		t.Fatal(err)
-	}
+	checktest.Must(t, errors.Join(WriteArray(&array, list(samples, nil)), WriteLines(&lines, list(samples, nil)), Write(&one, Of(samples[0]))))
 	for file, got := range map[string][]byte{"array.json": array.Bytes(), "lines.jsonl": lines.Bytes(), "one.json": one.Bytes()} {
 		file = "testdata/" + file
 		if *update {
-			if err := os.WriteFile(file, got, 0o644); err != nil {
-				t.Fatal(err)
-			}
+			checktest.Must(t, os.WriteFile(file, got, 0o644))
 		}
 		want, err := os.ReadFile(file)
 		if err != nil || !bytes.Equal(got, want) {

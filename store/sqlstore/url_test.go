@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/keyturn/keyturn/internal/checktest"
 	"github.com/keyturn/keyturn/store/storeurl"
 )
 
@@ -25,9 +26,7 @@ func TestURLWithoutDriver(t *testing.T) {
 func TestURLScript(t *testing.T) {
 	for text, want := range map[string]string{"postgres://h/db": "bytea", "mysql://h/db": "ENGINE=InnoDB", "sqlite:f": "BLOB"} {
 		u, err := storeurl.Parse(text + "?prefix=a_")
-		if err != nil {
-			t.Fatal(err)
-		}
+		checktest.Must(t, err)
 		got, err := u.Script()
 		if n := strings.Count(got, "CREATE TABLE IF NOT EXISTS a_"); err != nil || n != len(tables) || !strings.Contains(got, want) || strings.Contains(got, DefaultPrefix) {
 			t.Errorf("%s: %q, %v", text, got, err)
@@ -43,9 +42,7 @@ func TestSources(t *testing.T) {
 			"&_busy_timeout=5000&_journal_mode=wal&_synchronous=full",
 	} {
 		u, err := storeurl.Parse(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		checktest.Must(t, err)
 		d := map[string]database{"postgres": {dialect: Postgres, source: postgresSource}, "mysql": {dialect: MySQL, source: mysqlSource}, "sqlite": {dialect: SQLite, source: sqliteSource}}[u.Scheme]
 		if got, err := d.read(u, false); err != nil || got.source != want {
 			t.Errorf("%s: %v\n%s, want\n%s", text, err, got.source, want)

@@ -31,6 +31,9 @@ func TestReadersLeaveTogether(t *testing.T) {
 		must(t, err)
 		return stat.Version
 	}
+	never := readers[0]
+	never.Token++
+	wantIs(t, "a lease of another token", s.Release(t.Context(), never), driver.ErrLeaseLost)
 	before := leave(nil)
 	n := leave(readers[:10]) - before
 	check(t, n == 0, "readers that left beside others have made %d decisions", n)

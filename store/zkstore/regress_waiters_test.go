@@ -9,30 +9,38 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/checktest"
 	"github.com/keyturn/keyturn/internal/servertest"
 )
 
 // A waiter knew nothing of a release that keeps the key for a while, and found the key free when it looked by
-// itself, after a third of the session.
-func TestAWaiterLearnsOfALeastHold(t *testing.T) {
+// itself, after a third of the session. It also has to learn of one of two permits.
+func TestAWaiterLearnsOfARelease(t *testing.T) {
 	t.Parallel()
-	const rounds, stay = 5, 50 * time.Millisecond
+	const rounds, looks = 5, session / 3
 	z := newScene(t)
 	a, b := z.open(t), z.open(t)
-	var waited time.Duration
-	for range rounds {
-		g := hold(t, a, request("k", time.Minute))
-		w := enqueue(t, b, request("k", time.Minute))
-		released := time.Now()
-		g.MinHold = stay
-		release(t, a, g)
-		next := w.Granted()
-		waited += time.Since(released)
-		release(t, b, next)
+	for claim, stay := range map[driver.Claim]time.Duration{driver.Exclusive("k"): 50 * time.Millisecond, driver.Permit("p", 2): 0} {
+		claims := func() driver.Request {
+			return driver.Request{Owner: request("k", 0).Owner, Claims: []driver.Claim{claim}, TTL: time.Minute}
+		}
+		if claim.Permits > 0 {
+			hold(t, a, claims())
+		}
+		var waited time.Duration
+		for range rounds {
+			g := hold(t, a, claims())
+			w := enqueue(t, b, claims())
+			released := time.Now()
+			g.MinHold = stay
+			release(t, a, g)
+			next := w.Granted()
+			waited += time.Since(released)
+			release(t, b, next)
+		}
+		check(t, waited/rounds <= looks*2/3, "waiters had %s %v after its release, and look by themselves after %v", claim.Key, waited/rounds, looks)
 	}
-	looks := session / 3
-	check(t, waited/rounds <= looks*2/3, "waiters had the key %v after its release, and look by themselves after %v", waited/rounds, looks)
 }
 
 // TestReconnectsWithWatches breaks the connection of a process that waits, again and again, while it sends

@@ -10,6 +10,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/keyturn/keyturn/internal/checktest"
 	"github.com/keyturn/keyturn/internal/redistest"
 )
 
@@ -17,9 +18,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func open(t *testing.T, system string, server *redistest.Server) *Locker {
 	l, err := Open(t.Context(), Config{System: system, Addrs: []string{server.Addr()}, Callers: 8, TTL: 30 * time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
+	checktest.Must(t, err)
 	t.Cleanup(func() {
 		if err := l.Close(); err != nil {
 			t.Error(err)
@@ -73,9 +72,7 @@ func TestMutexIsInFrontOfTheServer(t *testing.T) {
 		t.Run(system, func(t *testing.T) {
 			l := open(t, system, server)
 			unlock, err := l.Lock(t.Context(), system)
-			if err != nil {
-				t.Fatal(err)
-			}
+			checktest.Must(t, err)
 			before := server.CommandCount(t)
 			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 			defer cancel()

@@ -14,6 +14,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/keyturn/keyturn/internal/checktest"
 	"github.com/keyturn/keyturn/proof/bench/lock"
 	"github.com/keyturn/keyturn/proof/bench/stats"
 )
@@ -143,17 +144,13 @@ func TestChildrenEnd(t *testing.T) {
 		t.Errorf("the error is %v", err)
 	}
 	p, leave, err := newEnv(t).place(t.Context(), "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	checktest.Must(t, err)
 	defer leave()
 	for _, killed := range []bool{false, true} {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		all, err := startChildren(ctx, p.config("keyturn", 1), 1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		checktest.Must(t, err)
 		call := all[0].Go("child.Contend", Load{Callers: 1, Span: time.Hour}, nil, nil)
 		if killed {
 			cancel()
