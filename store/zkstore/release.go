@@ -27,7 +27,8 @@ func (s *Store) Release(ctx context.Context, g driver.Grant) error {
 }
 
 // leave ends a lease beside others, of a reader or of one with a permit. If that lets nobody in, it is no decision: those
-// who leave together need not read each other, and refuse nobody's request.
+// who leave together need not read each other, and refuse nobody's request. Whether the others are alive it does not
+// know, so somebody decides if only one is left.
 func (s *Store) leave(ctx context.Context, g driver.Grant) (done, unsure bool) {
 	p, err := s.link.get(ctx, patience)
 	if err != nil || len(g.Claims) > 1 || g.MinHold > 0 {
@@ -38,7 +39,7 @@ func (s *Store) leave(ctx context.Context, g driver.Grant) (done, unsure bool) {
 	n, all, err := place(p, path, nodeID(g.Owner))
 	now, known := p.clock.now()
 	letsIn := func(all children, others int) bool {
-		return len(all.waiters) > 0 && (c.Mode != driver.ModeShared || others == 0)
+		return len(all.waiters) > 0 && (c.Mode != driver.ModeShared || others < 2)
 	}
 	if err != nil || !known || epochOf(n.stat.Mzxid) > now.epoch || !renewable(n, g, c, now) || letsIn(all, len(all.holders)-1) {
 		return false, false
