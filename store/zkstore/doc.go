@@ -64,7 +64,6 @@
 //	acquire a free exclusive lock that this process released in the last 10 s      0      1
 //	acquire another free lock                                                      1      1
 //	release an exclusive lease that was granted while nobody waited                0      1
-//	release a shared lease or a permit, if that lets nobody in                     3      1
 //	another release                                                                2      1
 //	renew up to 100 exclusive leases that were granted while nobody waited         0      1
 //	renew up to 100 others (100 reads at a time)                                   1      1

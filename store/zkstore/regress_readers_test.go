@@ -9,7 +9,7 @@ import (
 )
 
 // Each reader that left read all others, and refused their requests. So 100 that left together took 7 s, and
-// 1000 minutes. Now only the last one decides, for whoever waits then.
+// 1000 minutes. Now only the last two decide, for whoever waits then.
 func TestReadersLeaveTogether(t *testing.T) {
 	t.Parallel()
 	z := newScene(t)
