@@ -2,7 +2,6 @@ package zkstore
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
@@ -14,11 +13,11 @@ import (
 // acquisition is one call of Acquire or Begin.
 type acquisition struct {
 	casstore.Acquisition
-	s      *Store
-	id     string // of the owner, in the names of nodes
-	began  time.Time
-	asked  bool
-	waited bool // it has had a place in the queue
+	s     *Store
+	id    string // of the owner, in the names of nodes
+	began time.Time
+	asked bool
+	own   string // the path of the place in the queue that it watches; "": it has not had one
 }
 
 func (s *Store) acquire(ctx context.Context, r keystate.Request) (casstore.Answer, error) {
@@ -66,7 +65,7 @@ func (a *acquisition) ask(ctx context.Context) (casstore.Answer, error) {
 		if err != nil || ans.Held == nil || !a.Wait {
 			return ans, err
 		}
-		if a.waited = true; seen == nil {
+		if seen == nil {
 			continue
 		}
 		if err = a.watch(ctx, seen); err == nil {
@@ -94,9 +93,13 @@ func (a *acquisition) decide(t *tx) (ans casstore.Answer, seen *view, err error)
 // taken returns the lease that another process's decision has given to this waiter, with a short first term. Two
 // reads at the same time are enough to see it, and the engine renews it soon. The lease counts from the beginning of
 // the request, which is before the grant in any case. After a longer wait too little of the term would be left, so it
-// is renewed. Neither reads the other holders, of whom there are many if readers have waited.
+// is renewed. Neither reads the other holders, of whom there are many if readers have waited. A place that is still
+// watched has not gone, so its waiter has nothing yet.
 func (a *acquisition) taken(ctx context.Context) (g driver.Grant, ok bool) {
-	if !a.waited || len(a.Claims) != 1 {
+	if a.own == "" || len(a.Claims) != 1 {
+		return g, false
+	}
+	if waits, _ := a.s.watchers.isSet(a.own); waits {
 		return g, false
 	}
 	p, err := a.s.link.get(ctx, a.s.patience(a.Wait))
@@ -116,7 +119,7 @@ func (a *acquisition) taken(ctx context.Context) (g driver.Grant, ok bool) {
 		return g, true
 	}
 	g.Since = time.Now()
-	return g, errors.Join(a.s.Renew(ctx, []driver.Grant{g})...) == nil
+	return g, a.s.Renew(ctx, []driver.Grant{g})[0] == nil
 }
 
 // place reads the lease of an owner, and the names of all who hold the lock or wait for it.

@@ -81,6 +81,12 @@ func (m moment) ends(stat *zk.Stat, term micros) micros {
 	return stat.Mtime*1000 + term
 }
 
+// doubts reports whether a lease seems to be over, or was renewed under a leader that is not known yet. Then the
+// moment is too old a one to decide by.
+func (m moment) doubts(n *node) bool {
+	return epochOf(n.stat.Mzxid) > m.epoch || m.ends(n.stat, n.data.Term) <= m.now
+}
+
 // wallEnds is for what is kept for hours, such as records. The clocks of two leaders differ by much
 // less, so they are compared.
 func wallEnds(stat *zk.Stat, term micros) micros { return stat.Mtime*1000 + term }

@@ -57,12 +57,11 @@ func (t *tx) load(keys []string) error {
 	return nil
 }
 
-// doubts reports whether a lease seems to be over, or was renewed under a leader that is not known
-// yet.
+// doubts reports whether one of the leases is in doubt.
 func (t *tx) doubts(now moment) bool {
 	for _, l := range t.locks {
 		for _, n := range l.all {
-			if !n.waits && (epochOf(n.stat.Mzxid) > now.epoch || now.ends(n.stat, n.data.Term) <= now.now) {
+			if !n.waits && now.doubts(n) {
 				return true
 			}
 		}

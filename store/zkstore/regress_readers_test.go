@@ -21,7 +21,7 @@ func TestReadersLeaveTogether(t *testing.T) {
 		readers = append(readers, hold(t, s, reads))
 	}
 	writer := enqueue(t, z.open(t), request("k", time.Minute))
-	leave := func(some []driver.Grant) (decisions int32) {
+	leave := func(some []driver.Grant) (version int32) { // each decision makes it greater
 		var all sync.WaitGroup
 		for _, g := range some {
 			all.Go(func() { release(t, s, g) })

@@ -41,7 +41,7 @@ func (s *Store) leave(ctx context.Context, g driver.Grant) (done, unsure bool) {
 	letsIn := func(all children, others int) bool {
 		return len(all.waiters) > 0 && (c.Mode != driver.ModeShared || others < 2)
 	}
-	if err != nil || !known || epochOf(n.stat.Mzxid) > now.epoch || !renewable(n, g, c, now) || letsIn(all, len(all.holders)-1) {
+	if err != nil || !known || now.doubts(n) || !renewable(n, g, c, now) || letsIn(all, len(all.holders)-1) {
 		return false, false
 	}
 	if err := p.Delete(path+"/"+n.name, n.stat.Version); err != nil {

@@ -113,7 +113,7 @@ func (r *renewal) read(p *peer, l *lease, synced bool) (err error) {
 func (r *renewal) judge(p *peer, all []*lease, synced bool) ([]*lease, error) {
 	now, known := p.clock.now()
 	if !known || slices.ContainsFunc(all, func(l *lease) bool {
-		return r.grants[l.n].Borrowed || l.node != nil && (epochOf(l.stat.Mzxid) > now.epoch || now.ends(l.stat, l.data.Term) <= now.now)
+		return r.grants[l.n].Borrowed || l.node != nil && now.doubts(l.node)
 	}) {
 		var err error
 		if now, err = r.s.tick(p); err != nil {

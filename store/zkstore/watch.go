@@ -75,6 +75,7 @@ func (a *acquisition) watch(ctx context.Context, v *view) error {
 		return err
 	}
 	own := v.lock + "/" + v.own
+	a.own = own
 	paths := []string{own}
 	if v.ahead != "" {
 		paths = append(paths, v.lock+"/"+v.ahead)
