@@ -24,7 +24,7 @@ import (
 //   - ctx's, with the number of leases that were taken away;
 //   - one that matches ErrUnavailable, if a call to the store did not return although its context had
 //     ended, for example because a hook of the store's client hangs;
-//   - one that matches ErrOutcomeUnknown, if the store did not answer all releases;
+//   - one that matches ErrOutcomeUnknown, if a lease may be left whose release the store did not answer;
 //   - the error of the store's Close.
 //
 // A second Close waits for the first, as long as its own ctx allows, and returns the same.

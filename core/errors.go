@@ -89,7 +89,7 @@ type (
 type TooManyWaitersError struct {
 	Key        string        // "": the callers of all keys together
 	Limit      int           // the greatest number of callers
-	RetryAfter time.Duration // when to ask again; 0: unknown
+	RetryAfter time.Duration // when to ask again
 }
 
 func (e *TooManyWaitersError) Error() string {

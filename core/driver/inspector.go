@@ -16,7 +16,8 @@ type Inspector interface {
 	//      no error.
 	//  I2. Holders lists the leases in force, in order of their tokens, each with the notes of
 	//      its request. A foreign client's lock is a holder, too.
-	//  I3. Waiters lists the waiters that have neither given up nor died, in order of arrival.
+	//  I3. Waiters lists the waiters that have neither given up nor died, in order of arrival. One
+	//      that died may be shown until its place in the queue ends.
 	//  I4. Record is the record in force, if there is one. It says whether its result was kept.
 	Inspect(ctx context.Context, key string) (LockInfo, error)
 

@@ -53,6 +53,9 @@ type Acquisition struct {
 	// TakeBack undoes, in the background, what questions may have left behind; nil: by [Acquisition.Undo].
 	TakeBack func()
 
+	seen  string    // the holder that was in the way of the last question
+	since time.Time // when it was seen for the first time
+
 	over chan struct{} // of one that waits: closed when a question that nobody waits for is over
 }
 
@@ -96,7 +99,7 @@ func (a *Acquisition) Answer(got keystate.Answer, since time.Time) Answer {
 	case got.Record != nil:
 		return Answer{Record: &got.Record.Record}
 	case got.Held != nil:
-		return Answer{Held: a.held(got.Held)}
+		return Answer{Held: a.held(got)}
 	}
 	return Answer{Grant: a.Grant(got, since)}
 }
@@ -110,8 +113,15 @@ func (a *Acquisition) Grant(got keystate.Answer, since time.Time) driver.Grant {
 	}
 }
 
-// held says when to ask again although no message comes.
-func (a *Acquisition) held(held *driver.HeldError) *waitloop.State {
+// held says when to ask again although no message comes. If the backend can't tell for how long the holder has had
+// the key, it is at least as long as this request has seen it.
+func (a *Acquisition) held(got keystate.Answer) *waitloop.State {
+	held := got.Held
+	if held.Holder != a.seen {
+		a.seen, a.since = held.Holder, time.Now()
+	} else if held.HeldFor == 0 && !got.Lingers {
+		held.HeldFor = time.Since(a.since)
+	}
 	state := &waitloop.State{Held: *held, At: time.Now(), Within: a.Within, Changes: [2]time.Duration{-1, -1}}
 	if len(a.Claims) > 1 {
 		state.Within = max(min(a.Within, a.TTL/3), time.Millisecond) // it keeps what the set holds already

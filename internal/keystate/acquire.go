@@ -26,8 +26,9 @@ type Answer struct {
 	Highest         uint64 // the greatest token that any of the keys has given
 
 	// Of a request that is not granted: the key that is held, the claim on it, and who is in the way.
-	Held *driver.HeldError
-	At   int
+	Held    *driver.HeldError
+	At      int
+	Lingers bool // the lease that is in the way may be kept for further users
 
 	// Member is the lease on the first claim, or the place in the queue; nil: there is neither.
 	Member *Member
@@ -110,7 +111,7 @@ func (s *State) reach(r *Request) (int, error) {
 func (s *State) refuse(r *Request, at int) Answer {
 	k := s.Keys[at]
 	s.Refused = true
-	a := Answer{Held: s.Held(k), At: at}
+	a := Answer{Held: s.Held(k), At: at, Lingers: len(k.holders) > 0 && k.holders[0].Lingers()}
 	if own := k.Find(r.Owner); own == nil {
 		a.Held.Ahead = k.Waiting()
 	} else if r.Wait { // one that gives up has no use for it, and there may be thousands of them

@@ -37,8 +37,9 @@
 // core.WithoutFingerprint.
 //
 // These are the caller's error, 400: a value that is missing or empty, a value that the request
-// has twice where one is meant, and values that make too long a key. The handler reads a body
-// that the rule has read again, from its beginning.
+// has twice where one is meant, and values that make too long a key. Of a member that a JSON object
+// has twice, the last one counts, as in encoding/json. The handler reads a body that the rule has
+// read again, from its beginning.
 //
 // # Routers
 //

@@ -31,7 +31,7 @@ func (s *Stats) asked() *stats {
 	return s.kept.Load()
 }
 
-// RetryAfter says when a refused caller should come back; 0: unknown. It uses the average of
+// RetryAfter says when a refused caller should come back. It uses the average of
 // key's holds or, if there is none, that of the rule's or of all holds. heldFor is how long the
 // holder has had the key, and remaining what is left of its lease (0: unknown). key may be
 // empty.
@@ -229,13 +229,10 @@ func (s *stats) retryAfter(rule, key string, heldFor, remaining time.Duration) t
 			average = known
 		}
 	}
-	if average == 0 && (heldFor > 0 || remaining > 0) { // no lease has ended yet
+	if average == 0 { // no lease has ended yet
 		average = firstGuess
 	}
-	average = max(average, heldFor)
-	if average > 0 {
-		average = max(average, shortestRetry)
-	}
+	average = max(average, heldFor, shortestRetry)
 	if remaining <= 0 { // the store does not know it
 		return average
 	}

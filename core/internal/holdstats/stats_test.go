@@ -118,7 +118,7 @@ func TestRetryAfter(t *testing.T) {
 		}
 	}
 	const ms = time.Millisecond
-	want("nothing known", s.RetryAfter("r", "k", 0, 0), 0)
+	want("nothing known", s.RetryAfter("r", "k", 0, 0), 100*ms)
 	want("only the lease", s.RetryAfter("r", "k", ms, 5*ms), 5*ms)
 	// Nobody knows how long holders take. The lease says it for a dead one only.
 	want("a first conflict", s.RetryAfter("r", "k", 0, 30*time.Second), 100*ms)
