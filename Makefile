@@ -19,18 +19,20 @@ help: ## Show this
 # Every package of every module in one go, with the newest versions that any of them requires. All are compiled
 # before: compilers take the processors from tests that tell a slow server from a dead one. SQLite is translated
 # from C, and its own memory is none of the race detector's business: with it, its tests took 15 times as long.
-# With the lowest versions, which "make lint" has compiled, there is no race detector: the code is the same.
+# With the lowest versions, which "make lint" has compiled, there is no race detector: the code is the same. The
+# processors have more to do than the memory, so compilers and tests collect garbage less often.
 RACE := -race -gcflags=modernc.org/...=-race=false
-TEST := scripts/test-packages $(RACE) -vet=off -parallel $(PARALLEL)
-COMPILE := go list $(RACE) -test -export
+TEST := GOGC=400 scripts/test-packages $(RACE) -vet=off -parallel $(PARALLEL)
+COMPILE := GOGC=400 go list $(RACE) -test -export
 # Those first that take longest, which wait for most of their time.
 EVERYTHING = $(CURDIR)/store/... $$(go list -m -f '{{.Dir}}/...' | sort -r)
 
+# The simulator has a clock of its own: it takes what the tests leave of the processors.
 .PHONY: test
 test: packages ## Run the tests of every package with the race detector, in some minutes
 	@$(COMPILE) $(EVERYTHING) >/dev/null
-	@$(TEST) -short $(EVERYTHING)
-	@$(MAKE) simulate
+	@nice -n 19 $(MAKE) simulate & simulation=$$!; code=0; \
+		$(TEST) -short $(EVERYTHING) || code=$$?; wait $$simulation || code=$$?; exit $$code
 
 # The tests of core decide by -short how much they do, not only whether: so they also run with it.
 .PHONY: test-all
