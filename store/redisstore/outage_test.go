@@ -121,6 +121,17 @@ func TestNoConnectionToBeHad(t *testing.T) {
 	wantIs(t, "Acquire", err, driver.ErrUnavailable)
 }
 
+// A release that somebody waits for leaves in a pipeline. If that gets no connection, its commands know no error.
+func TestNoConnectionForAPipeline(t *testing.T) {
+	t.Parallel()
+	server, network := proxied(t, database(t))
+	s := open(t, throughProxy(server, network))
+	g := lock(t, s, "o", "k", time.Minute)
+	g.Contended = true
+	network.Cut()
+	wantIs(t, "Release", s.Release(within(t, 5*time.Second), g), driver.ErrUnavailable)
+}
+
 // TestAwayAtStart: New asked its server, and failed without an answer or waited for it without a bound.
 func TestAwayAtStart(t *testing.T) {
 	t.Parallel()
