@@ -13,6 +13,31 @@ import (
 	"github.com/keyturn/keyturn/core/driver"
 )
 
+// looksAway checks that those who look at a key, or free it, are told that the server is away.
+func looksAway(t *testing.T, eng *core.Engine) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	var all sync.WaitGroup
+	defer all.Wait()
+	for name, look := range map[string]func() error{
+		"Inspect":      func() error { return second(eng.Inspect(ctx, "k")) },
+		"ForceRelease": func() error { return second(eng.ForceRelease(ctx, "k", "away")) },
+		"List": func() (err error) {
+			for _, err = range eng.List(ctx, "") {
+			}
+			return err
+		},
+	} {
+		all.Go(func() {
+			if err := look(); !errors.Is(err, driver.ErrUnavailable) {
+				t.Errorf("%s without a server: %v", name, err)
+			}
+		})
+	}
+}
+
+func second[T any](_ T, err error) error { return err }
+
 // AwayAtStart tests a store that is made while its server is away. open makes the store, by its URL
 // if it has one, and heal brings the server back. A program starts all the same and within a bound,
 // its readiness probe fails and then succeeds, and the log has a line for either.
@@ -45,6 +70,7 @@ func AwayAtStart(t *testing.T, open func() (driver.Store, error), heal func()) {
 	if _, err := eng.TryAcquire(t.Context(), "k"); !errors.Is(err, driver.ErrUnavailable) {
 		t.Errorf("without a server: %v", err)
 	}
+	looksAway(t, eng)
 	heal()
 	for deadline := time.Now().Add(30 * time.Second); eng.Ping(t.Context()) != nil; time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(deadline) {

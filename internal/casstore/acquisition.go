@@ -117,7 +117,7 @@ func (a *Acquisition) Grant(got keystate.Answer, since time.Time) driver.Grant {
 // the key, it is at least as long as this request has seen it.
 func (a *Acquisition) held(got keystate.Answer) *waitloop.State {
 	held := got.Held
-	if held.Holder != a.seen {
+	if a.since.IsZero() || held.Holder != a.seen {
 		a.seen, a.since = held.Holder, time.Now()
 	} else if held.HeldFor == 0 && !got.Lingers {
 		held.HeldFor = time.Since(a.since)
