@@ -2,6 +2,7 @@ package send
 
 import (
 	"context"
+	"slices"
 
 	"github.com/redis/go-redis/v9"
 
@@ -46,7 +47,7 @@ func (s *Sender) start(reqs []*Request) *pending {
 	rest := reqs
 	if n := s.batchServer(reqs); n != nil {
 		var sharing []*Request
-		sharing, rest = split(reqs, (*Request).shares)
+		sharing, rest = split(reqs)
 		if len(sharing) == 1 {
 			n.with(sharing[0]).Add(sharing[0])
 		} else {
@@ -82,22 +83,19 @@ func (s *Sender) batchServer(reqs []*Request) *server {
 	return nil
 }
 
-// split divides reqs into those that are so and those that are not. It keeps their order.
-func split(reqs []*Request, is func(*Request) bool) (so, not []*Request) {
-	for i, r := range reqs {
-		if !is(r) {
-			if not == nil {
-				so = append(so, reqs[:i]...)
-			}
-			not = append(not, r)
-		} else if not != nil {
-			so = append(so, r)
-		}
-	}
-	if not == nil {
+// split divides reqs into those that may leave in a batch and the rest.
+func split(reqs []*Request) (sharing, rest []*Request) {
+	if !slices.ContainsFunc(reqs, func(r *Request) bool { return !r.shares() }) {
 		return reqs, nil // the usual case
 	}
-	return so, not
+	for _, r := range reqs {
+		if r.shares() {
+			sharing = append(sharing, r)
+		} else {
+			rest = append(rest, r)
+		}
+	}
+	return sharing, rest
 }
 
 // sendGroup sends a batch to the only server. Afterwards each request has a reply or an error
