@@ -111,7 +111,7 @@ func TestUntimed(t *testing.T) {
 // owner is found, however many there are and in whatever order they come and go.
 func TestManyMembers(t *testing.T) {
 	choices := rand.New(rand.NewPCG(1, 2))
-	for round := range 200 {
+	for round := range 60 {
 		k, in, size := &keystate.Key{Name: "k"}, map[string]*keystate.Member{}, 4+round%60
 		for range 10 * size {
 			owner := fmt.Sprint("owner ", choices.IntN(size))
