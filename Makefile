@@ -56,7 +56,7 @@ test-core: packages-core ## Run the tests of core and of the Redis store only, w
 .PHONY: test-browser
 test-browser: packages-browser $(TOOLS) ## Test the console's pages in a real browser
 	@cd proof && GOWORK=off go vet -tags browser ./browsertest && GOWORK=off $(BIN)/staticcheck -tags browser ./browsertest
-	@cd proof && GOWORK=off go test -tags browser ./browsertest
+	@cd proof && GOWORK=off ../scripts/test-packages -tags browser ./browsertest
 
 .PHONY: screenshots
 screenshots: packages-browser ## Make the pictures of docs/console.md, which takes some minutes
