@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -105,13 +106,7 @@ func (b *tab) note(text string) {
 func (b *tab) forgive(text string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	var rest []string
-	for _, one := range b.said {
-		if !strings.Contains(one, text) {
-			rest = append(rest, one)
-		}
-	}
-	b.said = rest
+	b.said = slices.DeleteFunc(b.said, func(said string) bool { return strings.Contains(said, text) })
 }
 
 // do runs actions, which must not take long.
@@ -171,11 +166,14 @@ func (b *tab) await(expression string) {
 func (b *tab) awaitWithin(d time.Duration, expression string) {
 	b.t.Helper()
 	for end := time.Now().Add(d); ; time.Sleep(20 * time.Millisecond) {
-		if ask[bool](b, "Boolean("+expression+")") {
+		ctx, cancel := b.bounded()
+		is, err := chromedp.Run(ctx, chromedp.Evaluate[bool]("Boolean("+expression+")")) // fails if the page goes on to another one
+		cancel()
+		if err == nil && is {
 			return
 		}
 		if time.Now().After(end) {
-			b.t.Fatalf("not within %v: %s\n%s", d, expression, ask[string](b, "document.body.innerText"))
+			b.t.Fatalf("not within %v: %s: %v\n%s", d, expression, err, ask[string](b, "document.body.innerText"))
 		}
 	}
 }
