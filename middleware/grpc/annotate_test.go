@@ -78,9 +78,7 @@ func TestAnnotatedMethodsHaveTheirRules(t *testing.T) {
 				t.Errorf("%s: rule %s, claims %v, TTL %v; want %v", method, got, lease.Claims(), lease.TTL(), want)
 			}
 		})
-		if err != nil {
-			t.Errorf("%s: %v", method, err)
-		}
+		check(t, err == nil, "%s: %v", method, err)
 	}
 	wantNil(t, call(t, i, annotatedSend, func(context.Context, *core.Lease) { t.Error("once ran twice") }))
 }
@@ -171,13 +169,9 @@ func TestWrongAnnotations(t *testing.T) {
 				found++
 			}
 		}
-		if found != 1 {
-			t.Errorf("%s: %q stands %d times in\n%v", method, want, found, err)
-		}
+		check(t, found == 1, "%s: %q stands %d times in\n%v", method, want, found, err)
 	}
-	if len(lines) != 11 {
-		t.Errorf("%d complaints:\n%v", len(lines), err)
-	}
+	check(t, len(lines) == 11, "%d complaints:\n%v", len(lines), err)
 }
 
 func TestFromAnnotationsRefuses(t *testing.T) {

@@ -31,7 +31,7 @@ const (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var (
-	must, wantNil, wantIs = checktest.Must, checktest.WantNil, checktest.WantIs
+	must, check, wantNil, wantIs = checktest.Must, checktest.That, checktest.WantNil, checktest.WantIs
 	engine, isHeld        = ruletest.NewEngine, ruletest.IsHeld
 )
 
@@ -116,9 +116,7 @@ func reason(t testing.TB, err error) string {
 	if !ok {
 		return ""
 	}
-	if info.Domain != lockgrpc.Domain {
-		t.Errorf("domain is %q", info.Domain)
-	}
+	check(t, info.Domain == lockgrpc.Domain, "domain is %q", info.Domain)
 	return info.Reason
 }
 

@@ -64,9 +64,7 @@ func TestRefusedMessages(t *testing.T) {
 					t.Error(e, err)
 				}
 				_, err := stream.Recv()
-				if err == nil {
-					t.Errorf("%q has its turn", tt.group)
-				}
+				check(t, err != nil, "%q has its turn", tt.group)
 				if _, again := stream.Recv(); again != err {
 					t.Errorf("the next Recv: %v, want %v again", again, err)
 				}

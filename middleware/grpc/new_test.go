@@ -90,9 +90,7 @@ func TestNewSaysEverythingAtOnce(t *testing.T) {
 		}
 	}
 	for _, err := range []error{err, func() error { _, err := lockgrpc.New(nil); return err }()} {
-		if !errors.Is(err, core.ErrInvalidOption) {
-			t.Errorf("%v does not match ErrInvalidOption", err)
-		}
+		check(t, errors.Is(err, core.ErrInvalidOption), "%v does not match ErrInvalidOption", err)
 	}
 }
 
@@ -116,9 +114,7 @@ func TestCoverageWithoutTheInterceptor(t *testing.T) {
 			missing, says = setStatus, "Unary()"
 		}
 		for _, c := range i.Coverage(imServer()) {
-			if (len(c.Rules) > 0) != (c.Name == guarded) {
-				t.Errorf("%v, want a rule for %s alone", c, guarded)
-			}
+			check(t, (len(c.Rules) > 0) == (c.Name == guarded), "%v, want a rule for %s alone", c, guarded)
 		}
 		err := fmt.Sprint(i.Check(imServer()))
 		if !strings.Contains(err, missing) || !strings.Contains(err, says) || strings.Contains(err, guarded) {

@@ -119,18 +119,14 @@ func TestRefusals(t *testing.T) {
 					t.Errorf("RetryAfter: %v", again)
 				}
 				inside := ruletest.Receive(t, "end", passed)
-				if !errors.Is(inside, tt.is) {
-					t.Errorf("outer interceptors see %v, want %v", inside, tt.is)
-				}
+				check(t, errors.Is(inside, tt.is), "outer interceptors see %v, want %v", inside, tt.is)
 				for _, told := range []string{
 					prototext.Format(status.Convert(err).Proto()),
 					// An interceptor may wrap what it gets, and the text with it.
 					prototext.Format(status.Convert(fmt.Errorf("outer: %w", inside)).Proto()),
 				} {
 					for _, p := range private {
-						if strings.Contains(told, p) {
-							t.Errorf("the caller is told %q: %s", p, told)
-						}
+						check(t, !strings.Contains(told, p), "the caller is told %q: %s", p, told)
 					}
 				}
 			})

@@ -102,13 +102,9 @@ func TestRetryDelays(t *testing.T) {
 			}
 			spread[at[1]] = true
 		}
-		if len(spread) < 10 {
-			t.Errorf("they come back together: %v", spread)
-		}
+		check(t, len(spread) >= 10, "they come back together: %v", spread)
 		at, _ := attempts(t.Context(), lockgrpc.Retry{}, held(time.Second))
-		if len(at) != lockgrpc.DefaultAttempts {
-			t.Errorf("by default %d attempts", len(at))
-		}
+		check(t, len(at) == lockgrpc.DefaultAttempts, "by default %d attempts", len(at))
 	})
 }
 

@@ -88,14 +88,10 @@ func TestHandlersErrorPassesUnchanged(t *testing.T) {
 	streams := locks(t, memory(t), lockgrpc.Serialize(chat, "chat"), lockgrpc.SerializeMessages(importAll, "k")).Stream()
 	for _, method := range []string{chat, importAll, watch} {
 		got := streams(nil, stream, &grpc.StreamServerInfo{FullMethod: method}, func(_ any, s grpc.ServerStream) error {
-			if (s == grpc.ServerStream(stream)) != (method == watch) {
-				t.Errorf("%s gets %T", method, s)
-			}
+			check(t, (s == grpc.ServerStream(stream)) == (method == watch), "%s gets %T", method, s)
 			return own
 		})
-		if got != own {
-			t.Errorf("%s: the handler's error came back as %v", method, got)
-		}
+		check(t, got == own, "%s: the handler's error came back as %v", method, got)
 	}
 }
 

@@ -122,9 +122,7 @@ func TestLossEndsAWaitingRecv(t *testing.T) {
 		}
 		// It stays that way, and nothing goes out any more.
 		for _, err := range []error{stream.RecvMsg(&testpb.Event{}), stream.Send(&testpb.Event{Text: "stale"})} {
-			if !errors.Is(err, core.ErrLeaseLost) {
-				t.Errorf("then: %v", err)
-			}
+			check(t, errors.Is(err, core.ErrLeaseLost), "then: %v", err)
 		}
 		return nil
 	}}

@@ -77,21 +77,34 @@ func TestForeignEntries(t *testing.T) {
 	}
 }
 
-// TestEntriesGo: what is over leaves nothing behind but an entry that the server drops by itself.
+// TestEntriesGo by themselves, by a TTL of the server's, ten minutes after the last thing in them is over.
 func TestEntriesGo(t *testing.T) {
 	t.Parallel()
 	nc := connect(t, start(t, server.Options{}).Addr().String())
 	s := open(t, nc)
-	storetest.Use(t, s, "k")
 	js, err := jetstream.New(nc)
 	must(t, err)
-	st, err := js.Stream(t.Context(), "KV_keyturn")
-	must(t, err)
-	msg, err := st.GetLastMsgForSubject(t.Context(), "$KV.keyturn.k")
-	must(t, err)
-	if ttl := msg.Header.Get("Nats-TTL"); ttl != "10m0s" {
-		t.Errorf("an entry with nothing in it stays for %q", ttl)
+	stays := func(what string, least time.Duration) {
+		t.Helper()
+		st, err := js.Stream(t.Context(), "KV_keyturn")
+		must(t, err)
+		msg, err := st.GetLastMsgForSubject(t.Context(), "$KV.keyturn.k")
+		must(t, err)
+		ttl, err := time.ParseDuration(msg.Header.Get("Nats-TTL"))
+		if extra := ttl - least; err != nil || extra < 10*time.Minute-time.Second || extra > 10*time.Minute {
+			t.Errorf("an entry with %s stays for %v, %v", what, ttl, err)
+		}
 	}
+	g := take(t, s, request("k", time.Hour))
+	stays("a lease of an hour", time.Hour)
+	must(t, s.Complete(t.Context(), g, driver.Record{}, 24*time.Hour))
+	stays("a record of a day", 24*time.Hour)
+	if had, err := s.Forget(t.Context(), "k"); err != nil || !had {
+		t.Errorf("there was a record: %v, %v", had, err)
+	}
+	stays("nothing", 0)
+	must(t, checktest.ErrorOf(s.AdvanceVersion(t.Context(), "k", 1, 24*time.Hour)))
+	stays("a version of a day", 24*time.Hour)
 }
 
 // TestPermissions: what docs/operations-nats.md lists is enough, and without it the error says what is missing.
