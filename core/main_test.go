@@ -112,17 +112,13 @@ func wantOnly(t testing.TB, err error, want ...error) {
 		for _, w := range want {
 			wanted = wanted || w == s
 		}
-		if errors.Is(err, s) != wanted {
-			t.Errorf("errors.Is(%v, %v) = %v, want %v", err, s, !wanted, wanted)
-		}
+		check(t, errors.Is(err, s) == wanted, "errors.Is(%v, %v) = %v, want %v", err, s, !wanted, wanted)
 	}
 }
 
 func wantEqual[T comparable](t testing.TB, what string, got, want T) {
 	t.Helper()
-	if got != want {
-		t.Errorf("%s: %v, want %v", what, got, want)
-	}
+	check(t, got == want, "%s: %v, want %v", what, got, want)
 }
 
 // inBubble runs a subtest with a clock of its own.

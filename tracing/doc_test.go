@@ -110,14 +110,10 @@ func of(names []string) pairs {
 func same(t *testing.T, what string, documented, real pairs) {
 	t.Helper()
 	for p := range documented {
-		if !real[p] {
-			t.Errorf("%s: documented, but not so: %s", what, p)
-		}
+		check(t, real[p], "%s: documented, but not so: %s", what, p)
 	}
 	for p := range real {
-		if !documented[p] {
-			t.Errorf("%s: not documented: %s", what, p)
-		}
+		check(t, documented[p], "%s: not documented: %s", what, p)
 	}
 }
 

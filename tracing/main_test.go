@@ -21,7 +21,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-var must = checktest.Must
+var must, check = checktest.Must, checktest.That
 
 // secret makes the hashes in testdata what they are.
 var secret = []byte("a secret for the tests")

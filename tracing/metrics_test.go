@@ -67,9 +67,7 @@ func TestMetricsAreAsDocumented(t *testing.T) {
 		for attr := range attrs[name] {
 			real.add(name, attr)
 		}
-		if len(attrs[name]) == 0 {
-			t.Errorf("%s: nothing was measured in any play", name)
-		}
+		check(t, len(attrs[name]) != 0, "%s: nothing was measured in any play", name)
 	}
 	same(t, "metrics", documented, real)
 
@@ -180,9 +178,7 @@ func TestSeriesBeginWhenSomebodyMeasures(t *testing.T) {
 		s.meter.off = func(string) bool { return true }
 		s.want(checktest.ErrorOf(author.Declare(s.eng, author.Rule{Policy: policy, About: coverage.Rule{Once: true, Skips: coverage.SkipHeld}, Like: []string{"k"}})), nil)
 		s.want(s.eng.Do(s.ctx, key, s.work(0), policy), nil)
-		if len(s.meter.begun)+len(s.meter.numbers) > 0 {
-			t.Errorf("begun while nobody measures: %v, %v", s.meter.begun, s.meter.numbers)
-		}
+		check(t, len(s.meter.begun)+len(s.meter.numbers) <= 0, "begun while nobody measures: %v, %v", s.meter.begun, s.meter.numbers)
 		s.meter.off = nil
 		s.obs.Declared(observe.Declaration{Rule: "without claims, so of nothing"})
 		for range 3 {
@@ -193,13 +189,9 @@ func TestSeriesBeginWhenSomebodyMeasures(t *testing.T) {
 			semconv.MetricSkipped: 1, semconv.MetricUnanswered: 4, semconv.MetricUnlocked: 1, semconv.MetricForced: 2,
 		}
 		for name, n := range want {
-			if s.meter.begun[name] != n {
-				t.Errorf("%s: %d series were begun, want %d", name, s.meter.begun[name], n)
-			}
+			check(t, s.meter.begun[name] == n, "%s: %d series were begun, want %d", name, s.meter.begun[name], n)
 		}
-		if len(s.meter.begun) != len(want) {
-			t.Errorf("begun: %v", s.meter.begun)
-		}
+		check(t, len(s.meter.begun) == len(want), "begun: %v", s.meter.begun)
 		s.finish()
 	})
 }

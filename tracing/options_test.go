@@ -72,13 +72,9 @@ func TestAttributesAreOnEverySpanFromItsStart(t *testing.T) {
 			}
 			s.want(checktest.ErrorOf(s.eng.Once(s.ctx, key, s.result(0), core.WithRule(rule))), nil)
 			s.finish()
-			if starts != 3 {
-				t.Errorf("%d spans began", starts)
-			}
+			check(t, starts == 3, "%d spans began", starts)
 			for _, span := range s.rec.spans {
-				if span.attrs[semconv.OutcomeKey].AsString() == "nonsense" {
-					t.Errorf("an outcome of the user's is left on %s", span.name)
-				}
+				check(t, span.attrs[semconv.OutcomeKey].AsString() != "nonsense", "an outcome of the user's is left on %s", span.name)
 				if strings.HasPrefix(span.name, "keyturn.") && span.attrs[semconv.StoreKey].AsString() != store {
 					t.Errorf("%s is on %s, not %s", span.attrs[semconv.StoreKey].AsString(), span.name, store)
 				}
@@ -133,9 +129,7 @@ func TestLogHandler(t *testing.T) {
 	log.InfoContext(context.Background(), "outside")
 	log.With("a", 1).InfoContext(inTrace(1, trace.FlagsSampled), "inside")
 	outside, inside, _ := strings.Cut(out.String(), "\n")
-	if strings.Contains(outside, "trace_id") {
-		t.Errorf("no trace, but %s", outside)
-	}
+	check(t, !strings.Contains(outside, "trace_id"), "no trace, but %s", outside)
 	if want := "msg=inside a=1 trace_id=ab010000000000000000000000000000 span_id=cd01000000000000\n"; !strings.HasSuffix(inside, want) {
 		t.Errorf("%s, want %s", inside, want)
 	}
@@ -168,8 +162,6 @@ func TestALossIsLoggedInItsTrace(t *testing.T) {
 		if want := fmt.Sprintf("trace_id=%s span_id=%s\n", in.TraceID(), in.SpanID()); !strings.HasSuffix(out.String(), want) {
 			t.Errorf("logged %q, want %q", out.String(), want)
 		}
-		if strings.Contains(out.String(), key) {
-			t.Errorf("the key is in the log: %s", out.String())
-		}
+		check(t, !strings.Contains(out.String(), key), "the key is in the log: %s", out.String())
 	})
 }

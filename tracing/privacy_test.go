@@ -54,9 +54,7 @@ func TestSpansTellNoSecrets(t *testing.T) {
 				t.Errorf("%s has the key raw and hashed", s.name)
 			}
 			for _, f := range forbidden {
-				if strings.Contains(text, f) {
-					t.Errorf("%q in\n%s", f, text)
-				}
+				check(t, !strings.Contains(text, f), "%q in\n%s", f, text)
 			}
 			if hashed && (strings.Contains(text, key) || strings.Contains(text, "group:7")) {
 				t.Errorf("a key in\n%s", text)
@@ -104,9 +102,7 @@ func TestHashesMatchByTheSecret(t *testing.T) {
 	_, known := keyOf(t, nil)
 	_, again := keyOf(t, nil)
 	_, other := keyOf(t, []tracing.Option{tracing.WithKeySecret(mine)})
-	if known != again {
-		t.Errorf("the same secret gives %s and %s", known, again)
-	}
+	check(t, known == again, "the same secret gives %s and %s", known, again)
 	if known == other {
 		t.Error("different secrets give the same hash")
 	}

@@ -158,9 +158,7 @@ func TestNothingIsAllocatedForWhatIsNotRecorded(t *testing.T) {
 				obs.Unlocked(once, a, errDown)
 				obs.OnceEnd(once, observe.Execution{Key: key, Rule: rule}, observe.Outcome{Duplicate: true}, nil)
 			})
-			if allocs != 0 {
-				t.Errorf("%v allocations", allocs)
-			}
+			check(t, allocs == 0, "%v allocations", allocs)
 		})
 	}
 }
@@ -170,9 +168,7 @@ func TestDroppedSpansAreEndedOnce(t *testing.T) {
 	s := newScene(t, tracing.WithTracerProvider(silentProvider{ended: &ended}))
 	s.want(checktest.ErrorOf(s.eng.Once(s.ctx, key, s.result(0))), nil)
 	s.finish()
-	if ended != 3 {
-		t.Errorf("%d spans ended, want 3", ended)
-	}
+	check(t, ended == 3, "%d spans ended, want 3", ended)
 }
 
 // TestManyAtOnce is for the race detector.

@@ -42,9 +42,7 @@ func compare(t *testing.T, name, got string) {
 	}
 	want, err := os.ReadFile(file)
 	must(t, err)
-	if got != string(want) {
-		t.Errorf("%s: got\n%s\nwant\n%s", file, got, want)
-	}
+	check(t, got == string(want), "%s: got\n%s\nwant\n%s", file, got, want)
 }
 
 func (s *scene) want(err, target error) {

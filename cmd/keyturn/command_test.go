@@ -61,9 +61,7 @@ func TestOperator(t *testing.T) {
 	must(t, server.Client().Set(t.Context(), "lock:evil", "\x1b[2Jx", time.Minute).Err())
 	evil := at("force", "evil", "--reason", "x", "--yes", "--owner", "other").ends(75)
 	evil.says(`evil is held by the owner "\x1b[2Jx", not by other`)
-	if strings.Contains(evil.stderr.String(), "\x1b") {
-		t.Errorf("%q", evil.stderr.String())
-	}
+	check(t, !strings.Contains(evil.stderr.String(), "\x1b"), "%q", evil.stderr.String())
 	at("force", "group:7", "--reason", "hangs", "--yes", "--owner", lease.Owner()).ends(0).says("group:7 was taken from ")
 	if err := lease.Release(t.Context()); err == nil || !strings.Contains(err.Error(), ": hangs") || !strings.Contains(err.Error(), "@") {
 		t.Errorf("the holder learns: %v", err)

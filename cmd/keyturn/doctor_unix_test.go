@@ -47,13 +47,9 @@ func TestDoctor(t *testing.T) {
 			if !f.OK {
 				risks = append(risks, f.About)
 			}
-			if f.OK != (f.Advice == "") {
-				t.Errorf("%s: %+v", name, f)
-			}
+			check(t, f.OK == (f.Advice == ""), "%s: %+v", name, f)
 		}
-		if !slices.Equal(risks, c.risks) {
-			t.Errorf("%s: %q, want %q", name, risks, c.risks)
-		}
+		check(t, slices.Equal(risks, c.risks), "%s: %q, want %q", name, risks, c.risks)
 	}
 	command(t, "--store", "sqlite:"+filepath.Join(t.TempDir(), "none.db"), "doctor").ends(78)
 }

@@ -205,9 +205,7 @@ func TestWatchCompares(t *testing.T) {
 		for _, change := range compare(c.before, c.now, !strings.HasPrefix(name, "without")) {
 			got += change.Change + " " + change.Key + " " + change.Process + ";"
 		}
-		if got != c.want {
-			t.Errorf("%s: %s, want %s", name, got, c.want)
-		}
+		check(t, got == c.want, "%s: %s, want %s", name, got, c.want)
 	}
 }
 

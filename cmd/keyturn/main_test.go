@@ -20,7 +20,7 @@ import (
 	"github.com/keyturn/keyturn/store/storeurl"
 )
 
-var must, await = checktest.Must, checktest.Eventually
+var must, check, await = checktest.Must, checktest.That, checktest.Eventually
 
 const asProgram = "KEYTURN_TEST_AS_PROGRAM"
 

@@ -47,9 +47,7 @@ func wantDead(t *testing.T, file string, next time.Time) {
 	}
 	before := lastBeat(t, file)
 	time.Sleep(150 * time.Millisecond)
-	if !lastBeat(t, file).Equal(before) {
-		t.Error("the program still lives")
-	}
+	check(t, lastBeat(t, file).Equal(before), "the program still lives")
 }
 
 // The store falls silent: the program is asked to end in time, and is dead before the next holder.

@@ -44,9 +44,7 @@ func TestRunSignalEndsTheWait(t *testing.T) {
 		p.says("held by")
 		must(t, p.Process.Signal(sig))
 		p.ends(128 + int(sig))
-		if p.stdout.String() != "" {
-			t.Errorf("%s", p.stdout.String())
-		}
+		check(t, p.stdout.String() == "", "%s", p.stdout.String())
 	}
 	if info, err := eng.Inspect(t.Context(), "k"); err != nil || len(info.Waiters) > 0 {
 		t.Errorf("%+v, %v", info, err)

@@ -105,9 +105,7 @@ func TestRunStatus(t *testing.T) {
 			p := command(t, args...)
 			p.Env = append(p.Env, "KEYTURN_STORE="+store)
 			p.ends(c.status)
-			if p.stdout.String() != "" {
-				t.Errorf("data: %q", p.stdout.String())
-			}
+			check(t, p.stdout.String() == "", "data: %q", p.stdout.String())
 			if c.status >= 64 && c.status < 128 && p.stderr.String() == "" {
 				t.Error("no message")
 			}
@@ -153,9 +151,7 @@ func TestRunBackground(t *testing.T) {
 	p = command(t, "--store", store, "run", "k", "--detach", "--", "sh", "-c", "sleep 60 >/dev/null 2>&1 & echo pid $!; exit 5")
 	p.ends(5)
 	left := pids(p.stdout.String())
-	if gone(left) {
-		t.Error("the background process was killed")
-	}
+	check(t, !gone(left), "the background process was killed")
 	taken(t, eng, "k")
 	_ = syscall.Kill(left[0], syscall.SIGKILL)
 }
@@ -174,9 +170,7 @@ func TestRunEnvironment(t *testing.T) {
 	}
 	h := info.Holders[0]
 	open, ok := strings.CutPrefix(p.stdout.String(), fmt.Sprintf("a,b,\n%d\n%s\n\n", h.Token, h.Owner))
-	if !ok {
-		t.Errorf("%q, holder %+v", p.stdout.String(), h)
-	}
+	check(t, ok, "%q, holder %+v", p.stdout.String(), h)
 	theirs := make(map[string]bool) // what the test's own caller has left open
 	links, _ := filepath.Glob("/proc/self/fd/*")
 	for _, link := range links {

@@ -84,7 +84,5 @@ func TestForceAsks(t *testing.T) {
 	}
 	p, _ := onTerminal(t, "--store", store, "ls")
 	p.ends(0).says("KEY  MODE")
-	if strings.Contains(p.stdout.String(), "\t") {
-		t.Errorf("%q", p.stdout.String())
-	}
+	check(t, !strings.Contains(p.stdout.String(), "\t"), "%q", p.stdout.String())
 }

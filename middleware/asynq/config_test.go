@@ -66,9 +66,7 @@ func TestRetryDelay(t *testing.T) {
 			}
 			seen[d] = true
 		}
-		if len(seen) < 2 {
-			t.Errorf("after %v, for the %d. time: every delay is the same", tt.after, tt.times)
-		}
+		check(t, len(seen) >= 2, "after %v, for the %d. time: every delay is the same", tt.after, tt.times)
 	}
 
 	// Asynq's own begins at 15 seconds.
@@ -126,9 +124,7 @@ func TestReschedulingsInARow(t *testing.T) {
 		if errors.As(err, &again) {
 			got = fmt.Sprint("again ", again.Times)
 		}
-		if got != want {
-			t.Errorf("task %d: %s, want %s", task, got, want)
-		}
+		check(t, got == want, "task %d: %s, want %s", task, got, want)
 	}
 	lease := hold(t, eng, "k")
 	expect(0, "again 1")

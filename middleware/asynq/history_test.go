@@ -109,9 +109,7 @@ func TestWorkersKilled(t *testing.T) {
 	await(t, "the queue to be empty", q.drained)
 	for doc := range docs {
 		began, done := list("began", doc), list("done", doc)
-		if !slices.IsSorted(began) {
-			t.Errorf("d%d: an older version after a newer: %v", doc, began)
-		}
+		check(t, slices.IsSorted(began), "d%d: an older version after a newer: %v", doc, began)
 		if last := fmt.Sprint(order[versions-1]); len(done) == 0 || done[len(done)-1] != last {
 			t.Errorf("d%d: the last to be done was not the newest, %s: %v", doc, last, done)
 		}

@@ -22,7 +22,7 @@ import (
 	"github.com/keyturn/keyturn/store/memstore"
 )
 
-var must, wantNil, wantIs = checktest.Must, checktest.WantNil, checktest.WantIs
+var must, check, wantNil, wantIs = checktest.Must, checktest.That, checktest.WantNil, checktest.WantIs
 
 func TestMain(m *testing.M) {
 	actAsWorker()
@@ -281,9 +281,7 @@ func isAgain(err error) bool {
 func wantText(t testing.TB, text string, want ...string) {
 	t.Helper()
 	for _, w := range want {
-		if !strings.Contains(text, w) {
-			t.Errorf("%q is not in %s", w, text)
-		}
+		check(t, strings.Contains(text, w), "%q is not in %s", w, text)
 	}
 }
 

@@ -185,9 +185,7 @@ func TestKeepLatestVersionsAreTheRules(t *testing.T) {
 	for i, typename := range []string{"index", "thumbnail", "a", "a:b", "long" + strings.Repeat(":", 250)} {
 		wantIs(t, typename, process(context.Background(), h, typename, fmt.Sprintf(`{"version":%d}`, 9-i)), nil)
 	}
-	if ran != 5 {
-		t.Errorf("%d ran, want all", ran)
-	}
+	check(t, ran == 5, "%d ran, want all", ran)
 }
 
 // While nobody knows whether there is a newer one nothing runs.

@@ -87,9 +87,7 @@ func TestSkippedTasksAreTold(t *testing.T) {
 	}
 	wantText(t, log.String(), "rule=cache:", "type=cache:rebuild", "id=the-id", "queue=default", "held", "version 4 is older than 5")
 	wantText(t, fmt.Sprint(told, l.Skipped()), "[cache: held index superseded] map[cache::1 index:1]")
-	if strings.Contains(log.String(), lease.Owner()) {
-		t.Errorf("log = %s tells who holds the key", log)
-	}
+	check(t, !strings.Contains(log.String(), lease.Owner()), "log = %s tells who holds the key", log)
 }
 
 // A cache is rebuilt by one worker; who comes meanwhile has nothing to do.

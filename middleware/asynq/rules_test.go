@@ -147,9 +147,7 @@ func TestNoHandler(t *testing.T) {
 	for name, middleware := range map[string]asynq.MiddlewareFunc{"Middleware": locks(t, engine(t)).Middleware, "Trace": lockasynq.Trace} {
 		func() {
 			defer func() {
-				if recover() == nil {
-					t.Errorf("%s(nil) did not panic", name)
-				}
+				check(t, recover() != nil, "%s(nil) did not panic", name)
 			}()
 			middleware(nil)
 		}()

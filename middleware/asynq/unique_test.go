@@ -166,9 +166,7 @@ func TestUniqueUntilStartedWhileTheKeyIsHeld(t *testing.T) {
 			ran := make(chan struct{}, 10)
 			q.serve(l.Middleware(handler(func(context.Context, *asynq.Task) error { ran <- struct{}{}; return nil })))
 			task := asynq.NewTask("t", nil)
-			if !q.offer(l, task, asynq.MaxRetry(tt.retries)) {
-				t.Error("the first was not taken")
-			}
+			check(t, q.offer(l, task, asynq.MaxRetry(tt.retries)), "the first was not taken")
 			receive(t, "the task to ask for its key", asks)
 			if took := q.offer(l, task, asynq.MaxRetry(5)); took != tt.second {
 				t.Errorf("the second was taken: %t, want %t", took, tt.second)
@@ -211,7 +209,5 @@ func TestUniqueUntilStartedWithOtherIDs(t *testing.T) {
 	if again, err := l.TaskID(context.Background(), asynq.NewTask("t", nil)); err != nil || again.String() != first.String() || ran != len(ids)+1 {
 		t.Errorf("%v and %v, %v; %d ran", first, again, err, ran)
 	}
-	if strings.Count(log.String(), "without Locks.TaskID") != 1 {
-		t.Errorf("log = %s, want one warning", log)
-	}
+	check(t, strings.Count(log.String(), "without Locks.TaskID") == 1, "log = %s, want one warning", log)
 }

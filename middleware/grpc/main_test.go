@@ -32,7 +32,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var (
 	must, check, wantNil, wantIs = checktest.Must, checktest.That, checktest.WantNil, checktest.WantIs
-	engine, isHeld        = ruletest.NewEngine, ruletest.IsHeld
+	engine, isHeld               = ruletest.NewEngine, ruletest.IsHeld
 )
 
 func locks(t testing.TB, eng *core.Engine, rules ...lockgrpc.Rule) *lockgrpc.Interceptor {

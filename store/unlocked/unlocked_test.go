@@ -95,9 +95,7 @@ func TestLeasesAreAsEverToTheirHolders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &counted{Store: memstore.New()}
 		hooks := observe.Hooks{HoldEnd: func(_ context.Context, l observe.Lease, _ error) {
-			if l.Store() != "unlocked" {
-				t.Errorf("what is measured is said to be of %q", l.Store())
-			}
+			check(t, l.Store() == "unlocked", "what is measured is said to be of %q", l.Store())
 		}}
 		eng, err := core.New(unlocked.FromEnv(store, slog.New(slog.DiscardHandler)), core.WithHooks(hooks))
 		must(t, err)
