@@ -149,6 +149,8 @@ func TestRefusals(t *testing.T) {
 	store := onRedis(t)
 	command(t, "--store", store, "run", "k", "--ttl", "1ms", "--", "true").ends(64).says("keyturn: --ttl 1ms: want 10ms to 24h\n")
 	command(t, "--store", store, "once", "k", "--retention", "0", "--", "true").ends(64).says("keyturn: --retention 0s: want 1ms or more\n")
+	command(t, "--store", store, "once", "k", "--signal", "NONE", "--", "true").ends(64).says(`keyturn: --signal "NONE": want TERM`)
+	command(t, "--store", store, "--timeout", "0", "ls").ends(64).says("keyturn: --timeout 0s: want more than 0")
 	command(t, "--store", store, "ui", "--interval", "1ms").ends(64).says("keyturn: --interval 1ms: want 200 ms to a minute\n")
 	command(t, "--store", store, "ui", "--trace-url", "tempo").ends(64).says("keyturn: --trace-url tempo: want a URL")
 	command(t, "--store", "redis://localhost?waiter_lease=1ms", "ls").ends(64).says("keyturn: redis://localhost: the parameter waiter_lease 1ms: want 100ms to 10m")
@@ -168,7 +170,6 @@ func TestRefusals(t *testing.T) {
 
 // Keys are completed from the store, also when it is away, and then soon.
 func TestCompletion(t *testing.T) {
-	servertest.Long(t)
 	store := onRedis(t)
 	eng := engine(t, store)
 	for _, key := range []string{"user:1", "user:2", "group:1"} {
