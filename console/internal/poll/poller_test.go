@@ -11,7 +11,10 @@ import (
 
 	"github.com/keyturn/keyturn/console/internal/poll"
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/checktest"
 )
+
+var check = checktest.That
 
 // step lets an interval pass and everything happen that is due.
 func step() {
@@ -89,9 +92,7 @@ func TestRowsComeAndGo(t *testing.T) {
 		}
 		f.free("a")
 		step()
-		if p.Row("a") != nil {
-			t.Error("the row stays")
-		}
+		check(t, p.Row("a") == nil, "the row stays")
 	})
 }
 
@@ -121,9 +122,7 @@ func TestManyKeysInRotation(t *testing.T) {
 		for i := 15; i < 30; i++ {
 			want = append(want, fmt.Sprintf("w%02d", i))
 		}
-		if !slices.Equal(inspected, want) {
-			t.Errorf("%v", inspected)
-		}
+		check(t, slices.Equal(inspected, want), "%v", inspected)
 		if age := time.Since(p.Row("w29").At()); age > time.Second {
 			t.Errorf("a key with waiters was seen %v ago", age)
 		}
@@ -155,20 +154,14 @@ func TestManyOpenKeysTakeTurns(t *testing.T) {
 		for range 4 {
 			step()
 			_, inspected := f.asked()
-			if len(inspected) > 16 {
-				t.Errorf("%d at once", len(inspected))
-			}
+			check(t, len(inspected) <= 16, "%d at once", len(inspected))
 			for _, key := range inspected {
 				asked[key]++
 			}
 		}
-		if asked["w"] != 4 {
-			t.Errorf("the longest wait was looked at %d times", asked["w"])
-		}
+		check(t, asked["w"] == 4, "the longest wait was looked at %d times", asked["w"])
 		for _, key := range open {
-			if asked[key] == 0 {
-				t.Errorf("%s was not looked at", key)
-			}
+			check(t, asked[key] != 0, "%s was not looked at", key)
 		}
 	})
 }
@@ -239,9 +232,7 @@ func TestMomentsAreSteady(t *testing.T) {
 			since = append(since, r.At().Add(-r.HeldFor()), r.At().Add(-waited))
 		}
 		for _, at := range since {
-			if !at.Equal(since[0]) {
-				t.Errorf("%v", since)
-			}
+			check(t, at.Equal(since[0]), "%v", since)
 		}
 	})
 }
@@ -286,5 +277,27 @@ func TestHistoryIsKeptForNobodyToo(t *testing.T) {
 		if st := p.Status(); st.Tick < 3500 {
 			t.Errorf("%+v", st)
 		}
+	})
+}
+
+// TestHistoriesGiveWay: there is one for each key of interest, until there are too many.
+func TestHistoriesGiveWay(t *testing.T) {
+	polling(t, true, func(t *testing.T, f *fake, p *poll.Poller) {
+		known := 0
+		for i := range 600 {
+			f.set(fmt.Sprint(i), lock{since: time.Now(), waits: time.Now()})
+		}
+		step()
+		for i := range 600 {
+			f.free(fmt.Sprint(i))
+		}
+		step()
+		step()
+		for i := range 600 {
+			if len(p.Spans(fmt.Sprint(i), time.Time{})) > 0 {
+				known++
+			}
+		}
+		check(t, known == 512, "%d keys of the past are known", known)
 	})
 }
