@@ -22,7 +22,7 @@ import (
 	"github.com/keyturn/keyturn/internal/checktest"
 )
 
-var must, wantNil, wantIs = checktest.Must, checktest.WantNil, checktest.WantIs
+var must, check, wantNil, wantIs = checktest.Must, checktest.That, checktest.WantNil, checktest.WantIs
 
 // fake is a store with whatever a test puts into it. Its leases and waits go on.
 type fake struct {
@@ -203,9 +203,7 @@ func post(h http.Handler, path string, form url.Values) *http.Response {
 func contains(t *testing.T, text string, wants ...string) {
 	t.Helper()
 	for _, want := range wants {
-		if !strings.Contains(text, want) {
-			t.Errorf("%q is missing in\n%s", want, text)
-		}
+		check(t, strings.Contains(text, want), "%q is missing in\n%s", want, text)
 	}
 }
 

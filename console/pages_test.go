@@ -53,13 +53,9 @@ func TestPages(t *testing.T) {
 	} {
 		text := get(t, c, path)
 		contains(t, text, wants...)
-		if strings.Contains(text, "<form class=\"card act\"") {
-			t.Errorf("%s: a form without an operator", path)
-		}
+		check(t, !strings.Contains(text, "<form class=\"card act\""), "%s: a form without an operator", path)
 		for _, address := range []string{`href="/`, `src="/`, `action="/`} {
-			if strings.Contains(text, address) {
-				t.Errorf("%s: an address that only works at the root: %s", path, address)
-			}
+			check(t, !strings.Contains(text, address), "%s: an address that only works at the root: %s", path, address)
 		}
 	}
 	if text := get(t, open(t, newFake()), "/"); !strings.Contains(text, "All quiet") || strings.Contains(text, "Rules") {
@@ -181,9 +177,7 @@ func TestKeyFilter(t *testing.T) {
 		if path != "/hot" { // of which the first sample says nothing
 			contains(t, text, "user:***")
 		}
-		if secret.MatchString(text) {
-			t.Errorf("%s: %s", path, text)
-		}
+		check(t, !secret.MatchString(text), "%s: %s", path, text)
 	}
 	slices.Sort(all)
 	if all = slices.Compact(all); len(all) != 2 {

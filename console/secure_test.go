@@ -38,9 +38,7 @@ func TestForce(t *testing.T) {
 	}
 	// A page that reloads by itself would take away what an operator without script types.
 	for path, reloads := range map[string]bool{"/": true, "/key?k=b": false, "/key": false} {
-		if strings.Contains(get(t, c, path), `http-equiv="refresh"`) != reloads {
-			t.Errorf("%s: reloads by itself: %v", path, !reloads)
-		}
+		check(t, strings.Contains(get(t, c, path), `http-equiv="refresh"`) == reloads, "%s: reloads by itself: %v", path, !reloads)
 	}
 	if said := f.said(); len(said) != 2 || said[0] != "alice: hangs" || said[1] != "alice: hangs" {
 		t.Errorf("%q", said)
@@ -129,9 +127,7 @@ func TestWhoMay(t *testing.T) {
 		"another origin":     send(open(t, f, console.WithOperator(alice)), func(r *http.Request) { r.Header.Set("Origin", "https://evil.example") }),
 		"nobody may look":    send(open(t, f, console.WithOperator(alice), console.WithReader(func(*http.Request) bool { return false })), ours),
 	} {
-		if status != http.StatusForbidden {
-			t.Errorf("%s: %d", name, status)
-		}
+		check(t, status == http.StatusForbidden, "%s: %d", name, status)
 	}
 	c := open(t, f, console.WithOperator(alice))
 	if res := serve(c, httptest.NewRequest(http.MethodGet, "/force?key=a&confirm=a&reason=x", nil)); res.StatusCode != http.StatusMethodNotAllowed {
