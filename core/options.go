@@ -210,7 +210,8 @@ func WithMaxWaitersTotal(n int) EngineOption {
 // refuses acquisitions at once, with an error that matches ErrCircuitOpen and ErrUnavailable,
 // instead of letting each wait for its timeout. From then on the engine sends one request now
 // and then, after pauses that grow from 0.1 s to 0.5 s. Any answer to one ends the refusals.
-// Renewals and releases are always sent.
+// Renewals and releases are always sent. Only a request that has failed tells of the silence: if the
+// store hangs, the first callers wait until their time is up.
 //
 // silence must be more than 0, otherwise the option is an [*OptionError]. [Forever] means never.
 // Default: 2 s.

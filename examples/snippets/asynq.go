@@ -13,7 +13,7 @@ import (
 
 func newMux(eng *core.Engine, deliver asynq.HandlerFunc) (*asynq.ServeMux, error) {
 	locks, err := lockasynq.New(eng,
-		lockasynq.Once("message:deliver", "message:{payload.message_id}", core.WithRetention(24*time.Hour)),
+		lockasynq.Once("message:deliver", "deliver:{payload.message_id}", core.WithRetention(24*time.Hour)),
 	)
 	if err != nil {
 		return nil, err

@@ -41,7 +41,7 @@ func (l *Locks) Check(types ...string) error {
 	var errs []error
 	for _, r := range l.rules {
 		if !used[r] {
-			errs = append(errs, fmt.Errorf("rule for %q: none of the task types matches it", r.Name))
+			errs = append(errs, fmt.Errorf("rule for %q: none of the task types matches it: %q", r.Name, types))
 		}
 	}
 	slices.SortFunc(errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })

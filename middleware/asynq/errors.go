@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"time"
 
@@ -136,7 +137,9 @@ func (w work) ended(ctx context.Context, refused, own error) error {
 	return w.fail(ctx, refused, own)
 }
 
-func (w work) reject(_ context.Context, refused, _ error) error {
+func (w work) reject(ctx context.Context, refused, _ error) error {
+	// asynq archives the task, and its own log does not say why.
+	slog.WarnContext(ctx, "lockasynq: task refused for good", "rule", w.Name, "error", refused)
 	return &RejectedError{Pattern: w.Name, Err: refused}
 }
 

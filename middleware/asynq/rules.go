@@ -111,7 +111,8 @@ func SerializeKeys[T any](pattern string, keys func(context.Context, T) ([]strin
 // Once processes a task once per key. A second task with the same key succeeds without a call
 // of its handler, for core.WithRetention. A task that arrives while the first is being
 // processed waits for it, or is rescheduled. A task with the same key and another type or
-// payload is archived, unless opts has core.WithoutFingerprint.
+// payload is archived, unless opts has core.WithoutFingerprint. All rules of an engine, also those of
+// other middlewares, share one set of keys: begin those of each with a word of its own.
 func Once(pattern, template string, opts ...core.CallOption) Rule {
 	return Rule{pattern: pattern, template: template, once: true, opts: opts}
 }

@@ -3,7 +3,7 @@
 //
 //	locks, err := lockecho.New(eng,
 //		lockhttp.Serialize("PUT /users/:id/status", "user:status:{path.id}", core.WithMaxWait(2*time.Second)),
-//		lockhttp.Once("POST /messages", "message:{body.id}"),
+//		lockhttp.Once("POST /messages", "post:{body.id}"),
 //	)
 //	...
 //	e.Use(authenticate, locks.Middleware)

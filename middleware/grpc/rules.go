@@ -125,8 +125,8 @@ func SerializeKeys[T proto.Message](method string, keys func(context.Context, T)
 // none.
 //
 // The key decides which caller gets which response. Put the caller into it if two callers may
-// use the same id, as in "{metadata.x-user}:{message_id}". Once and Serialize share one set of
-// locks, so begin their keys with different words.
+// use the same id, as in "{metadata.x-user}:{message_id}". All rules of an engine, also those of
+// other middlewares, share one set of keys: begin those of each with a word of its own.
 func Once(method, template string, opts ...core.CallOption) Rule {
 	return Rule{method: method, once: true, template: template, options: opts}
 }

@@ -62,7 +62,7 @@ func (l *Locks) Check(routes ...string) error {
 	var errs []error
 	for _, g := range l.all {
 		if !slices.ContainsFunc(routes, func(route string) bool { _, covers := g.on(route); return covers }) {
-			errs = append(errs, fmt.Errorf("rule for %q: there is no such route", g.route))
+			errs = append(errs, fmt.Errorf("rule for %q: there is no such route among %q", g.route, routes))
 		}
 	}
 	for _, c := range l.Coverage(routes...) {

@@ -82,8 +82,8 @@ func SerializeKeys(route string, keys func(*http.Request) ([]string, error), opt
 // 409.
 //
 // The key decides which caller gets which response. Put the caller into it if two callers may
-// use the same id. [Idempotency] does so. Once and Serialize share one set of locks, so
-// begin their keys with different words.
+// use the same id. [Idempotency] does so. All rules of an engine, also those of other middlewares,
+// share one set of keys: begin those of each with a word of its own.
 func Once(route, template string, opts ...core.CallOption) Rule {
 	r := Serialize(route, template, opts...)
 	r.kind = once
