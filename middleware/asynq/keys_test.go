@@ -64,9 +64,8 @@ func TestKeys(t *testing.T) {
 
 // TestTasksWithoutAKeyAreRejected: asynq archives them at once. TestAnswers has a server.
 func TestTasksWithoutAKeyAreRejected(t *testing.T) {
-	t.Parallel()
-	eng := engine(t)
-	for _, tt := range []struct {
+	log, eng := captureLog(t), engine(t)
+	tasks := []struct {
 		rule    lockasynq.Rule
 		payload string
 		is      error
@@ -82,7 +81,8 @@ func TestTasksWithoutAKeyAreRejected(t *testing.T) {
 		{lockasynq.SerializeBy("t", nameKey), `{"name":""}`, keytmpl.ErrMissingValue, ""},
 		{lockasynq.OnceBy("t", nameKey), `{"name":7}`, nil, "cannot unmarshal number"},
 		{lockasynq.OnceBy("t", nameKey), `{"name":"{}"}`, core.ErrInvalidKey, ""},
-	} {
+	}
+	for _, tt := range tasks {
 		err := process(context.Background(), nothingRuns(t, locks(t, eng, tt.rule)), "t", tt.payload)
 		var rejected *lockasynq.RejectedError
 		if !errors.As(err, &rejected) || rejected.Pattern != "t" || !errors.Is(err, asynq.SkipRetry) || tt.is != nil && !errors.Is(err, tt.is) {
@@ -91,6 +91,8 @@ func TestTasksWithoutAKeyAreRejected(t *testing.T) {
 		}
 		wantText(t, err.Error(), `"t"`, tt.says)
 	}
+	n := strings.Count(log.String(), "task refused for good")
+	check(t, n == len(tasks), "%d lines in the log say why:\n%s", n, log)
 }
 
 // TestSeveralRulesAreOneSet: the keys of all rules of a pattern are taken together, each in its mode, and
