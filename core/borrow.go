@@ -111,6 +111,9 @@ func (e *Engine) verify(ctx context.Context, all []suspect) (known []suspect, er
 			s.grant.Since = sent
 			known = append(known, s)
 		case errors.Is(err, ErrLeaseLost): // the lease is forged, or over
+		case errors.Is(err, ErrInvalidOption), errors.Is(err, ErrInvalidClaim), errors.Is(err, errors.ErrUnsupported):
+			// The store has no such leases: it is forged, or another store's. This is no outage, in which work may
+			// run unlocked ([WithRunUnlocked]).
 		case errors.Is(err, ErrUnavailable), errors.Is(err, ErrClosed):
 			return nil, unlessHurried(ctx, sent, err)
 		default:

@@ -97,6 +97,11 @@ func TestVerifyingInAnOutage(t *testing.T) {
 		ran := false
 		err := two.callee.Do(two.ctx, "k", func(context.Context) error { ran = true; return nil }, core.WithRunUnlocked())
 		check(t, err == nil && ran, "ran %v, %v", ran, err)
+		// The store has no such leases: a text that is forged, or of another store, is no outage.
+		for _, err := range []error{&driver.OptionError{}, &driver.UnsupportedError{}, &driver.ClaimError{}} {
+			two.spy.onRenew = func(context.Context, driver.Grant) error { return err }
+			wantOnly(t, errOf(two.callee.TryAcquire(two.ctx, "k")), core.ErrHeld)
+		}
 		two.spy.onRenew = nil
 		mustRelease(t, two.outer)
 	})

@@ -15,7 +15,8 @@ import (
 //
 // Without a lease in ctx, and once it is released, it returns nil. The error of a lost lease matches
 // ErrLeaseLost, as at the end of [Engine.Do]: what was done may have overlapped. Other errors are those of
-// [Lease.Release]. In [Engine.Once] it matches [errors.ErrUnsupported], because the record needs the lease.
+// [Lease.Release]. A nested lease only counts, so its early release admits nobody. With [WithMoveFrom] both leases
+// end. In [Engine.Once] the error matches [errors.ErrUnsupported], because the record needs the lease.
 func ReleaseEarly(ctx context.Context) error {
 	l, ok := LeaseFrom(ctx)
 	if !ok {
@@ -24,6 +25,15 @@ func ReleaseEarly(ctx context.Context) error {
 	if l.terms.once {
 		return &driver.UnsupportedError{Feature: "an early release in Once"}
 	}
+	err := l.releaseEarly(ctx)
+	if old := l.oldIn(ctx); old != nil {
+		awaitToken(ctx, old, l)
+		err = errors.Join(err, old.releaseEarly(ctx))
+	}
+	return err
+}
+
+func (l *Lease) releaseEarly(ctx context.Context) error {
 	l.state.Or(early)
 	err := l.Release(ctx)
 	if errors.Is(err, ErrReleased) {

@@ -60,10 +60,11 @@ type terms struct {
 	keepContext bool
 	shadow      bool
 	once        bool // it is for an execution of Once
+	moving      bool // as in settings
 }
 
 func (s *settings) terms() terms {
-	return terms{rule: s.rule, linger: s.linger, keepContext: s.keepContext, shadow: s.shadow != notShadow, once: s.once}
+	return terms{rule: s.rule, linger: s.linger, keepContext: s.keepContext, shadow: s.shadow != notShadow, once: s.once, moving: s.moving}
 }
 
 // Context returns the context to work under. It descends from the context of the acquisition and

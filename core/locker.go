@@ -35,7 +35,7 @@ func (e *Engine) Mutex(key string, opts ...CallOption) *Mutex {
 }
 
 // Lock waits for the key and takes it. The watchdog renews the lock until [Mutex.Unlock]. ctx bounds
-// the wait, and the lock outlives it.
+// the wait, and the lock outlives it. The context of [Mutex.Lease] does not.
 //
 // Errors: those of [Engine.Acquire]; ErrWouldDeadlock if m is locked already, or if ctx holds the
 // key by another lease; and ErrInvalidOption with [WithShared] or [WithPermits].

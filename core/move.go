@@ -32,7 +32,8 @@ import (
 // Once looks for a record on old, then on this engine's store, and leaves one on both. A record that
 // was left before step 1 is only on old: let step 1 last as long as repeats may come.
 //
-// Meanwhile no lease is handed on within a process or lingers, so each call asks both stores.
+// Meanwhile no lease is handed on within a process or lingers, so each call asks both stores. [ReleaseEarly]
+// ends both leases. [Lease.Downgrade] changes this engine's alone.
 //
 // Given to [New], it holds for all calls. Do not close old before this engine. [Engine.Acquire],
 // [Engine.TryAcquire] and [Engine.AcquireAll] return one lease, so there the option is an
@@ -85,6 +86,7 @@ func (s *settings) split() (outer, inner *settings) {
 	o, i := *s, *s
 	o.moveFrom, i.moveFrom, o.executor = nil, nil, nil
 	o.fresh, i.fresh, o.linger, i.linger = true, true, 0, 0
+	i.moving = true
 	return &o, &i
 }
 
@@ -181,6 +183,28 @@ func moving(ctx context.Context, fn func(_ context.Context, check func(context.C
 			return err
 		}
 	}
+}
+
+// oldIn returns the old store's lease, which ctx is under as well; nil: l is no lease of a move, or the old store
+// was out.
+func (l *Lease) oldIn(ctx context.Context) *Lease {
+	if !l.terms.moving {
+		return nil
+	}
+	for c := chainOf(ctx); c != nil; c = c.next {
+		if old := c.lease; old != nil && old != l {
+			if old.engine == l.engine || old.Key() != l.Key() {
+				return nil
+			}
+			return old
+		}
+	}
+	return nil
+}
+
+// awaitToken waits until old's clock is past l's token, so that the next lease of the old store has a greater one.
+func awaitToken(ctx context.Context, old, l *Lease) {
+	_ = pause(context.WithoutCancel(ctx), microseconds(l, old)-time.Since(old.base().grant.Heard)+time.Microsecond)
 }
 
 // microseconds is the time between the grants of two leases by the clocks of their stores.

@@ -219,3 +219,22 @@ func TestMoveIsRefused(t *testing.T) {
 		wantIs(t, fmt.Sprint(i), tc.err, tc.want)
 	}
 }
+
+// TestMoveReleasesEarly on both stores.
+func TestMoveReleasesEarly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		old, store := memstore.New(), memstore.New()
+		eng := newEngine(t, store, core.WithMoveFrom(newEngine(t, old)))
+		before, after := newEngine(t, old.Peer()), newEngine(t, store.Peer())
+		wantNil(t, eng.Do(bg, "k", func(ctx context.Context) error {
+			wantNil(t, core.ReleaseEarly(ctx))
+			lease, _ := core.LeaseFrom(ctx)
+			next, err := before.TryAcquire(bg, "k")
+			must(t, err)
+			check(t, next.Token() > lease.Token(), "tokens fall")
+			last, err := after.TryAcquire(bg, "k")
+			must(t, err)
+			return errors.Join(next.Release(bg), last.Release(bg))
+		}))
+	})
+}

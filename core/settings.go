@@ -35,6 +35,7 @@ type settings struct {
 	shadow      shadowState
 	moveFrom    *Engine // not nil: its claims are held, too
 	fresh       bool    // the lease is granted by the store, never handed on
+	moving      bool    // it is taken under the old store's (WithMoveFrom)
 }
 
 type engineConfig struct {

@@ -57,9 +57,7 @@ func TestLeavesNoProcess(t *testing.T) {
 			if code := p.ProcessState.ExitCode(); code != test.code {
 				t.Errorf("exit code %d, want %d", code, test.code)
 			}
-			if !strings.Contains(string(rest), test.says) {
-				t.Errorf("said %q, want %q in it", said+string(rest), test.says)
-			}
+			check(t, strings.Contains(string(rest), test.says), "said %q, want %q in it", said+string(rest), test.says)
 			for name, pid := range pids {
 				awaitGone(t, name, pid)
 			}

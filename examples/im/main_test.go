@@ -11,7 +11,7 @@ import (
 	"github.com/keyturn/keyturn/internal/checktest"
 )
 
-var must = checktest.Must
+var must, check = checktest.Must, checktest.That
 
 // asProgram has the test binary be the program, with all that its processes do
 // under the race detector. noLocks has it forget about keyturn altogether.

@@ -45,9 +45,7 @@ func TestRun(t *testing.T) {
 				t.Fatalf("exit code %d\n%s", code, p.stderr.String())
 			}
 			result := decode(t, p.stdout.Bytes())
-			if !strings.Contains(result.Redis, test.want) {
-				t.Errorf("redis %q, want %q in it", result.Redis, test.want)
-			}
+			check(t, strings.Contains(result.Redis, test.want), "redis %q, want %q in it", result.Redis, test.want)
 			if !result.Guarded.Clean() {
 				t.Errorf("with keyturn: %+v", result.Guarded)
 			}
@@ -58,9 +56,7 @@ func TestRun(t *testing.T) {
 			if u.Requests == 0 || u.Requests != result.Guarded.Requests {
 				t.Errorf("%d requests without keyturn, %d with it", u.Requests, result.Guarded.Requests)
 			}
-			if result.Seconds <= 0 {
-				t.Errorf("%v seconds", result.Seconds)
-			}
+			check(t, result.Seconds > 0, "%v seconds", result.Seconds)
 			if p.stderr.Len() > 0 {
 				t.Errorf("-json says something on stderr: %s", p.stderr.String())
 			}

@@ -147,9 +147,7 @@ func TestALossAfterAHijack(t *testing.T) {
 				t.Errorf("response = %s %q, %v", res.Status, data, err)
 			}
 			wantIs(t, "error", ruletest.Receive(t, "the error", seen), core.ErrLeaseLost)
-			if s.Log.String() != "" {
-				t.Errorf("somebody wrote to the handler's connection: %s", s.Log)
-			}
+			check(t, s.Log.String() == "", "somebody wrote to the handler's connection: %s", s.Log)
 		})
 	}
 }

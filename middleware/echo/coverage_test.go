@@ -54,9 +54,7 @@ func TestCoverageAndCheck(t *testing.T) {
 		"PUT /groups/:id: serialize func, once func",
 		"PUT /users/:id: serialize user:{path.id}",
 	}
-	if !slices.Equal(got, want) {
-		t.Errorf("Coverage() =\n%q, want\n%q", got, want)
-	}
+	check(t, slices.Equal(got, want), "Coverage() =\n%q, want\n%q", got, want)
 	if err := locks.Check(e); err != nil {
 		t.Error(err)
 	}

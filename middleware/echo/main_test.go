@@ -17,7 +17,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-var must, wantIs = checktest.Must, checktest.WantIs
+var must, check, wantIs = checktest.Must, checktest.That, checktest.WantIs
 
 // site is an Echo behind a real HTTP server.
 type site struct {

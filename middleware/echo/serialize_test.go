@@ -154,9 +154,7 @@ func TestABrokenResponseStaysBroken(t *testing.T) {
 	s.Use(func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) (err error) {
 			defer func() {
-				if recover() != nil {
-					t.Error("a panic where the connection could be closed")
-				}
+				check(t, recover() == nil, "a panic where the connection could be closed")
 				logged <- err
 			}()
 			return next(c)

@@ -27,7 +27,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-var must, wantIs = checktest.Must, checktest.WantIs
+var must, check, wantIs = checktest.Must, checktest.That, checktest.WantIs
 
 type (
 	job    struct{ ID, User string }
@@ -42,9 +42,7 @@ func itself(key string) string { return key }
 func wantOnly(t testing.TB, err error, want ...error) {
 	t.Helper()
 	for _, w := range want {
-		if !errors.Is(err, w) {
-			t.Errorf("error %v, want one that matches %v", err, w)
-		}
+		check(t, errors.Is(err, w), "error %v, want one that matches %v", err, w)
 	}
 	if len(want) == 0 && err != nil {
 		t.Errorf("error %v, want none", err)
@@ -180,9 +178,7 @@ func TestFunctionsAreCheckedAtTheStart(t *testing.T) {
 		for _, err := range []error{once, serialize} {
 			wantOnly(t, err, core.ErrInvalidOption)
 			for _, want := range tc.says {
-				if !strings.Contains(fmt.Sprint(err), want) {
-					t.Errorf("%s: %v does not say %q", name, err, want)
-				}
+				check(t, strings.Contains(fmt.Sprint(err), want), "%s: %v does not say %q", name, err, want)
 			}
 		}
 	}
@@ -227,7 +223,5 @@ func TestCoverageAndNamesOfFunctions(t *testing.T) {
 		t.Errorf("the hooks were told the rules %q, %q, want %q", asked, declared, want)
 	}
 	locks.Coverage()[0].Name = "mine"
-	if locks.Coverage()[0].Name != "deliver" {
-		t.Error("the list is not a copy")
-	}
+	check(t, locks.Coverage()[0].Name == "deliver", "the list is not a copy")
 }

@@ -63,9 +63,7 @@ func TestConstructionRefuses(t *testing.T) {
 			t.Errorf("%s: New() = %v, want an error that is %v, and nothing else", tt.name, err, tt.is)
 		}
 		for _, want := range append(tt.want, "lockhttp: ") {
-			if !strings.Contains(fmt.Sprint(err), want) {
-				t.Errorf("%s: error = %v, want it to say %q", tt.name, err, want)
-			}
+			check(t, strings.Contains(fmt.Sprint(err), want), "%s: error = %v, want it to say %q", tt.name, err, want)
 		}
 	}
 }
@@ -167,9 +165,7 @@ func TestCheck(t *testing.T) {
 	)
 	well := []string{"PUT /users/{id}", "PUT /files/{dir}/{path...}", "POST /users/{$}", "GET /chi/{id:[^/]+}/{name}", "PUT /echo/:id/*", "/gin/:id/*path", "GET /other"}
 	wantIs(t, "routes that are well", locks.Check(well...), nil)
-	if locks.Check(well[1:]...) == nil {
-		t.Error("no error for a rule without a route")
-	}
+	check(t, locks.Check(well[1:]...) != nil, "no error for a rule without a route")
 
 	locks = ruletest.Locks(t, ruletest.NewEngine(t, ruletest.NewStore()),
 		lockhttp.Serialize("DELETE /users/{id}", "user:{path.uid}:{path.id}:{path.tenant}:{path.uid}"),

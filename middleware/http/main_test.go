@@ -13,7 +13,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-var must, wantNil, wantIs = checktest.Must, checktest.WantNil, checktest.WantIs
+var must, check, wantNil, wantIs = checktest.Must, checktest.That, checktest.WantNil, checktest.WantIs
 
 type middleware = func(http.Handler) http.Handler
 

@@ -20,8 +20,9 @@ func (s *Store) Begin(ctx context.Context, req driver.Request) (driver.Grant, *d
 // seconds rounds a time up to what etcd can keep.
 func seconds(d time.Duration) time.Duration { return (d + time.Second - 1).Truncate(time.Second) }
 
-// Complete implements [driver.Ledger]. A record is kept for whole seconds, rounded up, and then for
-// another 16th of its retention at most, because many records share a lease of etcd.
+// Complete implements [driver.Ledger]. A record is kept for whole seconds, rounded up, at least for the
+// shortest TTL of the servers, and then for another 16th of its retention at most, because many records
+// share a lease of etcd.
 func (s *Store) Complete(ctx context.Context, g driver.Grant, rec driver.Record, retention time.Duration) error {
 	err := s.ops.Complete(ctx, g, rec, retention, nil)
 	if err != nil && tooLarge(err) {
