@@ -115,7 +115,7 @@ func TestAsynq(t *testing.T) {
 	delivered := 0
 	mux, err := newMux(engine(t), func(ctx context.Context, _ *asynq.Task) error {
 		delivered++
-		expectLease(t, ctx, "message:8f2c")
+		expectLease(t, ctx, "deliver:8f2c")
 		return nil
 	})
 	must(t, err)

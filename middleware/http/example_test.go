@@ -99,7 +99,7 @@ func ExampleLocks_Routes() {
 	defer eng.Close(context.Background())
 	locks, err := lockhttp.New(eng,
 		lockhttp.Serialize("PUT /users/{id}/status", "user:status:{path.id}"),
-		lockhttp.Once("POST /messages", "message:{body.id}"),
+		lockhttp.Once("POST /messages", "post:{body.id}"),
 	)
 	if err != nil {
 		panic(err)
