@@ -118,7 +118,7 @@ func ExampleLocks_Routes() {
 	fmt.Println("forgotten:", coverage.Uncovered(routes.Coverage(), "GET /health"))
 	// Output:
 	// PUT /users/{id}/status: serialize user:status:{path.id}
-	// POST /messages: once message:{body.id}
+	// POST /messages: once post:{body.id}
 	// DELETE /users/{id}: none
 	// GET /health: none
 	// forgotten: [DELETE /users/{id}]
