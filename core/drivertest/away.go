@@ -20,8 +20,9 @@ func looksAway(t *testing.T, eng *core.Engine) {
 	var all sync.WaitGroup
 	defer all.Wait()
 	for name, look := range map[string]func() error{
-		"Inspect":      func() error { return second(eng.Inspect(ctx, "k")) },
-		"ForceRelease": func() error { return second(eng.ForceRelease(ctx, "k", "away")) },
+		"Inspect": func() error { return second(eng.Inspect(ctx, "k")) },
+		// Not of "k": the store may carry it out when the server is back, although its caller has gone.
+		"ForceRelease": func() error { return second(eng.ForceRelease(ctx, "other", "away")) },
 		"List": func() (err error) {
 			for _, err = range eng.List(ctx, "") {
 			}
