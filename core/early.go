@@ -27,7 +27,7 @@ func ReleaseEarly(ctx context.Context) error {
 	}
 	err := l.releaseEarly(ctx)
 	if old := l.oldIn(ctx); old != nil {
-		awaitToken(ctx, old, l)
+		awaitToken(ctx, l, old)
 		err = errors.Join(err, old.releaseEarly(ctx))
 	}
 	return err

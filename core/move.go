@@ -154,27 +154,29 @@ var errBehind = errors.New("keyturn: the clocks of the two stores differ")
 //   - If it is greater, the old lease is held until the old store's clock is past it, too.
 func moving(ctx context.Context, fn func(_ context.Context, check func(context.Context) error) error) error {
 	before, held := LeaseFrom(ctx) // none: the store is out, and the work runs unlocked
-	var gap time.Duration          // how much the other token is ahead of the old store's clock
-	var looked time.Time
+	var gap time.Duration          // how much the other token is ahead
+	var other *Lease               // whose token is in order; nil: there is none
 	check := func(ctx context.Context) error {
 		l, ok := LeaseFrom(ctx)
 		if !ok || !held || l == before {
 			return nil
 		}
-		looked = time.Now()
 		if gap = microseconds(l, before); gap <= 0 {
 			return errBehind
 		}
-		if gap -= looked.Sub(before.base().grant.Heard); gap > maxClockGap {
+		if gap = untilPast(l, before); gap > maxClockGap {
 			return errBehind
 		}
+		other = l
 		return nil
 	}
 	for {
 		err := fn(ctx, check)
 		switch {
 		case !errors.Is(err, errBehind): // which the function itself cannot return
-			_ = pause(context.WithoutCancel(ctx), gap+time.Microsecond-time.Since(looked))
+			if other != nil {
+				awaitToken(ctx, other, before)
+			}
 			return err
 		case gap.Abs() > maxClockGap:
 			return &UnavailableError{Op: "acquire", Err: fmt.Errorf("%v by %v", errBehind, gap.Abs())}
@@ -202,9 +204,14 @@ func (l *Lease) oldIn(ctx context.Context) *Lease {
 	return nil
 }
 
-// awaitToken waits until old's clock is past l's token, so that the next lease of the old store has a greater one.
-func awaitToken(ctx context.Context, old, l *Lease) {
-	_ = pause(context.WithoutCancel(ctx), microseconds(l, old)-time.Since(old.base().grant.Heard)+time.Microsecond)
+// awaitToken waits until the clock of old's store is past l's token, so that its next lease has a greater one.
+func awaitToken(ctx context.Context, l, old *Lease) {
+	_ = pause(context.WithoutCancel(ctx), untilPast(l, old)+time.Microsecond)
+}
+
+// untilPast is how long it takes until the clock of old's store is past l's token.
+func untilPast(l, old *Lease) time.Duration {
+	return microseconds(l, old) - time.Since(old.base().grant.Heard)
 }
 
 // microseconds is the time between the grants of two leases by the clocks of their stores.
