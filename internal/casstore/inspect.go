@@ -70,11 +70,15 @@ func (s *Store) ForceRelease(ctx context.Context, key, reason string, only ...dr
 func (s *Store) force(ctx context.Context, key, reason string, only []driver.Holder) (gone, rest []driver.Holder, err error) {
 	type result struct {
 		gone, rest []driver.Holder
+		late       bool
 		unsure     bool
 	}
 	a := Aim{Keys: []string{key}, Looks: true, Ends: true}
-	res, err := CallOn(ctx, s, "force release", key, func(ctx context.Context) (r result, err error) {
-		unsure, err := s.Transact(ctx, a, func(st *keystate.State) (err error) {
+	res, err := CallOn(ctx, s, "force release", key, func(work context.Context) (r result, err error) {
+		unsure, err := s.Transact(work, a, func(st *keystate.State) (err error) {
+			if r.gone, r.late = nil, ctx.Err() != nil; r.late {
+				return nil // the holder may be one that the caller, who has gone, never saw
+			}
 			some := only
 			r.rest = nil
 			if named := driver.NamedHolders(st.Holders(st.Keys[0]), only); s.Forces > 0 && len(named) > s.Forces {
@@ -87,7 +91,9 @@ func (s *Store) force(ctx context.Context, key, reason string, only []driver.Hol
 		r.unsure = a.Unsure
 		return r, err
 	})
-	if err == nil && res.unsure && len(res.gone) == 0 {
+	if err == nil && res.late {
+		err = s.Failure("force release", key, ctx.Err())
+	} else if err == nil && res.unsure && len(res.gone) == 0 {
 		err = &driver.UnavailableError{Op: "force release", Key: key, Err: driver.ErrOutcomeUnknown}
 	}
 	if out := (*driver.UnavailableError)(nil); res.unsure && errors.As(err, &out) {

@@ -201,6 +201,21 @@ func TestLateGrantIsUndone(t *testing.T) {
 	})
 }
 
+// TestLateForceEndsNothing: the lease that it would end may be one that its caller never saw.
+func TestLateForceEndsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := open(t)
+		must(t, checktest.ErrorOf(s.acquire(t.Context(), "o", false)))
+		s.silent = make(chan struct{})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		wantIs(t, "without an answer", checktest.ErrorOf(s.ops.ForceRelease(ctx, "k", "stuck")), driver.ErrUnavailable)
+		close(s.silent)
+		synctest.Wait()
+		check(t, len(s.holders()) == 1, "%v hold the key", s.holders())
+	})
+}
+
 // TestRepeatedRelease: the first attempt had no answer, and has ended the lease.
 func TestRepeatedRelease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -221,12 +236,7 @@ func TestForceInSteps(t *testing.T) {
 		s := open(t)
 		s.ops.Forces = 2
 		read := func(owner string) {
-			_, err := s.Transact(t.Context(), casstore.Aim{Keys: []string{"k"}}, func(st *keystate.State) error {
-				_, err := st.Acquire(&keystate.Request{Request: driver.Request{
-					Owner: owner, Claims: []driver.Claim{driver.Shared("k")}, TTL: time.Minute,
-				}})
-				return err
-			})
+			_, err := s.ops.Acquire(t.Context(), driver.Request{Owner: owner, Claims: []driver.Claim{driver.Shared("k")}, TTL: time.Minute})
 			wantNil(t, err)
 		}
 		for _, owner := range []string{"a", "b", "c", "d", "e"} {
