@@ -124,9 +124,7 @@ func TestSetBorrowedInPart(t *testing.T) {
 			wantNil(t, core.AssertHeld(set.Context(), core.Exclusive(key)))
 		}
 		mustRelease(t, set)
-		if two.callee.Left() != "" || len(two.spy.released) != 1 {
-			t.Errorf("left: %s; released %v", two.callee.Left(), two.spy.released)
-		}
+		check(t, two.callee.Left() == "" && len(two.spy.released) == 1, "left: %s; released %v", two.callee.Left(), two.spy.released)
 
 		// Borrowed leases go back when the rest of the set is not available,
 		stranger := mustAcquire(t, two.caller, "c")

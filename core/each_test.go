@@ -81,9 +81,7 @@ func TestOnceEach(t *testing.T) {
 		check(t, slices.Equal(fresh, []int{2}), "fresh the second time: %v", fresh)
 		return own // of all that are fresh
 	}))
-	if !again[0].Duplicate || !errors.Is(again[1].Err, core.ErrResultNotKept) || !errors.Is(again[2].Err, own) {
-		t.Errorf("%+v", again)
-	}
+	check(t, again[0].Duplicate && errors.Is(again[1].Err, core.ErrResultNotKept) && errors.Is(again[2].Err, own), "%+v", again)
 	wantNil(t, eng.OnceEach(ctx, items("new", "old"), func(context.Context, []int) error { t.Error("it ran"); return nil }))
 }
 

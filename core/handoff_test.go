@@ -71,9 +71,7 @@ func TestHandOff(t *testing.T) {
 			}
 		}
 		l := mustAcquire(t, eng, "k")
-		if l.Token() <= first.Token()+14 || core.Observed(l).HandedOff() {
-			t.Errorf("the next grant has token %d after %d", l.Token(), first.Token()+14)
-		}
+		check(t, l.Token() > first.Token()+14 && !core.Observed(l).HandedOff(), "the next grant has token %d after %d", l.Token(), first.Token()+14)
 		mustRelease(t, l)
 	})
 }

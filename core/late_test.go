@@ -38,9 +38,7 @@ func TestLateRefusesUntilItHasAStore(t *testing.T) {
 				errOf(eng.AdvanceVersion(bg, "k", 1)), errOf(eng.Inspect(bg, "k")), eng.Do(bg, "k", nobody, p), eng.Ping(bg),
 				eng.DoAll(bg, []core.Claim{core.Shared("a"), core.Permit("b", 2)}, nobody, core.WithLinger(0)),
 			} {
-				if !errors.Is(err, core.ErrNoStore) || !errors.Is(err, core.ErrUnavailable) || errors.Is(err, core.ErrCircuitOpen) {
-					t.Errorf("%v", err)
-				}
+				check(t, errors.Is(err, core.ErrNoStore) && errors.Is(err, core.ErrUnavailable) && !errors.Is(err, core.ErrCircuitOpen), "%v", err)
 			}
 			time.Sleep(time.Second)
 		}

@@ -69,9 +69,7 @@ func TestLinger(t *testing.T) {
 				t.Errorf("%+v after %+v", l, first)
 			}
 		}
-		if s.requests() != 1 || s.releases() != 0 {
-			t.Errorf("the store was asked %d times, released %d times", s.requests(), s.releases())
-		}
+		check(t, s.requests() == 1 && s.releases() == 0, "the store was asked %d times, released %d times", s.requests(), s.releases())
 		lingers(t, s, "k", true)
 		time.Sleep(1100 * time.Millisecond)
 		lingers(t, s, "k", false)
@@ -129,9 +127,7 @@ func TestLingerBehindTheLine(t *testing.T) {
 		}
 		mustRelease(t, first)
 		c.all.Wait()
-		if s.requests() != 1 || !slices.Equal(c.order, c.names(3)) {
-			t.Errorf("asked %d times, served in the order %v", s.requests(), c.order)
-		}
+		check(t, s.requests() == 1 && slices.Equal(c.order, c.names(3)), "asked %d times, served in the order %v", s.requests(), c.order)
 		lingers(t, s, "k", true)
 
 		inside, err := here.TryAcquire(bg, "k") // a lease that is not handed on

@@ -199,9 +199,7 @@ func TestOnceRecordsTheEffectOfAResultOverTheLimit(t *testing.T) {
 				case out.Duplicate != (delivery > 0) || out.ResultNotKept == tc.kept:
 					t.Errorf("delivery %d: %+v", delivery, out)
 				case delivery == 0 || tc.kept:
-					if err != nil || len(out.Result) != tc.size {
-						t.Errorf("delivery %d: %d bytes, %v", delivery, len(out.Result), err)
-					}
+					check(t, err == nil && len(out.Result) == tc.size, "delivery %d: %d bytes, %v", delivery, len(out.Result), err)
 				default:
 					wantOnly(t, err, core.ErrResultNotKept)
 					var notKept *driver.ResultNotKeptError

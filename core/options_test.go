@@ -70,9 +70,7 @@ func TestSetsAreBounded(t *testing.T) {
 	err := eng.DoAll(bg, many, func(context.Context) error { t.Error("it ran without its locks"); return nil }, core.WithRunUnlocked())
 	wantOnly(t, err, core.ErrInvalidClaim)
 	wantOnly(t, errOf(eng.AcquireAll(bg, many)), core.ErrInvalidClaim)
-	if !strings.Contains(err.Error(), "4097 claims") || spy.requests() != 0 {
-		t.Errorf("%v; the store was asked %d times", err, spy.requests())
-	}
+	check(t, strings.Contains(err.Error(), "4097 claims") && spy.requests() == 0, "%v; the store was asked %d times", err, spy.requests())
 	// The most that is allowed, and the level that the engine adds to it.
 	l, err := eng.AcquireAll(bg, many[1:], core.WithHierarchy())
 	must(t, err)

@@ -192,9 +192,7 @@ func TestModesInAnyOrder(t *testing.T) {
 				})
 			}
 			all.Wait()
-			if granted.Load() < 100 || refused.Load() < 100 {
-				t.Errorf("%d granted, %d refused: that shows little", granted.Load(), refused.Load())
-			}
+			check(t, granted.Load() >= 100 && refused.Load() >= 100, "%d granted, %d refused: that shows little", granted.Load(), refused.Load())
 			synctest.Wait()
 			for _, key := range []string{"g", "g/a", "g/b", "p"} {
 				isFree(t, engines[0], key)

@@ -169,9 +169,7 @@ func TestFirstTermIsRenewedSoon(t *testing.T) {
 		time.Sleep(15 * time.Second)
 		mustRelease(t, l)
 		got := since(start, store.renewedAt)
-		if len(got) != 2 || got[0] != 10*time.Millisecond || got[1] != 10*time.Second+10*time.Millisecond {
-			t.Errorf("renewed at %v", got)
-		}
+		check(t, len(got) == 2 && got[0] == 10*time.Millisecond && got[1] == 10*time.Second+10*time.Millisecond, "renewed at %v", got)
 	})
 }
 

@@ -137,9 +137,7 @@ func TestShadowOfOnce(t *testing.T) {
 			if call.err == core.ErrSkipResult {
 				call.err = nil
 			}
-			if err != call.err || string(out.Result) != call.result || out.Duplicate {
-				t.Errorf("call %d: %+v, %v", i, out, err)
-			}
+			check(t, err == call.err && string(out.Result) == call.result && !out.Duplicate, "call %d: %+v, %v", i, out, err)
 			time.Sleep(time.Second)
 			synctest.Wait()
 			if len(seen) != i+1 || seen[i] != call.saw {
