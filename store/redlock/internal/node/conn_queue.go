@@ -2,9 +2,6 @@ package node
 
 import (
 	"context"
-	"errors"
-	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -148,11 +145,6 @@ func (l *connQueue) try(ctx context.Context, calls []*Call) (lost []*Call, err e
 	return lost, err
 }
 
-func timedOut(err error) bool {
-	var t interface{ Timeout() bool }
-	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &t) && t.Timeout()
-}
-
 // inTime returns the calls that are not too late, and refuses the others.
 func inTime(calls []*Call) []*Call {
 	now := time.Now()
@@ -165,84 +157,6 @@ func inTime(calls []*Call) []*Call {
 		kept = append(kept, c)
 	}
 	return kept
-}
-
-// connect makes a connection if there is none. A connection ends with the server's process, so the
-// run id stays true for as long as the connection lasts.
-func (l *connQueue) connect(ctx context.Context) error {
-	losses := l.node.losses.Load()
-	if l.conn != nil && l.losses == losses {
-		return nil
-	}
-	// If the other connQueue has lost its connection, this one is likely to be dead as well, and the next
-	// calls would be lost with it.
-	l.hangUp()
-
-	// Every connection that is idle in the client's pool may have broken unnoticed. Each try removes
-	// one that has. After the last of them the client makes a new one.
-	broken := l.node.cfg.Client.PoolStats().IdleConns
-	err := l.dial(ctx)
-	for ; err != nil && !timedOut(err) && broken > 0; broken-- {
-		err = l.dial(ctx)
-	}
-	l.losses = losses
-	return err
-}
-
-// dial takes a connection from the client's pool and asks who answers.
-func (l *connQueue) dial(ctx context.Context) error {
-	l.client, l.conn = hooked.OnConn(l.node.cfg.Client, l.node.cfg.Timeout)
-	id, err := runID(ctx, l.client)
-	if err == nil {
-		err = l.node.cfg.Met(id)
-	}
-	if err != nil {
-		l.hangUp()
-		return err
-	}
-	l.runID = id
-	return nil
-}
-
-func (l *connQueue) hangUp() {
-	if l.conn != nil {
-		_ = l.conn.Close() // gives it back to the client's pool
-		l.conn = nil
-	}
-}
-
-// pipeline sends calls by the names of their scripts, or with the scripts' text. lost are those without
-// an answer. missing are those whose scripts the server does not know, which it has not run, and the
-// calls behind them for the same lock: a vote that is taken back before it is given would stay.
-func (l *connQueue) pipeline(ctx context.Context, calls []*Call, text bool) (missing, lost []*Call, broken error) {
-	cmds := make([]*redis.Cmd, len(calls))
-	for i, c := range calls {
-		cmds[i] = redis.NewCmd(ctx, c.command(text, l.runID)...)
-	}
-	pipe := l.client.Pipeline()
-	for _, cmd := range cmds {
-		_ = pipe.Process(ctx, cmd) // only queues it
-	}
-	_, _ = pipe.Exec(ctx) // each command has its own error
-	for i, c := range calls {
-		reply, err := cmds[i].Result()
-		switch {
-		case err == nil && slices.ContainsFunc(missing, c.sameLock):
-			c.repeated = true
-			missing = append(missing, c)
-		case err == nil && c.repeated && c.Certain != nil && !c.Certain(reply):
-			c.Done(nil, errLost) // the first try may have done it
-		case err == nil:
-			c.Done(reply, nil)
-		case !fromServer(err):
-			lost, broken = append(lost, c), err
-		case strings.HasPrefix(err.Error(), "NOSCRIPT") && !text:
-			missing = append(missing, c)
-		default:
-			c.Done(nil, err)
-		}
-	}
-	return missing, lost, broken
 }
 
 // unanswered ends a try of a call.
@@ -266,34 +180,4 @@ func (l *connQueue) unanswered(c *Call, err error) {
 		}
 		l.put(&again)
 	})
-}
-
-// sameLock reports whether both calls are for one lock.
-func (c *Call) sameLock(other *Call) bool {
-	return len(c.Keys) > 0 && len(other.Keys) > 0 && c.Keys[0] == other.Keys[0]
-}
-
-// fromServer reports whether err is an answer.
-func fromServer(err error) bool {
-	var answer redis.Error
-	return errors.As(err, &answer)
-}
-
-// command returns the words of the command.
-func (c *Call) command(text bool, runID string) []any {
-	words := make([]any, 0, 4+len(c.Keys)+len(c.Args))
-	if text {
-		words = append(words, "eval", c.Script.Text)
-	} else {
-		words = append(words, "evalsha", c.Script.SHA)
-	}
-	words = append(words, len(c.Keys))
-	for _, k := range c.Keys {
-		words = append(words, k)
-	}
-	words = append(words, c.Args...)
-	if c.RunID {
-		words = append(words, runID)
-	}
-	return words
 }
