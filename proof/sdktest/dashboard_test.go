@@ -29,7 +29,7 @@ func inPrometheus(t *testing.T) map[string]map[string]bool {
 	must(t, err)
 	_, err = eng.TryAcquire(ctx, "k", rule)
 	want(t, err, core.ErrHeld)
-	waiting, cancel := context.WithTimeout(ctx, 10*time.Millisecond)
+	waiting, cancel := context.WithTimeout(ctx, 200*time.Millisecond)
 	defer cancel()
 	_, err = eng.Acquire(waiting, "k", rule)
 	want(t, err, context.DeadlineExceeded)

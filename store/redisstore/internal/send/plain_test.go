@@ -46,7 +46,7 @@ func ask(s *Sender, owner string, inbox string, claims ...driver.Claim) *Request
 	r := new(Request)
 	s.Names.Acquire(&r.Call, script.Acquire{
 		Owner: owner, Claims: claims, TTL: time.Minute, Notes: onredis.Notes(time.Minute, "rule", "trace"),
-		Wait: inbox != "", WaiterLease: 6 * time.Second, ClaimTime: 3 * time.Second, Question: 7, Inbox: inbox,
+		Wait: inbox != "", WaiterLease: time.Minute, ClaimTime: time.Minute, Question: 7, Inbox: inbox,
 	})
 	return r
 }
