@@ -110,9 +110,10 @@ func (b *batch) run(fn func(context.Context, []int) error) {
 		answered.Wait()
 		for i := range b.items {
 			if one := first[b.items[i].Key]; one != i {
-				b.repeat(&b.items[i], &b.items[one])
+				answered.Go(func() { b.repeat(&b.items[i], &b.items[one]) })
 			}
 		}
+		answered.Wait()
 	}()
 	b.asking.Wait()
 	if fresh := b.fresh(); len(fresh) > 0 {
@@ -165,16 +166,25 @@ func (b *batch) call(fn func(context.Context, []int) error, fresh []int) {
 	b.ended = fn(ctx, fresh)
 }
 
-// repeat answers an item whose key an earlier one has.
+// repeat answers an item whose key an earlier one has. If a record has answered that one, only the record tells
+// whether it is also about the content of this one.
 func (b *batch) repeat(item, first *Item) {
-	if first.Err != nil {
+	s := b.settingsOf(item)
+	switch {
+	case first.Duplicate || errors.Is(first.Err, ErrFingerprintMismatch):
+		item.Outcome, item.Err = b.engine.onceBy(b.ctx, item.Key, recordGone, &s)
+	case first.Err != nil:
 		item.Outcome, item.Err = first.Outcome, first.Err
 		item.Result = slices.Clone(first.Result)
-		return
+	default:
+		rec := driver.Record{Fingerprint: b.settingsOf(first).fingerprint, Result: slices.Clone(first.Result), ResultNotKept: first.ResultNotKept}
+		item.Outcome, item.Err = replay(b.engine.ShowKey(item.Key), &rec, &s)
 	}
-	s := b.settingsOf(item)
-	rec := driver.Record{Fingerprint: b.settingsOf(first).fingerprint, Result: slices.Clone(first.Result), ResultNotKept: first.ResultNotKept}
-	item.Outcome, item.Err = replay(b.engine.ShowKey(item.Key), &rec, &s)
+}
+
+// recordGone stands for the work of an item that was on record a moment ago.
+func recordGone(context.Context) ([]byte, error) {
+	return nil, errors.New("keyturn: the record has ended meanwhile")
 }
 
 func (b *batch) settingsOf(item *Item) settings {

@@ -30,13 +30,16 @@ func TestOnceEach(t *testing.T) {
 	eng, ctx := newEngine(t, memstore.New()), t.Context()
 	runs := 0
 	must(t, errOf(eng.Once(ctx, "old", counted("before", &runs))))
-	must(t, errOf(eng.Once(ctx, "other", counted("", &runs), core.WithFingerprint([]byte("one")))))
+	for _, key := range []string{"other", "marked"} {
+		must(t, errOf(eng.Once(ctx, key, counted("r", &runs), core.WithFingerprint([]byte("one")))))
+	}
 	must(t, errOf(eng.Once(ctx, "unkept", counted("r", &runs), core.WithResultLimit(0))))
 	held := mustAcquire(t, eng, "held")
 	defer mustRelease(t, held)
 	own := errors.New("own")
-	all := items("new", "old", "held", "", "fails", "other", "new", "large", "skipped", "new", "unkept", "unkept")
+	all := items("new", "old", "held", "", "fails", "other", "new", "large", "skipped", "new", "unkept", "unkept", "other", "marked", "marked")
 	all[0].Fingerprint, all[9].Fingerprint, all[5].Fingerprint = []byte("a"), []byte("b"), []byte("two")
+	all[12].Fingerprint, all[14].Fingerprint = []byte("one"), []byte("two")
 	all[4].Err = errors.New("what was there before does not count")
 	batch := func(ctx context.Context, fresh []int) error {
 		runs++
@@ -69,13 +72,16 @@ func TestOnceEach(t *testing.T) {
 		{err: core.ErrFingerprintMismatch},
 		{err: core.ErrResultNotKept, duplicate: true, notKept: true},
 		{err: core.ErrResultNotKept, duplicate: true, notKept: true}, // it was told of the error alone
+		{result: "r", duplicate: true},                               // of the right content, after an item of another one
+		{result: "r", duplicate: true},                               // of any content,
+		{err: core.ErrFingerprintMismatch},                           // and one of another
 	} {
 		got := all[i]
 		if !errors.Is(got.Err, want.err) || errors.Is(got.Err, core.ErrWaitTimeout) || string(got.Result) != want.result || got.Duplicate != want.duplicate || got.ResultNotKept != want.notKept {
 			t.Errorf("%d, %q: %+v, want %+v", i, got.Key, got, want)
 		}
 	}
-	wantEqual(t, "runs", runs, 4)
+	wantEqual(t, "runs", runs, 5)
 	again := items("new", "large", "fails")
 	must(t, eng.OnceEach(ctx, again, func(_ context.Context, fresh []int) error {
 		check(t, slices.Equal(fresh, []int{2}), "fresh the second time: %v", fresh)

@@ -82,9 +82,7 @@ func TestPermissions(t *testing.T) {
 		store := "redis://" + c.user + ":p@" + server.Addr()
 		held(t, eng, "k-"+c.user)
 		out := command(t, "--store", store, "ls").ends(0).stdout.String()
-		if !strings.Contains(out, "k-"+c.user) {
-			t.Errorf("%s: %s", c.user, out)
-		}
+		check(t, strings.Contains(out, "k-"+c.user), "%s: %s", c.user, out)
 		for _, args := range [][]string{{"show", "k-" + c.user}, {"who"}} {
 			command(t, append([]string{"--store", store}, args...)...).ends(0)
 		}

@@ -68,9 +68,7 @@ func golden(t *testing.T, file string, a *app, write func(*app) error) {
 		must(t, os.WriteFile(file, b.Bytes(), 0o644))
 	}
 	want, err := os.ReadFile(file)
-	if err != nil || !bytes.Equal(b.Bytes(), want) {
-		t.Errorf("%s, %v: got\n%s", file, err, b.Bytes())
-	}
+	check(t, err == nil && bytes.Equal(b.Bytes(), want), "%s, %v: got\n%s", file, err, b.Bytes())
 }
 
 // Names, order and units of every output do not change by accident.

@@ -73,9 +73,7 @@ func TestOnceAtOnce(t *testing.T) {
 	_ = stdin.Close()
 	a.ends(0)
 	b.ends(0)
-	if a.stdout.String() == "" || a.stdout.String() != b.stdout.String() {
-		t.Errorf("%q, %q", a.stdout.String(), b.stdout.String())
-	}
+	check(t, a.stdout.String() != "" && a.stdout.String() == b.stdout.String(), "%q, %q", a.stdout.String(), b.stdout.String())
 }
 
 // An execution within a run or an execution of the same key would wait for itself for ever. It is refused at once, as

@@ -109,9 +109,7 @@ func TestRunWholeGroup(t *testing.T) {
 	all := pids(p.stdout.String())
 	must(t, checktest.ErrorOf(engine(t, store).ForceRelease(t.Context(), "k", "test")))
 	p.ends(76).says("heard") // TERM first
-	if len(all) != 3 || !gone(all) {
-		t.Errorf("%v are left", all)
-	}
+	check(t, len(all) == 3 && gone(all), "%v are left", all)
 }
 
 // keyturn itself is killed: the whole group goes with it, long before the lease ends.
@@ -123,12 +121,8 @@ func TestRunKilled(t *testing.T) {
 	must(t, p.Process.Kill())
 	await(t, "the group is gone", func() bool { return gone(all) })
 	info, err := engine(t, store).Inspect(t.Context(), "k")
-	if err != nil || len(info.Holders) != 1 {
-		t.Errorf("the key was free before: %+v, %v", info, err)
-	}
-	if p.end() != -1 || len(all) != 3 {
-		t.Errorf("%v", p.ProcessState)
-	}
+	check(t, err == nil && len(info.Holders) == 1, "the key was free before: %+v, %v", info, err)
+	check(t, p.end() == -1 && len(all) == 3, "%v", p.ProcessState)
 }
 
 // keyturn itself is stopped, so it neither renews nor kills: the group is dead all the same before the

@@ -28,11 +28,11 @@ func (s *Store) Complete(ctx context.Context, g driver.Grant, rec driver.Record,
 		return err
 	}
 	keep := keystate.Record{Record: rec, Owner: g.Owner}
-	if fits != nil && !fits(&keep) {
-		keep.Result, keep.ResultNotKept = nil, true
-	}
 	o, err := s.about(ctx, "complete", &g, Aim{Records: true}, nil, func(st *keystate.State, o *outcome) (err error) {
 		kept := keep
+		if fits != nil && !fits(&kept) {
+			kept.Result, kept.ResultNotKept = nil, true
+		}
 		kept.Until = st.Now.Add(retention)
 		o.record, err = st.Finish(&g, &kept)
 		return err

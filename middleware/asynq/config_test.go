@@ -75,9 +75,7 @@ func TestRetryDelay(t *testing.T) {
 	}
 	task, failure := asynq.NewTask("t", nil), errors.New("other")
 	users := lockasynq.RetryDelay(func(n int, err error, got *asynq.Task) time.Duration {
-		if err != failure || got != task {
-			t.Errorf("the user's function got %v and %v", err, got)
-		}
+		check(t, err == failure && got == task, "the user's function got %v and %v", err, got)
 		return time.Duration(n) * time.Hour
 	})
 	if d := users(3, failure, task); d != 3*time.Hour {

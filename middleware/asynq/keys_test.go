@@ -56,9 +56,7 @@ func TestKeys(t *testing.T) {
 		for i := range claims {
 			claims[i] = strings.TrimPrefix(claims[i], "exclusive ")
 		}
-		if err != nil || !slices.Equal(claims, tt.want) {
-			t.Errorf("%s: keys %q, want %q; %v", name, claims, tt.want, err)
-		}
+		check(t, err == nil && slices.Equal(claims, tt.want), "%s: keys %q, want %q; %v", name, claims, tt.want, err)
 	}
 }
 
@@ -105,9 +103,7 @@ func TestSeveralRulesAreOneSet(t *testing.T) {
 		lockasynq.Serialize("move", "group:{payload.group}", core.WithShared()))
 	for user, want := range map[string][]string{"ann": {"shared group:7", "exclusive user:ann"}, "bot": {"shared group:7"}} {
 		held, err := claimsUnder(context.Background(), l, asynq.NewTask("move", []byte(`{"user":"`+user+`","group":7}`)))
-		if err != nil || !slices.Equal(held, want) {
-			t.Errorf("%s: held %q, want %q; %v", user, held, want, err)
-		}
+		check(t, err == nil && slices.Equal(held, want), "%s: held %q, want %q; %v", user, held, want, err)
 	}
 	want := "move: serialize user:{payload.user} unless skipped, serialize shared group:{payload.group}"
 	if all := l.Coverage("move"); all[0].String() != want || l.Check("move") != nil {

@@ -140,9 +140,7 @@ func TestOutageOnTheLastAttemptIsWaitedOut(t *testing.T) {
 				}
 				return nil
 			})), "t", "")
-			if err != nil || runs != tt.runs {
-				t.Errorf("%s: error = %v after %d runs, want none and %d", name, err, runs, tt.runs)
-			}
+			check(t, err == nil && runs == tt.runs, "%s: error = %v after %d runs, want none and %d", name, err, runs, tt.runs)
 		})
 	}
 }

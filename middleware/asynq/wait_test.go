@@ -125,9 +125,7 @@ func TestHandlerCutOffByClose(t *testing.T) {
 			<-ctx.Done()
 			return ctx.Err()
 		})), "t", "")
-		if !isAgain(err) || !errors.Is(err, core.ErrClosed) {
-			t.Errorf("error = %v, want a RescheduleError that matches ErrClosed", err)
-		}
+		check(t, isAgain(err) && errors.Is(err, core.ErrClosed), "error = %v, want a RescheduleError that matches ErrClosed", err)
 	})
 }
 
@@ -172,9 +170,7 @@ func TestGrantThatComesTooLate(t *testing.T) {
 			ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 			defer cancel()
 			err := process(ctx, nothingRuns(t, locks(t, eng, rule)), "t", "")
-			if !isAgain(err) || !errors.Is(err, core.ErrHeld) {
-				t.Errorf("error = %v, want a RescheduleError", err)
-			}
+			check(t, isAgain(err) && errors.Is(err, core.ErrHeld), "error = %v, want a RescheduleError", err)
 			hold(t, eng, "k") // was given back
 		})
 	}

@@ -41,9 +41,7 @@ func TestOnceComparesContent(t *testing.T) {
 		if errors.Is(err, core.ErrFingerprintMismatch) != tt.mismatch || errors.Is(err, asynq.SkipRetry) != tt.mismatch || err != nil && !tt.mismatch {
 			t.Errorf("%s: %v, want a mismatch: %t", tt.name, err, tt.mismatch)
 		}
-		if runs != tt.runs {
-			t.Errorf("%s: %d handlers ran so far, want %d", tt.name, runs, tt.runs)
-		}
+		check(t, runs == tt.runs, "%s: %d handlers ran so far, want %d", tt.name, runs, tt.runs)
 	}
 }
 

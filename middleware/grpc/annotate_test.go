@@ -189,8 +189,6 @@ func TestFromAnnotationsRefuses(t *testing.T) {
 		"a wrong policy":      {[]lockgrpc.Rule{fromProto, lockgrpc.Configure(annotatedClear, core.WithTTL(-1))}, "WithTTL(-1ns)"},
 	} {
 		i, err := lockgrpc.New(memory(t), tt.rules...)
-		if i != nil || err == nil || !strings.Contains(err.Error(), tt.want) {
-			t.Errorf("%s: got %v, %v; want %q", name, i, err, tt.want)
-		}
+		check(t, i == nil && err != nil && strings.Contains(err.Error(), tt.want), "%s: got %v, %v; want %q", name, i, err, tt.want)
 	}
 }

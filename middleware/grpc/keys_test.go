@@ -120,9 +120,7 @@ func TestInvalidKeys(t *testing.T) {
 		passed := make(seen, 1)
 		c := serve(t, idle(t), locks(t, memory(t), tt.rule), passed.options()...)
 		_, err := c.AddMembers(metadata.AppendToOutgoingContext(bounded(t), tt.header...), tt.request)
-		if status.Code(err) != codes.InvalidArgument || reason(t, err) != reasons.KeyInvalid {
-			t.Errorf("%s: %v", name, err)
-		}
+		check(t, status.Code(err) == codes.InvalidArgument && reason(t, err) == reasons.KeyInvalid, "%s: %v", name, err)
 		bad, _ := detail[*errdetails.BadRequest](err)
 		if v := bad.GetFieldViolations(); tt.field != "" && (len(v) != 1 || v[0].GetField() != tt.field || v[0].GetDescription() != tt.description) {
 			t.Errorf("%s: violations %v", name, v)

@@ -85,9 +85,7 @@ func TestNewSaysEverythingAtOnce(t *testing.T) {
 		`rule for "/im.v9.Users/Third": this program`, "want an engine", "no full method name", "found the end", "WithMaxWait(-1ns)", "no service", "is nil",
 		"Once is for unary methods", `"id"`, `"text"`, "WithRetention(0s)", "*testpb.Event, the method",
 	} {
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("error does not say %q:\n%v", want, err)
-		}
+		check(t, err != nil && strings.Contains(err.Error(), want), "error does not say %q:\n%v", want, err)
 	}
 	for _, err := range []error{err, func() error { _, err := lockgrpc.New(nil); return err }()} {
 		check(t, errors.Is(err, core.ErrInvalidOption), "%v does not match ErrInvalidOption", err)

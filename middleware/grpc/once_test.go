@@ -145,9 +145,7 @@ func TestAResponseAfterTheCallersEndIsNotReplayed(t *testing.T) {
 		t.Errorf("the first call: %v", err)
 	}
 	resp, err := c.SetStatus(bounded(t), message("a", 1)) // waits for the first one's end
-	if status.Code(err) != codes.AlreadyExists || reason(t, err) != reasons.ResultNotKept {
-		t.Errorf("the repeat: %v, %v", resp, err)
-	}
+	check(t, status.Code(err) == codes.AlreadyExists && reason(t, err) == reasons.ResultNotKept, "the repeat: %v, %v", resp, err)
 	if len(runs) > 0 {
 		t.Error("the handler ran again")
 	}
@@ -207,9 +205,7 @@ func TestPrecheckOfEveryRule(t *testing.T) {
 	for name, rules := range sets {
 		kind, _, _ := strings.Cut(name, ",")
 		err := guarded[kind].send(bounded(t), serve(t, idle(t), locks(t, memory(t), rules...)), "42")
-		if status.Code(err) != codes.PermissionDenied || reason(t, err) != reasons.Forbidden {
-			t.Errorf("%s: %v", name, err)
-		}
+		check(t, status.Code(err) == codes.PermissionDenied && reason(t, err) == reasons.Forbidden, "%s: %v", name, err)
 	}
 }
 

@@ -100,7 +100,5 @@ func TestClientStreamsAreNotRepeated(t *testing.T) {
 		return own, nil
 	}
 	stream, err := lockgrpc.Retry{}.Stream()(bounded(t), &grpc.StreamDesc{ClientStreams: true}, nil, chat, streamer)
-	if err != nil || stream != grpc.ClientStream(own) {
-		t.Errorf("%v, %v", stream, err)
-	}
+	check(t, err == nil && stream == grpc.ClientStream(own), "%v, %v", stream, err)
 }

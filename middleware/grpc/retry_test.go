@@ -63,9 +63,7 @@ func TestWhatIsRetried(t *testing.T) {
 		check := func(name string, answer error, retried bool) {
 			t.Helper()
 			at, err := attempts(t.Context(), lockgrpc.Retry{Attempts: 2}, answer)
-			if (len(at) == 2) != retried || err != answer {
-				t.Errorf("%s: sent %d times, ended with %v; want a retry: %v", name, len(at), err, retried)
-			}
+			check(t, (len(at) == 2) == retried && err == answer, "%s: sent %d times, ended with %v; want a retry: %v", name, len(at), err, retried)
 			if after, ok := lockgrpc.RetryAfter(setStatus, answer); ok != retried || ok && after != time.Second {
 				t.Errorf("%s: RetryAfter: %v, %v", name, after, ok)
 			}
@@ -96,9 +94,7 @@ func TestRetryDelays(t *testing.T) {
 			for i, least := range []time.Duration{1, 2, 4, 5} {
 				least *= time.Second
 				waited := at[i+1] - at[i]
-				if waited < least || waited > least*3/2 {
-					t.Errorf("wait %d: %v, want %v and up to a half more", i, waited, least)
-				}
+				check(t, waited >= least && waited <= least*3/2, "wait %d: %v, want %v and up to a half more", i, waited, least)
 			}
 			spread[at[1]] = true
 		}
@@ -135,9 +131,7 @@ func TestRetryGivesUp(t *testing.T) {
 		}
 		// The deadline comes in the second wait.
 		at, err := attempts(in(3*time.Second), lockgrpc.Retry{}, held(time.Second))
-		if len(at) != 2 || reason(t, err) != reasons.LockHeld {
-			t.Errorf("sent at %v, ended with %v", at, err)
-		}
+		check(t, len(at) == 2 && reason(t, err) == reasons.LockHeld, "sent at %v, ended with %v", at, err)
 	})
 }
 

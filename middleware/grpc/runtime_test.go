@@ -51,9 +51,7 @@ func TestAnnotationsOfALaterVersion(t *testing.T) {
 		`rule for "/future.Service/Mode": mode: 99 is unknown`, "unknown to this version of keyturn",
 		`rule for "/future.Service/Unparsed": template "{no}"`,
 	} {
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v; want %q", err, want)
-		}
+		check(t, err != nil && strings.Contains(err.Error(), want), "%v; want %q", err, want)
 	}
 }
 

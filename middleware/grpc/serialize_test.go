@@ -78,9 +78,7 @@ func TestHandlersErrorPassesUnchanged(t *testing.T) {
 				}
 				return response, own
 			})
-			if err != own || got != any(response) {
-				t.Errorf("%s: handler returned %v; the interceptor %v, %v", name, own, got, err)
-			}
+			check(t, err == own && got == any(response), "%s: handler returned %v; the interceptor %v, %v", name, own, got, err)
 		}
 	}
 	own := detailed.Err()

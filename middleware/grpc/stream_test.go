@@ -107,9 +107,7 @@ func TestReceivingIntoAnotherType(t *testing.T) {
 	i := locks(t, memory(t), lockgrpc.Serialize(watch, "group:{group_id}"))
 	for _, m := range []any{&testpb.Event{}, new(string)} {
 		err := streamed(bounded(t), i, watch, comes, func(s grpc.ServerStream) error { return s.RecvMsg(m) })
-		if status.Code(err) != codes.Internal || reason(t, err) != reasons.Internal {
-			t.Errorf("%T: %v", m, err)
-		}
+		check(t, status.Code(err) == codes.Internal && reason(t, err) == reasons.Internal, "%T: %v", m, err)
 	}
 }
 
@@ -117,9 +115,7 @@ func TestReceivingIntoAnotherType(t *testing.T) {
 func TestLossEndsAWaitingRecv(t *testing.T) {
 	s := &server{chat: func(stream chatStream) error {
 		e, err := stream.Recv()
-		if status.Code(err) != codes.Aborted || !errors.Is(err, core.ErrLeaseLost) {
-			t.Errorf("Recv: %v, %v", e, err)
-		}
+		check(t, status.Code(err) == codes.Aborted && errors.Is(err, core.ErrLeaseLost), "Recv: %v, %v", e, err)
 		// It stays that way, and nothing goes out any more.
 		for _, err := range []error{stream.RecvMsg(&testpb.Event{}), stream.Send(&testpb.Event{Text: "stale"})} {
 			check(t, errors.Is(err, core.ErrLeaseLost), "then: %v", err)

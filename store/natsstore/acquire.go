@@ -13,11 +13,12 @@ import (
 func (s *Store) acquire(ctx context.Context, r keystate.Request) (casstore.Answer, error) {
 	a := &casstore.Acquisition{Store: &s.ops, Request: r, Within: s.cfg.waiter / 3, Notice: min(r.TTL, s.cfg.waiter)}
 	a.Inbox = s.inbox.subject
-	a.Linger = r.Linger && !r.Once && s.inbox.arrives()
 	a.Question = func(ctx context.Context) (ans casstore.Answer, err error) {
 		aim := casstore.Aim{Keys: driver.Keys(a.Claims), Owner: a.Owner, Looks: true, Waits: a.Wait}
 		_, err = s.transact(ctx, aim, func(t *tx) error {
-			got, err := t.Acquire(&a.Request)
+			asked := a.Request
+			asked.Linger = r.Linger && !r.Once && s.inbox.arrives()
+			got, err := t.Acquire(&asked)
 			if err == nil {
 				ans = a.Answer(got, t.sent)
 			}

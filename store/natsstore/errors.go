@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/waitloop"
 )
 
 // errConflict says that somebody else has written to an entry since it was read.
@@ -61,8 +63,8 @@ func isRefusal(err error) bool {
 // denied returns what the server said to the connection about a request of this store. A user without a
 // permission gets no answer to the request itself.
 func (s *Store) denied() error {
-	last := s.nc.LastError()
-	if !errors.Is(last, nats.ErrPermissionViolation) {
+	last, known := briefly(s.calls.Go, s.nc.LastError)
+	if !known || !errors.Is(last, nats.ErrPermissionViolation) {
 		return nil
 	}
 	for _, ours := range []string{s.bucket.subject(""), "$JS.API.STREAM.INFO.KV_" + s.cfg.bucket, "$JS.API.STREAM.MSG.GET.KV_" + s.cfg.bucket} {
@@ -71,6 +73,15 @@ func (s *Store) denied() error {
 		}
 	}
 	return nil
+}
+
+// briefly asks the client for what it knows itself, and waits a moment at most. While the client dials a server
+// that hangs, which takes up to two seconds, it answers nobody.
+func briefly(start func(func()), ask func() error) (said error, answered bool) {
+	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
+	defer cancel()
+	_, said, answered = waitloop.Await(ctx, start, func() (struct{}, error) { return struct{}{}, ask() }, nil)
+	return said, answered
 }
 
 // failure is the error for a request that was not carried out.

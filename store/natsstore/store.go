@@ -87,10 +87,13 @@ func (s *Store) Close() error {
 		s.end()
 		err := s.calls.Drain("natsstore", nil)
 		s.cancel()
-		s.inbox.close()
-		if s.owned {
-			s.nc.Close()
-		}
+		briefly(func(f func()) { go f() }, func() error {
+			s.inbox.close()
+			if s.owned {
+				s.nc.Close()
+			}
+			return nil
+		})
 		return err
 	})
 }
