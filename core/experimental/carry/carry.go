@@ -21,12 +21,14 @@
 // store keeps, beside the lease, the TTL that the owner asked for last. A borrower with a
 // longer TTL is a stranger, and a borrower's renewal never brings the end of the lease nearer
 // (N7). So an altered text neither shortens the holder's lease nor blocks the key for longer
-// than its TTL, and the borrower never counts on more than the store has. While an Extend is
-// under way or unanswered, the text has the shortest TTL that was asked for. Both sides renew
-// a borrowed lease, so its TTL cannot be changed any more. The borrower never releases it, and
-// learns of its end at its next renewal. Packages beside the middlewares do both for their
-// frameworks. core gives the package its two functions through core/internal/carried, so that
-// users of core see none of it.
+// than its TTL, and the borrower never counts on more than the store has. Only how often the
+// lease was handed on is not compared: the store learns of it seldom. So a text with another
+// number there gets another one of the lease's reserved tokens, which may be the greater one.
+// While an Extend is under way or unanswered, the text has the shortest TTL that was asked
+// for. Both sides renew a borrowed lease, so its TTL cannot be changed any more. The borrower
+// never releases it, and learns of its end at its next renewal. Packages beside the
+// middlewares do both for their frameworks. core gives the package its two functions through
+// core/internal/carried, so that users of core see none of it.
 package carry
 
 import (
