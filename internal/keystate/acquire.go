@@ -164,10 +164,10 @@ func (s *State) placeEnds() time.Time {
 
 func (s *State) member(k *Key, r *Request, c driver.Claim) *Member {
 	m := k.member()
-	*m = Member{
-		Owner: r.Owner, Mode: c.Mode, Permits: c.Permits, Reserved: r.HandOffs, TTL: r.TTL,
-		Partial: len(r.Claims) > 1 || r.Part, Linger: r.Linger, Inbox: r.Inbox, Rule: r.Rule, Trace: r.Trace,
-	}
+	*m = Member{} // to make it with all fields elsewhere, and to copy it, takes longer
+	m.Owner, m.Mode, m.Permits, m.Reserved, m.TTL = r.Owner, c.Mode, c.Permits, r.HandOffs, r.TTL
+	m.Partial, m.Linger = len(r.Claims) > 1 || r.Part, r.Linger
+	m.Inbox, m.Rule, m.Trace = r.Inbox, r.Rule, r.Trace
 	return m
 }
 
