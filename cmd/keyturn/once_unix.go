@@ -9,6 +9,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -127,8 +128,14 @@ func (a *app) captured(path string, argv []string, lease *core.Lease, f *runFlag
 	copied := make(chan struct{})
 	go func() {
 		defer close(copied)
-		_, _ = io.Copy(io.MultiWriter(kept, a.stdout), read) // a reader that has gone is no failure of the program
+		_, lost := io.Copy(io.MultiWriter(kept, a.stdout), read)
 		_, _ = io.Copy(kept, read)
+		switch {
+		case lost == nil, errors.Is(lost, os.ErrDeadlineExceeded): // there is no more
+		case errors.Is(lost, syscall.EPIPE): // a reader that has gone is no failure of the program
+		default:
+			a.say("not all of the output was passed on: %v", lost)
+		}
 	}()
 	result, err := a.supervised(path, argv, lease, f, sigs, false, write)
 	_ = write.Close() // nothing was written here

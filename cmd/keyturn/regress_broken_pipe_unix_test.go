@@ -44,6 +44,18 @@ func TestOnceWhoseOutputNobodyReads(t *testing.T) {
 	command(t, "--store", store, "show", "k").ends(0).says("record (")
 }
 
+// Its program had ended well, and nobody learned that the output was lost.
+func TestOnceOnAFullDisk(t *testing.T) {
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Skip(err) // only Linux has it
+	}
+	defer full.Close()
+	p := command(t, "--store", onRedis(t), "once", "k", "--", "echo", "result")
+	p.Stdout = full
+	p.ends(0).says("no space left")
+}
+
 // "keyturn watch | head -2" stayed until the next change of a lock, and the shell with it.
 func TestWatchThatNobodyReadsAnyMore(t *testing.T) {
 	store := onRedis(t)
