@@ -86,9 +86,7 @@ func TestAStreamTellsWhatChanges(t *testing.T) {
 	}
 	// The one that somebody waits for comes first.
 	b, a := m.Lists["rows"][0], m.Lists["rows"][1]
-	if a != first.Lists["rows"][0] || !strings.Contains(m.Parts[b], "k=b") {
-		t.Errorf("%+v", m)
-	}
+	check(t, a == first.Lists["rows"][0] && strings.Contains(m.Parts[b], "k=b"), "%+v", m)
 	wantNil(t, c.Close())
 	for _, ok := next(); ok; _, ok = next() { // it ends
 	}
@@ -125,9 +123,7 @@ func TestTooManyViewers(t *testing.T) {
 		_, status, _ := listen(t, url+"events?page=locks")
 		statuses[status]++
 	}
-	if statuses[200] != 64 || statuses[503] != 2 {
-		t.Errorf("%v", statuses)
-	}
+	check(t, statuses[200] == 64 && statuses[503] == 2, "%v", statuses)
 	if _, status, _ := listen(t, url+"events?page=none"); status != http.StatusNotFound {
 		t.Error(status)
 	}

@@ -145,9 +145,7 @@ func TestJSON(t *testing.T) {
 	if len(all) != 2 || all[0].Key != "a" || len(all[0].Waiters) != 1 || all[0].Holders[0].PID != 41 {
 		t.Errorf("%+v", all)
 	}
-	if one.Key != "a" || *one.Holders[0].SinceMS < 90_000 || one.Holders[0].TraceID == "" {
-		t.Errorf("%+v", one)
-	}
+	check(t, one.Key == "a" && *one.Holders[0].SinceMS >= 90_000 && one.Holders[0].TraceID != "", "%+v", one)
 	if len(graph.Waits) != 2 || len(graph.Deadlocks) != 1 || len(graph.Deadlocks[0]) != 2 || graph.Deadlocks[0][0].Waiter.Host != "im" {
 		t.Errorf("%+v", graph)
 	}

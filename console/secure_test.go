@@ -174,9 +174,7 @@ func TestHeaders(t *testing.T) {
 		at := strings.Index(text, `"`+kind+"-")
 		name, _, _ := strings.Cut(text[at+1:], `"`)
 		h := serve(c, httptest.NewRequest(http.MethodGet, "/"+name, nil)).Header
-		if !strings.Contains(h.Get("Cache-Control"), "immutable") || !strings.HasPrefix(h.Get("Content-Type"), "text/") {
-			t.Errorf("%s: %v", name, h)
-		}
+		check(t, strings.Contains(h.Get("Cache-Control"), "immutable") && strings.HasPrefix(h.Get("Content-Type"), "text/"), "%s: %v", name, h)
 	}
 }
 

@@ -203,9 +203,7 @@ func TestOutcomesAreAsDocumented(t *testing.T) {
 		if (s.status == codes.Error) != (errorType != "") || s.status == codes.Ok {
 			t.Errorf("%s with outcome %s and error type %q has the status %v", s.name, outcome, errorType, s.status)
 		}
-		if s.kind != trace.SpanKindInternal {
-			t.Errorf("%s is of kind %v", s.name, s.kind)
-		}
+		check(t, s.kind == trace.SpanKindInternal, "%s is of kind %v", s.name, s.kind)
 	}
 	same(t, "outcomes of spans", places, seenPlaces)
 	same(t, "error types of outcomes", errorTypes, seenTypes)

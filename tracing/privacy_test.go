@@ -173,7 +173,5 @@ func TestForeignHoldersAreCut(t *testing.T) {
 	obs.Blocked(ctx, a, core.HeldError{Key: key, Holder: "\xff" + strings.Repeat("x", 1<<20)}, 0)
 	obs.AcquireEnd(ctx, a, nil, core.ErrHeld)
 	got := trace.SpanFromContext(ctx).(*span).attrs[semconv.HolderKey].AsString()
-	if len(got) > 300 || !strings.HasPrefix(got, "\uFFFDxxx") {
-		t.Errorf("a holder of %d bytes: %.20q", len(got), got)
-	}
+	check(t, len(got) <= 300 && strings.HasPrefix(got, "\uFFFDxxx"), "a holder of %d bytes: %.20q", len(got), got)
 }

@@ -46,9 +46,7 @@ func TestRun(t *testing.T) {
 			}
 			result := decode(t, p.stdout.Bytes())
 			check(t, strings.Contains(result.Redis, test.want), "redis %q, want %q in it", result.Redis, test.want)
-			if !result.Guarded.Clean() {
-				t.Errorf("with keyturn: %+v", result.Guarded)
-			}
+			check(t, result.Guarded.Clean(), "with keyturn: %+v", result.Guarded)
 			u := result.Unguarded
 			if u.StatusLostUpdates == 0 || u.GroupViolations == 0 || u.MessagesProcessedTwice == 0 {
 				t.Errorf("without keyturn nothing goes wrong: %+v", u)
@@ -57,9 +55,7 @@ func TestRun(t *testing.T) {
 				t.Errorf("%d requests without keyturn, %d with it", u.Requests, result.Guarded.Requests)
 			}
 			check(t, result.Seconds > 0, "%v seconds", result.Seconds)
-			if p.stderr.Len() > 0 {
-				t.Errorf("-json says something on stderr: %s", p.stderr.String())
-			}
+			check(t, p.stderr.Len() == 0, "-json says something on stderr: %s", p.stderr.String())
 		})
 	}
 }
@@ -129,9 +125,7 @@ func TestCannotStart(t *testing.T) {
 			if !strings.Contains(said, test.want) || strings.Contains(said, "secret") {
 				t.Errorf("said %q, want %q in it and no password", said, test.want)
 			}
-			if p.stdout.Len() > 0 {
-				t.Errorf("printed %q", p.stdout.String())
-			}
+			check(t, p.stdout.Len() == 0, "printed %q", p.stdout.String())
 		})
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/internal/refusal"
 	"github.com/keyturn/keyturn/internal/rule"
 )
 
@@ -86,6 +87,7 @@ func (r *Rule) once(w http.ResponseWriter, x Exchange) error {
 // identify returns the request's key, and the digest of its content.
 func (r *Rule) identify(req *request) (keys rule.Keys, content []byte, err error) {
 	keys, err = r.rule.Keys(req)
+	err = refusal.OfKeys(req.Request().Context(), err)
 	if err != nil || keys.Missing() {
 		return keys, nil, err
 	}

@@ -114,6 +114,9 @@ func (s Settings) bind(spec rule.Spec[*request], m *Memory, errs []error) (*Rule
 	return r, nil
 }
 
+// LeavesBody reports whether the handler reads the body from the client.
+func (r *Rule) LeavesBody() bool { return r.streamBody }
+
 // Applies reports whether the rule applies to a request. Another request goes to the handler
 // without Serve.
 func (r *Rule) Applies(req *http.Request) bool { return r.applies == nil || r.applies(req) }

@@ -13,7 +13,8 @@ func (r *Rule) serialize(w http.ResponseWriter, x Exchange) error {
 	work := x.work()
 	req := work.read(x, r.bodyLimit)
 	keys, err := r.rule.Keys(req)
-	if err == nil && !r.streamBody && !r.rule.Shadow() {
+	err = refusal.OfKeys(x.Request().Context(), err)
+	if err == nil && !r.streamBody && !work.LeaveBody && !r.rule.Shadow() {
 		// From here on, only this server takes time.
 		err = req.fill()
 	}

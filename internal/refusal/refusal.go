@@ -96,6 +96,8 @@ func Of(err error) Kind {
 	switch {
 	case errors.Is(err, errDenied): // whatever the precheck's own error matches
 		return Forbidden
+	case errors.Is(err, errKeys):
+		return Internal
 	// Then come the errors of a handler that ran. Such an error may also match the cause of
 	// the store's silence, or the end of the caller's context.
 	case errors.Is(err, core.ErrLeaseLost):
@@ -147,6 +149,32 @@ func (d *Denied) Is(target error) bool { return target == errDenied }
 
 // Unwrap returns the precheck's error.
 func (d *Denied) Unwrap() error { return d.Err }
+
+// KeyFailed is the error of a key function that is the server's fault.
+type KeyFailed struct{ Err error }
+
+var errKeys = errors.New("no keys")
+
+func (k *KeyFailed) Error() string { return k.Err.Error() }
+
+// Is finds the error, in Of, without an allocation.
+func (k *KeyFailed) Is(target error) bool { return target == errKeys }
+
+// Unwrap returns the function's error.
+func (k *KeyFailed) Unwrap() error { return k.Err }
+
+// OfKeys makes a [*KeyFailed] of an error for which a request of ctx has no keys, unless the request is wrong
+// or ctx has ended. A key function may ask a database, or another service's locks, and its error would otherwise
+// pass for an answer of this engine.
+func OfKeys(ctx context.Context, err error) error {
+	if err == nil {
+		return nil
+	}
+	if kind := Of(err); kind == KeyInvalid || kind.CallersEnd() && ctx.Err() != nil {
+		return err
+	}
+	return &KeyFailed{err}
+}
 
 func isValue(err error) bool {
 	var value *keytmpl.ValueError

@@ -101,7 +101,7 @@ func SerializeBy[T any](pattern string, key func(T) string, opts ...core.CallOpt
 
 // SerializeKeys is [SerializeBy] for a function that gets the task's context and returns all keys of
 // the task. They are taken together, as one set. An error of the function fails the attempt, unless it
-// matches core.ErrInvalidKey: then the task is archived.
+// matches core.ErrInvalidKey or keytmpl.ErrMissingValue: then the task is archived.
 func SerializeKeys[T any](pattern string, keys func(context.Context, T) ([]string, error), opts ...core.CallOption) Rule {
 	return Rule{pattern: pattern, by: true, opts: opts, keys: rule.KeysFromJSON(keys, func(r *request) (context.Context, []byte) {
 		return r.ctx, r.task.Payload()

@@ -11,6 +11,8 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/keyturn/keyturn/internal/refusal"
 )
 
 // call is a call as lockgrpc finds it: its metadata, and headers that are set for its response. It
@@ -81,13 +83,13 @@ type heldConn struct {
 }
 
 // Receive implements connect.StreamingHandlerConn.
-func (c *heldConn) Receive(m any) error { return refusal(c.held.RecvMsg(m)) }
+func (c *heldConn) Receive(m any) error { return refused(c.held.RecvMsg(m)) }
 
 // Send implements connect.StreamingHandlerConn.
-func (c *heldConn) Send(m any) error { return refusal(c.held.SendMsg(m)) }
+func (c *heldConn) Send(m any) error { return refused(c.held.SendMsg(m)) }
 
-// refusal is answer for errors that may be the stream's own.
-func refusal(err error) error {
+// refused is answer for errors that may be the stream's own.
+func refused(err error) error {
 	var ours interface{ GRPCStatus() *status.Status }
 	if err == nil || !errors.As(err, &ours) {
 		return err
@@ -99,9 +101,7 @@ func refusal(err error) error {
 func answer(err error) error {
 	said, _ := status.FromError(err)
 	e := connect.NewError(connect.Code(said.Code()), &cause{said.Message(), err})
-	var answered interface{ Answer() error }
-	var own *connect.Error
-	if errors.As(err, &answered) && errors.As(answered.Answer(), &own) { // an ErrorHandler's
+	if own := ownAnswer(err); own != nil {
 		e = connect.NewError(own.Code(), &cause{own.Message(), err})
 		for _, detail := range own.Details() {
 			e.AddDetail(detail)
@@ -118,6 +118,23 @@ func answer(err error) error {
 		}
 	}
 	return e
+}
+
+// ownAnswer is the connect error that the service itself gave: that of an ErrorHandler, a precheck or a key
+// function; nil: none.
+func ownAnswer(err error) (own *connect.Error) {
+	var answered interface{ Answer() error }
+	var denied *refusal.Denied
+	var failed *refusal.KeyFailed
+	switch {
+	case errors.As(err, &answered):
+		errors.As(answered.Answer(), &own)
+	case errors.As(err, &denied):
+		errors.As(denied.Err, &own)
+	case errors.As(err, &failed):
+		errors.As(failed.Err, &own)
+	}
+	return own
 }
 
 // cause has the text that the client gets, and matches what the engine's error matches.

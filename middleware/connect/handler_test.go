@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"connectrpc.com/connect"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/internal/httprule/ruletest"
@@ -32,6 +33,20 @@ func TestErrorHandler(t *testing.T) {
 	}
 	if _, reason, retry := reasonOf(t, err); reason != reasons.LockHeld || !retry {
 		t.Errorf("reason %q, retry %v", reason, retry)
+	}
+}
+
+// TestOwnErrors: an error of connect's keeps its code, also that of a precheck or of a key function.
+func TestOwnErrors(t *testing.T) {
+	own := fmt.Errorf("wrapped: %w", connect.NewError(connect.CodeUnauthenticated, errors.New("who are you")))
+	for name, rule := range map[string]lockgrpc.Rule{
+		"precheck":     lockgrpc.Serialize(check, "k").Precheck(func(context.Context, proto.Message) error { return own }),
+		"key function": lockgrpc.SerializeKeys(check, func(context.Context, *request) ([]string, error) { return nil, own }),
+	} {
+		_, err := serve(t, handlers{}, locktest.New(t).Engine, []lockgrpc.Rule{rule}).call("ann")
+		if connect.CodeOf(err) != connect.CodeUnauthenticated {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 

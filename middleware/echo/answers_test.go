@@ -143,9 +143,7 @@ func TestALossAfterAHijack(t *testing.T) {
 			must(t, err)
 			defer res.Body.Close()
 			data, err := io.ReadAll(res.Body)
-			if res.StatusCode != 101 || string(data) != "raw" || err != nil {
-				t.Errorf("response = %s %q, %v", res.Status, data, err)
-			}
+			check(t, res.StatusCode == 101 && string(data) == "raw" && err == nil, "response = %s %q, %v", res.Status, data, err)
 			wantIs(t, "error", ruletest.Receive(t, "the error", seen), core.ErrLeaseLost)
 			check(t, s.Log.String() == "", "somebody wrote to the handler's connection: %s", s.Log)
 		})

@@ -91,9 +91,7 @@ func TestTheErrorHandlerDecidesTheStatus(t *testing.T) {
 	if first.Status != 402 || first.Body != "no funds" || again.Status != 402 || again.Body != "no funds" || !again.Replayed() {
 		t.Errorf("answers = %+v, %+v", first, again)
 	}
-	if calls.Load() != 1 || answers.Load() != 1 {
-		t.Errorf("%d calls, %d answers, want one of each", calls.Load(), answers.Load())
-	}
+	check(t, calls.Load() == 1 && answers.Load() == 1, "%d calls, %d answers, want one of each", calls.Load(), answers.Load())
 	calls.Store(0)
 	s.Do("POST", "/odd/1", "")
 	if again := s.Do("POST", "/odd/1", ""); again.Replayed() || calls.Load() != 2 {
@@ -160,9 +158,7 @@ func TestIdempotency(t *testing.T) {
 		{"another route", "/accounts/1/refund", "ada", "k", "3", false},
 	} {
 		a := s.Do("POST", tt.target, "ten", "User", tt.user, "Idempotency-Key", tt.key)
-		if a.Body != tt.body || a.Replayed() != tt.replayed {
-			t.Errorf("%s: %+v, want %q, replayed: %v", tt.name, a, tt.body, tt.replayed)
-		}
+		check(t, a.Body == tt.body && a.Replayed() == tt.replayed, "%s: %+v, want %q, replayed: %v", tt.name, a, tt.body, tt.replayed)
 	}
 	s.Do("POST", "/accounts/2/pay", "ten", "User", "ada", "Idempotency-Key", "k").Problem(t, 422, "FINGERPRINT_MISMATCH") // of the same route
 }

@@ -59,9 +59,7 @@ func TestResultsAreRecordedAsByTheEngine(t *testing.T) {
 	}
 	_, err := once(t, eng, itself, func(context.Context, string) (int, error) { return 7, nil })(context.Background(), "number")
 	got, again := core.Once(context.Background(), eng, "number", func(context.Context) (int, error) { return 8, nil })
-	if got != 7 || err != nil || again != nil {
-		t.Errorf("%d, %v, %v", got, err, again)
-	}
+	check(t, got == 7 && err == nil && again == nil, "%d, %v, %v", got, err, again)
 }
 
 func TestOnceWhatCannotBeStored(t *testing.T) {
@@ -85,9 +83,7 @@ func TestOnceWhatCannotBeStored(t *testing.T) {
 		return 0, nil
 	})(context.Background(), "old")
 	wantOnly(t, err, core.ErrEncoding)
-	if !strings.Contains(err.Error(), `"old"`) {
-		t.Errorf("%q does not name the key", err)
-	}
+	check(t, strings.Contains(err.Error(), `"old"`), "%q does not name the key", err)
 }
 
 // TestResultsThatAreNotKept: over the limit, or after the context's end, as it may be a part. The caller that ran
@@ -110,9 +106,7 @@ func TestResultsThatAreNotKept(t *testing.T) {
 		cancel()
 		got, err := run(context.Background(), job{})
 		wantOnly(t, err, core.ErrResultNotKept)
-		if got != "" || runs != 1 {
-			t.Errorf("%s: a repeat got %q, %d runs", name, got, runs)
-		}
+		check(t, got == "" && runs == 1, "%s: a repeat got %q, %d runs", name, got, runs)
 	}
 }
 

@@ -202,6 +202,7 @@ func (r *boundRule) keysOf(ctx context.Context, message any) (from request, keys
 	from, err = r.request(ctx, message)
 	if err == nil {
 		keys, err = r.Keys(from)
+		err = refusal.OfKeys(ctx, err)
 	} else {
 		keys, err = r.Spare(keys, err)
 	}

@@ -61,6 +61,8 @@ func TestKeysOfTheContext(t *testing.T) {
 			return nil, nil
 		case 9:
 			return nil, status.Error(codes.Unauthenticated, "who are you")
+		case 8:
+			return nil, fmt.Errorf("asked for the group: %w", context.DeadlineExceeded)
 		}
 		return []string{"user:" + ctx.Value(caller{}).(string), "group:1", "group:1"}, nil
 	}
@@ -74,6 +76,8 @@ func TestKeysOfTheContext(t *testing.T) {
 	if _, err := c.SetStatus(bounded(t), online(9)); status.Code(err) != codes.Unauthenticated {
 		t.Errorf("the function's own status: %v", err)
 	}
+	_, err := c.SetStatus(bounded(t), online(8))
+	check(t, status.Code(err) == codes.Internal && reason(t, err) == reasons.Internal, "the function's own timeout: %v", err)
 }
 
 func TestOnceWithTheContext(t *testing.T) {

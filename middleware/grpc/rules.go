@@ -101,7 +101,8 @@ func SerializeBy[T proto.Message](method string, key func(T) string, opts ...cor
 // SerializeKeys is [SerializeBy] for a function that gets the call's context, which has the user whom
 // an outer interceptor has authenticated, and returns all keys of the call: they are taken together,
 // as one set. The order does not matter, and a key may be there twice. No key is the caller's error,
-// INVALID_ARGUMENT. An error of keys is answered with INTERNAL, or with its own status if it has one.
+// INVALID_ARGUMENT. An error of keys is answered with INTERNAL, or with its own status if it has one, unless it
+// matches core.ErrInvalidKey or keytmpl.ErrMissingValue.
 func SerializeKeys[T proto.Message](method string, keys func(context.Context, T) ([]string, error), opts ...core.CallOption) Rule {
 	takes := reflect.TypeFor[T]()
 	return Rule{

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/internal/refusal"
 	"github.com/keyturn/keyturn/internal/rule"
 	"github.com/keyturn/keyturn/keytmpl"
 )
@@ -81,7 +82,7 @@ func (r *boundRule) streamKeys(from request, err error) (rule.Keys, error) {
 	}
 	keys, err := r.Keys(from)
 	if err != nil {
-		err = r.refuse(from.ctx, keys, err, nil)
+		err = r.refuse(from.ctx, keys, refusal.OfKeys(from.ctx, err), nil)
 	}
 	return keys, err
 }

@@ -3,7 +3,9 @@ package lockhttp_test
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -12,6 +14,7 @@ import (
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/coverage"
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/checktest"
 	"github.com/keyturn/keyturn/internal/httprule/ruletest"
 	lockhttp "github.com/keyturn/keyturn/middleware/http"
 	"github.com/keyturn/keyturn/store/memstore"
@@ -92,6 +95,26 @@ func TestSkipIfAndBodyLimit(t *testing.T) {
 	a, err := s.Send(chunked)
 	must(t, err)
 	a.Problem(t, 413, "BODY_TOO_LARGE")
+}
+
+// TestStreamBodyBesideOtherRules: they would read the body while the upload's key is held.
+func TestStreamBodyBesideOtherRules(t *testing.T) {
+	all := []lockhttp.Rule{lockhttp.Serialize("*", "all", core.WithShared()), lockhttp.Serialize("POST /up", "up").StreamBody()}
+	for range 2 {
+		body, client := io.Pipe()
+		late := time.AfterFunc(5*time.Second, func() { client.Close() })
+		inTime := false
+		h := ruletest.Middleware(t, ruletest.NewEngine(t, ruletest.NewStore()), all...)(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			inTime = late.Stop()
+			go client.Close() // the body ends when the handler has begun
+			wantNil(t, checktest.ErrorOf(io.ReadAll(r.Body)))
+		}))
+		req := httptest.NewRequestWithContext(t.Context(), "POST", "/up", body)
+		req.Pattern = "POST /up"
+		h.ServeHTTP(httptest.NewRecorder(), req)
+		check(t, inTime, "the body was read before the handler began")
+		slices.Reverse(all)
+	}
 }
 
 func TestCoverage(t *testing.T) {

@@ -174,9 +174,9 @@
 //	Once: processed before                the stored response, Idempotent-Replayed: true
 //	Once: processed, response not kept    409  RESULT_NOT_KEPT
 //	Once: same key, other content         422  FINGERPRINT_MISMATCH
-//	key missing or invalid                400  KEY_INVALID
+//	key missing or invalid, broken body   400  KEY_INVALID
 //	the precheck refused                  403  FORBIDDEN
-//	body over the limit, or not JSON      413  BODY_TOO_LARGE, 415 MEDIA_TYPE
+//	body too long, or not sent as JSON    413  BODY_TOO_LARGE, 415 MEDIA_TYPE
 //	body not in time, no room for it      408  BODY_TIMEOUT, 503 SPOOL_UNAVAILABLE
 //	store down, engine closed             503  STORE_UNAVAILABLE, STOPPING
 //	Once: record uncertain                503  OUTCOME_UNKNOWN

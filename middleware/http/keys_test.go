@@ -142,9 +142,13 @@ func TestSeveralRulesAreOneSet(t *testing.T) {
 
 type caller struct{}
 
-// TestSerializeKeys: all keys of a request are one set, and may come from its context.
+// TestSerializeKeys: all keys of a request are one set, and may come from its context. Whatever an error of the function
+// matches, it is the server's.
 func TestSerializeKeys(t *testing.T) {
 	h := ruletest.Middleware(t, ruletest.NewEngine(t, ruletest.NewStore()), lockhttp.SerializeKeys("*", func(r *http.Request) ([]string, error) {
+		if r.Method == "PUT" {
+			return nil, fmt.Errorf("another service's lock: %w", core.ErrHeld)
+		}
 		return []string{"user:" + r.Context().Value(caller{}).(string), "group:1"}, nil
 	}))(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, keysOf(t, r)) }))
 	rec := httptest.NewRecorder()
@@ -152,4 +156,7 @@ func TestSerializeKeys(t *testing.T) {
 	if held := rec.Body.String(); held != "group:1|user:ann" {
 		t.Errorf("held %s", held)
 	}
+	rec = httptest.NewRecorder()
+	h.ServeHTTP(rec, httptest.NewRequest("PUT", "/", nil))
+	check(t, rec.Code == 500, "the answer to an error: %d", rec.Code)
 }

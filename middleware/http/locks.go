@@ -221,15 +221,23 @@ func (l *rules) mounted(path string) string {
 	return ""
 }
 
-// serve runs next under the first of guards that applies, and within it under the others.
+// serve runs next under guards. If one of them leaves the body to the handler, all do that need not read it: what
+// another read would come while the key is held already.
 func (l *Locks) serve(guards []*guard, method string, next http.Handler, w http.ResponseWriter, r *http.Request) {
+	leave := slices.ContainsFunc(guards, func(g *guard) bool { return g.covers(method) && g.rule.LeavesBody() })
+	l.nest(guards, method, leave, next, w, r)
+}
+
+// nest runs next under the first of guards that applies, and within it under the others.
+func (l *Locks) nest(guards []*guard, method string, leave bool, next http.Handler, w http.ResponseWriter, r *http.Request) {
 	for i, g := range guards {
 		if !g.covers(method) || g.skip != nil && g.skip(r) || !g.rule.Applies(r) {
 			continue
 		}
 		x := &exchange{guard: g, refuse: l.refuse, next: next, w: w, r: r}
+		x.LeaveBody = leave
 		if rest := guards[i+1:]; len(rest) > 0 {
-			x.next = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { l.serve(rest, method, next, w, r) })
+			x.next = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { l.nest(rest, method, leave, next, w, r) })
 		}
 		_ = g.rule.Serve(w, x) // an error has been answered already
 		return

@@ -63,7 +63,8 @@ func SerializeBy(route string, key func(*http.Request) string, opts ...core.Call
 
 // SerializeKeys is [SerializeBy] for a function that returns all keys of a request. They are
 // taken together, as one set. The order does not matter, and a key may be there twice. No key is the
-// caller's error, 400. An error of keys is the server's, 500.
+// caller's error, 400. An error of keys is the server's, 500, unless it matches core.ErrInvalidKey or
+// keytmpl.ErrMissingValue.
 func SerializeKeys(route string, keys func(*http.Request) ([]string, error), opts ...core.CallOption) Rule {
 	r := Rule{route: route, settings: httprule.Settings{Options: opts}}
 	if keys != nil {
@@ -165,7 +166,8 @@ func (r Rule) BodyLimit(bytes int64) Rule {
 // uploads that are too large to be kept, and for handlers that answer before they have read all of it.
 // A client that sends slowly then keeps the key, until http.Server's ReadTimeout or a read deadline
 // of the handler. What a key function reads is limited by BodyLimit. It is an error if the template
-// needs the body, if another rule of the same set lacks it, and with Once.
+// needs the body, if another rule of the same set lacks it, and with Once. Other rules of the same requests, such as
+// one for "*", then leave the body as well, unless their keys are made from it or they are rules of Once.
 func (r Rule) StreamBody() Rule {
 	r.settings.StreamBody = true
 	return r

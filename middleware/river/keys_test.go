@@ -54,9 +54,7 @@ func TestKeys(t *testing.T) {
 			}
 			return nil
 		})
-		if err != nil || !slices.Equal(held, tt.want) {
-			t.Errorf("%s: held %q, want %q; %v", name, held, tt.want, err)
-		}
+		check(t, err == nil && slices.Equal(held, tt.want), "%s: held %q, want %q; %v", name, held, tt.want, err)
 		wantNil(t, l.Work(t.Context(), job("other", ""), nothing))
 	}
 	if l := locks(t, locktest.New(t).Engine, set("")...); l.Coverage()[0].String() != "k: serialize user:{args.user.id} unless skipped, serialize shared pair:{args.from}" {
@@ -77,9 +75,7 @@ func TestSkippedJobsLeaveNoRecord(t *testing.T) {
 	for _, who := range []string{"root", "ann", "ann", "root"} {
 		wantNil(t, l.Work(context.WithValue(t.Context(), caller{}, who), job("mail", "{}"), func(context.Context) error { ran++; return nil }))
 	}
-	if ran != 3 {
-		t.Errorf("ran %d times, want twice for root and once for ann", ran)
-	}
+	check(t, ran == 3, "ran %d times, want twice for root and once for ann", ran)
 }
 
 func TestShadow(t *testing.T) {

@@ -115,7 +115,7 @@ func (l *Locks) Work(ctx context.Context, job *rivertype.JobRow, doInner func(co
 	}
 	keys, err := r.Keys(newRequest(ctx, job))
 	if err != nil {
-		return l.refuse(ctx, r, keys, job, err, nil)
+		return l.refuse(ctx, r, keys, job, refusal.OfKeys(ctx, err), nil)
 	}
 	refused, own := run(ctx, r, keys, job, doInner)
 	if refused == nil {

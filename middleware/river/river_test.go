@@ -23,7 +23,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-var must, wantNil, wantIs = checktest.Must, checktest.WantNil, checktest.WantIs
+var must, check, wantNil, wantIs = checktest.Must, checktest.That, checktest.WantNil, checktest.WantIs
 
 func locks(t testing.TB, eng *core.Engine, rules ...lockriver.Rule) *lockriver.Locks {
 	t.Helper()
@@ -49,9 +49,7 @@ func TestAnswers(t *testing.T) {
 		snoozed := func(what string, err error, least time.Duration) {
 			t.Helper()
 			var s *rivertype.JobSnoozeError
-			if !errors.As(err, &s) || s.Duration < least {
-				t.Errorf("%s: %v", what, err)
-			}
+			check(t, errors.As(err, &s) && s.Duration >= least, "%s: %v", what, err)
 		}
 		cancelled := func(what string, err error) {
 			t.Helper()
@@ -68,9 +66,7 @@ func TestAnswers(t *testing.T) {
 		must(t, err)
 		began := time.Now()
 		snoozed("held", work("one", `{"id":1}`, nothing), time.Second)
-		if time.Since(began) != lockriver.DefaultMaxWait {
-			t.Errorf("it waited %v", time.Since(began))
-		}
+		check(t, time.Since(began) == lockriver.DefaultMaxWait, "it waited %v", time.Since(began))
 		wantNil(t, lease.Release(context.Background()))
 		cancelled("no key", work("one", `{}`, nothing))
 		cancelled("no JSON", work("one", `x`, nothing))
@@ -79,17 +75,13 @@ func TestAnswers(t *testing.T) {
 			<-ctx.Done()
 			return own
 		})
-		if !errors.Is(err, core.ErrLeaseLost) || !errors.Is(err, own) {
-			t.Errorf("lost: %v", err)
-		}
+		check(t, errors.Is(err, core.ErrLeaseLost) && errors.Is(err, own), "lost: %v", err)
 		runs := 0
 		for range 3 {
 			wantNil(t, work("once", `{"id":1}`, func(context.Context) error { runs++; return nil }))
 		}
 		cancelled("other arguments", work("once", `{"id":1,"text":"x"}`, nothing))
-		if runs != 1 {
-			t.Errorf("%d runs", runs)
-		}
+		check(t, runs == 1, "%d runs", runs)
 		stopped, stop := context.WithCancel(context.Background())
 		stop()
 		snoozed("River stops", l.Work(stopped, job("one", `{"id":1}`), nothing), 0)
@@ -132,6 +124,8 @@ func TestAnswersToKeyFunctions(t *testing.T) {
 		"arguments of another type": {`[]`, nil, reasons.KeyInvalid, true},
 		"at fault":                  {`{}`, fmt.Errorf("%w: no group", core.ErrInvalidKey), reasons.KeyInvalid, true},
 		"away":                      {`{}`, away, reasons.Internal, false},
+		"held in another service":   {`{}`, core.ErrHeld, reasons.Internal, false},
+		"of another service's Once": {`{}`, core.ErrFingerprintMismatch, reasons.Internal, false},
 	} {
 		var told *reasons.Refusal
 		l := locks(t, locktest.New(t).Engine, lockriver.SerializeKeys("k", func(context.Context, map[string]any) ([]string, error) {
@@ -144,9 +138,7 @@ func TestAnswersToKeyFunctions(t *testing.T) {
 		if c := (*rivertype.JobCancelError)(nil); err == nil || errors.As(err, &c) != tt.cancel || tt.err != nil && !errors.Is(err, tt.err) {
 			t.Errorf("%s: the answer is %v", name, err)
 		}
-		if told == nil || told.Reason != tt.reason {
-			t.Errorf("%s: told %+v", name, told)
-		}
+		check(t, told != nil && told.Reason == tt.reason, "%s: told %+v", name, told)
 	}
 }
 

@@ -52,7 +52,7 @@ func SerializeBy[T any](kind string, key func(T) string, opts ...core.CallOption
 
 // SerializeKeys is [SerializeBy] for a function that gets the job's context and returns all keys of
 // the job. They are taken together, as one set. The job is retried after an error of the function, unless
-// it matches core.ErrInvalidKey: then it is cancelled.
+// it matches core.ErrInvalidKey or keytmpl.ErrMissingValue: then it is cancelled.
 func SerializeKeys[T any](kind string, keys func(context.Context, T) ([]string, error), opts ...core.CallOption) Rule {
 	return Rule{kind: kind, by: true, opts: opts, keys: rule.KeysFromJSON(keys, func(r *request) (context.Context, []byte) {
 		return r.ctx, r.job.EncodedArgs

@@ -71,9 +71,7 @@ func TestAsynchronousFailover(t *testing.T) {
 	if err != nil {
 		t.Fatalf("the new primary knows a lease that its replica never got: %v", err)
 	}
-	if second.Token() <= forgotten.Token() {
-		t.Errorf("token %d after %d", second.Token(), forgotten.Token())
-	}
+	check(t, second.Token() > forgotten.Token(), "token %d after %d", second.Token(), forgotten.Token())
 	select {
 	case <-forgotten.Done():
 	case <-time.After(time.Minute):

@@ -28,6 +28,7 @@ func TestMain(m *testing.M) {
 
 var (
 	must    = checktest.Must
+	check   = checktest.That
 	request = storetest.Request
 	take    = storetest.Hold
 	use     = storetest.Use

@@ -39,14 +39,10 @@ func TestNoStatementScans(t *testing.T) {
 		for query, args := range f.sent {
 			if plan := explain(t, looker, d.Kind, query, args); plan != "" {
 				explained++
-				if scans[d.Kind].MatchString(plan) {
-					t.Errorf("%s\n%s", query, plan)
-				}
+				check(t, !scans[d.Kind].MatchString(plan), "%s\n%s", query, plan)
 			}
 		}
-		if explained < 20 {
-			t.Errorf("only %d statements", explained)
-		}
+		check(t, explained >= 20, "only %d statements", explained)
 	})
 }
 

@@ -39,9 +39,7 @@ func TestSettingsThatBreakAPromiseAreRefused(t *testing.T) {
 func refusesSetting(t *testing.T, d *sqltest.Database, parameter, name string) {
 	t.Helper()
 	_, err := sqlstore.New(t.Context(), d.OpenWith(t, d.Server.Addr(), parameter), dialectOf(d), silent)
-	if !errors.Is(err, sqlstore.ErrSettings) || !strings.Contains(err.Error(), name) {
-		t.Errorf("%s: %v", parameter, err)
-	}
+	check(t, errors.Is(err, sqlstore.ErrSettings) && strings.Contains(err.Error(), name), "%s: %v", parameter, err)
 }
 
 func TestStatementsInTheLogAreRefused(t *testing.T) {

@@ -59,9 +59,7 @@ func TestALockedRowCostsNoOtherLease(t *testing.T) {
 		lockRows(t, d, "k7")
 		time.Sleep(2 * ttl) // the time is what the test is about
 		for _, key := range lost() {
-			if key != "k7" {
-				t.Errorf("the lease on %s is lost", key)
-			}
+			check(t, key == "k7", "the lease on %s is lost", key)
 		}
 	})
 }

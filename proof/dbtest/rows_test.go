@@ -100,9 +100,7 @@ func TestSweepDeletesWhatIsOver(t *testing.T) {
 			}
 		}
 		for i, err := range s.Renew(t.Context(), kept) {
-			if err != nil {
-				t.Errorf("the lease on %s: %v", kept[i].Claims[0].Key, err)
-			}
+			check(t, err == nil, "the lease on %s: %v", kept[i].Claims[0].Key, err)
 		}
 		if g := acquire(time.Minute, driver.Exclusive("over")); g.Token <= old.Token {
 			t.Errorf("token %d after %d", g.Token, old.Token)

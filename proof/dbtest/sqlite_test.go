@@ -113,9 +113,7 @@ func TestAFileThatWasReplaced(t *testing.T) {
 				must(t, u.Prepare(t.Context()))
 			}
 			for i, err := range s.Renew(t.Context(), grants) {
-				if !errors.Is(err, driver.ErrLeaseLost) {
-					t.Errorf("lease %d: %v", i, err)
-				}
+				check(t, errors.Is(err, driver.ErrLeaseLost), "lease %d: %v", i, err)
 			}
 			if _, err := s.Acquire(t.Context(), request("other", time.Minute)); !errors.Is(err, sqlstore.ErrReplaced) {
 				t.Errorf("Acquire: %v", err)

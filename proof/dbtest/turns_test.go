@@ -133,9 +133,7 @@ func TestAListenerBehindAPooler(t *testing.T) {
 	d := onPostgres(t)
 	for mode, want := range map[string]error{"transaction": pgwake.ErrPooler, "session": nil} { // the latter keeps connections
 		l, err := pgwake.Dial(t.Context(), d.DSNAt(d.Bouncer(t, "pool_mode = "+mode).Addr()))
-		if !errors.Is(err, want) {
-			t.Errorf("Dial behind a pooler of a %s: %v", mode, err)
-		}
+		check(t, errors.Is(err, want), "Dial behind a pooler of a %s: %v", mode, err)
 		if err == nil {
 			_ = l.Close()
 		}

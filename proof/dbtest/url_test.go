@@ -98,9 +98,7 @@ func TestURLRefuses(t *testing.T) {
 		if err == nil {
 			_, err = u.Open(t.Context())
 		}
-		if !errors.Is(err, want) {
-			t.Errorf("%s: %v", text, err)
-		}
+		check(t, errors.Is(err, want), "%s: %v", text, err)
 		if err := u.Prepare(t.Context()); !errors.Is(err, want) {
 			t.Errorf("prepare %s: %v", text, err)
 		}
@@ -122,9 +120,7 @@ func TestURLPassword(t *testing.T) {
 			_, err = opened.Acquire(t.Context(), request("k", time.Minute))
 			_ = opened.Close()
 		}
-		if err == nil || strings.Contains(err.Error(), "se/cret") || strings.Contains(err.Error(), "se%2Fcret") {
-			t.Errorf("%s: %v", text, err)
-		}
+		check(t, err != nil && !strings.Contains(err.Error(), "se/cret") && !strings.Contains(err.Error(), "se%2Fcret"), "%s: %v", text, err)
 	}
 }
 
@@ -181,9 +177,7 @@ func TestURLWakerBehindAPooler(t *testing.T) { // not parallel: it is about the 
 			found = f
 		}
 	}
-	if !strings.Contains(found.Risk, "pooler") || !strings.Contains(found.Advice, "waker=off") {
-		t.Errorf("%+v", found)
-	}
+	check(t, strings.Contains(found.Risk, "pooler") && strings.Contains(found.Advice, "waker=off"), "%+v", found)
 	must(t, s.Close()) // nothing writes to the log any more
 	if text := log.String(); strings.Count(text, "no messages of PostgreSQL arrive") != 1 || !strings.Contains(text, "pooler") {
 		t.Errorf("the log: %s", text)
