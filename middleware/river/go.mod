@@ -3,7 +3,7 @@ module github.com/keyturn/keyturn/middleware/river
 go 1.25.0
 
 require (
-	github.com/keyturn/keyturn v0.0.0-20261128192647-975f7c6e056e
+	github.com/keyturn/keyturn v0.0.0-20261129153309-f5e7aecee668
 	github.com/riverqueue/river/rivertype v0.40.0
 	go.uber.org/goleak v1.3.0
 )

@@ -3,7 +3,7 @@ module github.com/keyturn/keyturn/store/natsstore
 go 1.25.0
 
 require (
-	github.com/keyturn/keyturn v0.0.0-20261128192647-975f7c6e056e
+	github.com/keyturn/keyturn v0.0.0-20261129153309-f5e7aecee668
 	github.com/nats-io/nats.go v1.47.0
 	github.com/nats-io/nuid v1.0.1
 )

@@ -4,7 +4,7 @@ go 1.25.0
 
 require (
 	github.com/go-zookeeper/zk v1.0.4
-	github.com/keyturn/keyturn v0.0.0-20261128192647-975f7c6e056e
+	github.com/keyturn/keyturn v0.0.0-20261129153309-f5e7aecee668
 	go.uber.org/goleak v1.3.0
 )
 
