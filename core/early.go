@@ -3,8 +3,7 @@ package core
 import (
 	"context"
 	"errors"
-
-	"github.com/keyturn/keyturn/core/driver"
+	"fmt"
 )
 
 // ReleaseEarly ends the innermost lease that ctx is under and admits the next holder, and lets the
@@ -23,7 +22,7 @@ func ReleaseEarly(ctx context.Context) error {
 		return nil
 	}
 	if l.terms.once {
-		return &driver.UnsupportedError{Feature: "an early release in Once"}
+		return errEarlyInOnce
 	}
 	err := l.releaseEarly(ctx)
 	if old := l.oldIn(ctx); old != nil {
@@ -32,6 +31,8 @@ func ReleaseEarly(ctx context.Context) error {
 	}
 	return err
 }
+
+var errEarlyInOnce = fmt.Errorf("keyturn: no early release in Once, whose record needs the lease: %w", errors.ErrUnsupported)
 
 func (l *Lease) releaseEarly(ctx context.Context) error {
 	l.state.Or(early)
