@@ -27,10 +27,8 @@ type work struct {
 func (w *work) read(ctx context.Context, task *asynq.Task) (answer, err error) {
 	req := newRequest(ctx, task)
 	if w.keys, err = w.Keys(req); err != nil {
-		if kind := refusal.Of(err); kind == refusal.KeyInvalid || kind.CallersEnd() {
-			return answers[kind](*w, ctx, err, nil), err
-		}
-		return w.fail(ctx, err, nil), err // a key function's own error, which may pass
+		err = refusal.OfKeys(ctx, err)
+		return answers[refusal.Of(err)](*w, ctx, err, nil), err
 	}
 	if w.versionOf != nil {
 		if w.version, err = w.versionOf(req); err != nil {
