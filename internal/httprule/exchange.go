@@ -36,7 +36,7 @@ type worker interface{ work() *Work }
 // Work is what a rule keeps for one exchange. The exchange embeds it, so that a request costs
 // one allocation for both. The zero value is ready.
 type Work struct {
-	// LeaveBody: the handler reads the body from the client, because another rule of the request says so.
+	// LeaveBody: the handler reads the body from the client, because a rule of the request says so (Rule.LeavesBody).
 	LeaveBody bool
 	// TimedOut: a middleware inside of the rule has ended the handler's context by a deadline of its own. So
 	// the response may be a part, although the request's context goes on.

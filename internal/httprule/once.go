@@ -8,7 +8,6 @@ import (
 	"strconv"
 
 	"github.com/keyturn/keyturn/core"
-	"github.com/keyturn/keyturn/internal/refusal"
 	"github.com/keyturn/keyturn/internal/rule"
 )
 
@@ -86,8 +85,7 @@ func (r *Rule) once(w http.ResponseWriter, x Exchange) error {
 
 // identify returns the request's key, and the digest of its content.
 func (r *Rule) identify(req *request) (keys rule.Keys, content []byte, err error) {
-	keys, err = r.rule.Keys(req)
-	err = refusal.OfKeys(req.Request().Context(), err)
+	keys, err = r.keys(req)
 	if err != nil || keys.Missing() {
 		return keys, nil, err
 	}

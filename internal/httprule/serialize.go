@@ -12,9 +12,8 @@ import (
 func (r *Rule) serialize(w http.ResponseWriter, x Exchange) error {
 	work := x.work()
 	req := work.read(x, r.bodyLimit)
-	keys, err := r.rule.Keys(req)
-	err = refusal.OfKeys(x.Request().Context(), err)
-	if err == nil && !r.streamBody && !work.LeaveBody && !r.rule.Shadow() {
+	keys, err := r.keys(req)
+	if err == nil && !work.LeaveBody && !r.rule.Shadow() {
 		// From here on, only this server takes time.
 		err = req.fill()
 	}
@@ -28,6 +27,12 @@ func (r *Rule) serialize(w http.ResponseWriter, x Exchange) error {
 		return work.Failed
 	})
 	return r.finish(x, keys, h, refused, own)
+}
+
+// keys makes the request's keys.
+func (r *Rule) keys(req *request) (rule.Keys, error) {
+	keys, err := r.rule.Keys(req)
+	return keys, refusal.OfKeys(req.Request().Context(), err)
 }
 
 // refuse answers an error that is not the handler's.

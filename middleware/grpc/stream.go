@@ -10,7 +10,6 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/keyturn/keyturn/core"
-	"github.com/keyturn/keyturn/internal/refusal"
 	"github.com/keyturn/keyturn/internal/rule"
 	"github.com/keyturn/keyturn/keytmpl"
 )
@@ -80,9 +79,9 @@ func (r *boundRule) streamKeys(from request, err error) (rule.Keys, error) {
 	if err != nil {
 		return r.Spare(rule.Keys{}, err)
 	}
-	keys, err := r.Keys(from)
+	keys, err := r.keys(from)
 	if err != nil {
-		err = r.refuse(from.ctx, keys, refusal.OfKeys(from.ctx, err), nil)
+		err = r.refuse(from.ctx, keys, err, nil)
 	}
 	return keys, err
 }

@@ -221,8 +221,8 @@ func (l *rules) mounted(path string) string {
 	return ""
 }
 
-// serve runs next under guards. If one of them leaves the body to the handler, all do that need not read it: what
-// another read would come while the key is held already.
+// serve runs next under guards. If one of them leaves the body to the handler, so do all that need not read it:
+// an inner one would read it while the outer one's key is held.
 func (l *Locks) serve(guards []*guard, method string, next http.Handler, w http.ResponseWriter, r *http.Request) {
 	leave := slices.ContainsFunc(guards, func(g *guard) bool { return g.covers(method) && g.rule.LeavesBody() })
 	l.nest(guards, method, leave, next, w, r)

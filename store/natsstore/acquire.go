@@ -15,9 +15,9 @@ func (s *Store) acquire(ctx context.Context, r keystate.Request) (casstore.Answe
 	a.Inbox = s.inbox.subject
 	a.Question = func(ctx context.Context) (ans casstore.Answer, err error) {
 		aim := casstore.Aim{Keys: driver.Keys(a.Claims), Owner: a.Owner, Looks: true, Waits: a.Wait}
+		asked := a.Request
+		asked.Linger = r.Linger && !r.Once && s.inbox.arrives()
 		_, err = s.transact(ctx, aim, func(t *tx) error {
-			asked := a.Request
-			asked.Linger = r.Linger && !r.Once && s.inbox.arrives()
 			got, err := t.Acquire(&asked)
 			if err == nil {
 				ans = a.Answer(got, t.sent)
