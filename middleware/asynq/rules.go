@@ -73,7 +73,7 @@ func Serialize(pattern, template string, opts ...core.CallOption) Rule {
 }
 
 // SkipIf returns the rule with a function that returns true for tasks that run without it. Coverage then
-// calls the rule partial. It is called from many goroutines.
+// calls the rule partial. It is called from many goroutines. nil, the default: none.
 func (r Rule) SkipIf(skip func(context.Context, *asynq.Task) bool) Rule {
 	r.skip = skip
 	return r

@@ -44,7 +44,7 @@ type Rule struct {
 // may not do what the handler does must not queue for its key, or get a stored response. It runs
 // again before a replay. An error with a status is the call's error, any other one is
 // PERMISSION_DENIED. message is nil for a stream whose key does not need the first message, and each of
-// the messages with [SerializeMessages]. It must not wait for locks.
+// the messages with [SerializeMessages]. It must not wait for locks. nil, the default: none.
 func (r Rule) Precheck(check func(ctx context.Context, message proto.Message) error) Rule {
 	r.precheck = check
 	return r
@@ -52,7 +52,7 @@ func (r Rule) Precheck(check func(ctx context.Context, message proto.Message) er
 
 // SkipIf returns the rule with a function that returns true for calls that run without it, such as those
 // of a webhook that changes nothing. Coverage then calls the rule partial. message is as for
-// [Rule.Precheck].
+// [Rule.Precheck]. nil, the default: none.
 func (r Rule) SkipIf(skip func(ctx context.Context, message proto.Message) bool) Rule {
 	r.skip = skip
 	return r

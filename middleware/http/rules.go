@@ -137,7 +137,7 @@ func (r Rule) Optional() Rule {
 
 // Precheck returns the rule with a function that refuses requests before they ask for the lock: whoever
 // may not do what the handler does must not queue for its key, or get a stored response. It runs again
-// before a replay. Its error is answered with 403. It must not wait for locks.
+// before a replay. Its error is answered with 403. It must not wait for locks. nil, the default: none.
 func (r Rule) Precheck(check func(*http.Request) error) Rule {
 	r.settings.Precheck = nil
 	if check != nil {
@@ -147,7 +147,7 @@ func (r Rule) Precheck(check func(*http.Request) error) Rule {
 }
 
 // SkipIf returns the rule with a function that returns true for requests that pass without it. Coverage
-// then calls the rule partial. It may be asked twice about a request.
+// then calls the rule partial. It may be asked twice about a request. nil, the default: none.
 func (r Rule) SkipIf(skip func(*http.Request) bool) Rule {
 	r.skip = skip
 	return r

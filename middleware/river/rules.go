@@ -22,7 +22,7 @@ type Rule struct {
 }
 
 // SkipIf returns the rule with a function that returns true for jobs that run without it. Coverage
-// then calls the rule partial.
+// then calls the rule partial. nil, the default: none.
 func (r Rule) SkipIf(skip func(context.Context, *rivertype.JobRow) bool) Rule {
 	r.skip = skip
 	return r
