@@ -34,6 +34,9 @@ func (r Rule) bind(p keytmpl.Placeholder) (rule.Source[*request], error) {
 			return rule.Source[*request]{}, err
 		}
 	}
+	if source := p.Path[0].Name; r.untilStarted && (source == "id" || source == "queue") {
+		return rule.Source[*request]{}, fmt.Errorf("the key of UniqueUntilStarted makes the task's id, before there is a queue or an id")
+	}
 	return bind(p)
 }
 

@@ -71,6 +71,7 @@ func TestNewRefuses(t *testing.T) {
 		"a set with two policies": {rules{key, serialize("b").OnConflict(lockasynq.Skip)}, nil, "OnConflict"},
 		"a set with two delays":   {rules{key, serialize("b").RescheduleEvery(time.Minute)}, nil, "RescheduleEvery"},
 		"a set with versions":     {rules{key.KeepLatestBy(by), serialize("b")}, nil, "KeepLatestBy"},
+		"unique by its own id":    {rules{serialize("{id}").UniqueUntilStarted()}, nil, "before there is"},
 		"a set that is unique":    {rules{key, serialize("b").UniqueUntilStarted()}, nil, "UniqueUntilStarted"},
 
 		"no version":               {rules{key.KeepLatestBy("")}, nil, "one placeholder"},

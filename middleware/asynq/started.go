@@ -37,7 +37,7 @@ import (
 //   - A task may be archived before its handler was ever called, because its asynq.Deadline was
 //     over. It then blocks its id until it is deleted or run, as with asynq.TaskID in general.
 //
-// The rule takes one key, exclusively. It cannot be a rule of Once, or be combined with
+// The rule takes one key, exclusively, made without {id} and {queue}. It cannot be a rule of Once, or be combined with
 // [Rule.KeepLatestBy]. It cannot be combined with [Skip], which would drop the task for a
 // change during a run, nor with core.WithRunUnlocked.
 func (r Rule) UniqueUntilStarted() Rule {
