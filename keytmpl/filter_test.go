@@ -86,14 +86,10 @@ func TestFiltersApplyInOrderAndBeforeTheDigest(t *testing.T) {
 		t.Errorf("what a filter left nothing of is %q, %v", key, err)
 	}
 	keys, err := keytmpl.MustParse("m:{m[*]|int}").Keys(lists([]string{"1", "1.0", "2"}))
-	if err != nil || len(keys) != 2 {
-		t.Errorf("keys %q, %v", keys, err)
-	}
+	check(t, err == nil && len(keys) == 2, "keys %q, %v", keys, err)
 	_, err = keytmpl.MustParse("m:{m[*]|int}").Keys(lists([]string{"1", "x"}))
 	var refused *keytmpl.ValueError
-	if !errors.As(err, &refused) || refused.Element != 1 || refused.Placeholder.Pos != 2 || !errors.Is(err, keytmpl.ErrNotInteger) {
-		t.Errorf("%v, want one about element 1 of the placeholder at byte 2", err)
-	}
+	check(t, errors.As(err, &refused) && refused.Element == 1 && refused.Placeholder.Pos == 2 && errors.Is(err, keytmpl.ErrNotInteger), "%v, want one about element 1 of the placeholder at byte 2", err)
 }
 
 func TestHugeValueIsRefusedBeforeItIsFiltered(t *testing.T) {

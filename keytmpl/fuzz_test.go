@@ -27,9 +27,7 @@ func FuzzParse(f *testing.F) {
 		}
 		checkSource(t, tmpl, src)
 		again, err := keytmpl.Parse(tmpl.String())
-		if err != nil || !reflect.DeepEqual(again, tmpl) {
-			t.Errorf("%q parsed again is %+v, %v", src, again, err)
-		}
+		check(t, err == nil && reflect.DeepEqual(again, tmpl), "%q parsed again is %+v, %v", src, again, err)
 		if why := invalidKey(strings.NewReplacer("{", "", "}", "").Replace(src)); why != "" {
 			t.Errorf("accepted %q: %s", src, why)
 		}
@@ -42,9 +40,7 @@ func checkSyntaxError(t *testing.T, src string, err error) {
 	if !errors.As(err, &syntax) {
 		t.Fatalf("Parse(%q): %v is no SyntaxError", src, err)
 	}
-	if syntax.Template != src || syntax.Pos < 0 || syntax.Pos > len(src) || syntax.Found == "" || syntax.Want == "" {
-		t.Errorf("Parse(%q): %+v", src, syntax)
-	}
+	check(t, syntax.Template == src && syntax.Pos >= 0 && syntax.Pos <= len(src) && syntax.Found != "" && syntax.Want != "", "Parse(%q): %+v", src, syntax)
 	if msg := err.Error(); !utf8.ValidString(msg) || strings.ContainsAny(msg, "\x00\r\n") {
 		t.Errorf("Parse(%q): message %q is not fit for a log", src, msg)
 	}
@@ -176,9 +172,7 @@ func checkElements(t *testing.T, tmpl *keytmpl.Template, elements []string, plai
 			return plain, nil
 		})
 		if wantErr != nil {
-			if err == nil || !errors.Is(err, errors.Unwrap(wantErr)) {
-				t.Errorf("%q: Keys(%q, %q) = %q, %v; want %v", tmpl, elements, plain, keys, err, wantErr)
-			}
+			check(t, err != nil && errors.Is(err, errors.Unwrap(wantErr)), "%q: Keys(%q, %q) = %q, %v; want %v", tmpl, elements, plain, keys, err, wantErr)
 			return
 		}
 		want = append(want, key)

@@ -54,13 +54,9 @@ func TestParseReadsPlaceholders(t *testing.T) {
 // placeholders print as what stands in the source at their position.
 func checkSource(t *testing.T, tmpl *keytmpl.Template, src string) {
 	t.Helper()
-	if tmpl.String() != src {
-		t.Errorf("String() = %q, want %q", tmpl, src)
-	}
+	check(t, tmpl.String() == src, "String() = %q, want %q", tmpl, src)
 	for _, p := range tmpl.Placeholders() {
-		if !strings.HasPrefix(src[p.Pos:], p.String()) {
-			t.Errorf("placeholder %v is not at byte %d of %q", p, p.Pos, src)
-		}
+		check(t, strings.HasPrefix(src[p.Pos:], p.String()), "placeholder %v is not at byte %d of %q", p, p.Pos, src)
 	}
 }
 

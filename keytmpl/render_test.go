@@ -12,6 +12,8 @@ import (
 	"github.com/keyturn/keyturn/keytmpl"
 )
 
+var check = checktest.That
+
 func values(v ...string) func(int) (string, error) {
 	return func(i int) (string, error) { return v[i], nil }
 }
@@ -42,17 +44,13 @@ func TestKey(t *testing.T) {
 	for _, tt := range tests {
 		tmpl := keytmpl.MustParse(tt.src)
 		got, err := tmpl.Key(values(tt.values...))
-		if err != nil || got != tt.want {
-			t.Errorf("Key(%.99q) = %q, %v; want %q", tt.values, got, err, tt.want)
-		}
+		check(t, err == nil && got == tt.want, "Key(%.99q) = %q, %v; want %q", tt.values, got, err, tt.want)
 		several := make([][]string, len(tt.values))
 		for i, v := range tt.values {
 			several[i] = []string{v}
 		}
 		keys, err := tmpl.Keys(lists(several...))
-		if err != nil || len(keys) != 1 || keys[0] != tt.want {
-			t.Errorf("Keys(%.99q) = %q, %v; want the same one", tt.values, keys, err)
-		}
+		check(t, err == nil && len(keys) == 1 && keys[0] == tt.want, "Keys(%.99q) = %q, %v; want the same one", tt.values, keys, err)
 	}
 }
 
@@ -68,13 +66,9 @@ func TestKeysMakesOneKeyPerElement(t *testing.T) {
 		{"{m[*]|hash}", [][]string{{"hello", "hello"}}, []string{"2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824"}},
 	} {
 		got, err := keytmpl.MustParse(tt.src).Keys(lists(tt.values...))
-		if err != nil || !slices.Equal(got, tt.want) {
-			t.Errorf("%s: keys %q, %v; want %q", tt.src, got, err, tt.want)
-		}
+		check(t, err == nil && slices.Equal(got, tt.want), "%s: keys %q, %v; want %q", tt.src, got, err, tt.want)
 	}
-	if !slices.Equal(ids, []string{"b", "a", "b", "c"}) {
-		t.Errorf("the caller's list is now %q", ids)
-	}
+	check(t, slices.Equal(ids, []string{"b", "a", "b", "c"}), "the caller's list is now %q", ids)
 }
 
 func TestValueErrors(t *testing.T) {
@@ -142,9 +136,7 @@ func TestKeysAcceptsMaxKeysElements(t *testing.T) {
 		ids[i] = fmt.Sprint(i)
 	}
 	keys, err := keytmpl.MustParse("m:{m[*]}").Keys(lists(ids))
-	if err != nil || len(keys) != keytmpl.MaxKeys {
-		t.Errorf("%d keys, %v", len(keys), err)
-	}
+	check(t, err == nil && len(keys) == keytmpl.MaxKeys, "%d keys, %v", len(keys), err)
 }
 
 func TestZeroTemplateRendersNoKey(t *testing.T) {
@@ -185,13 +177,9 @@ func TestKeyAllocatesOnlyTheKey(t *testing.T) {
 
 func TestErrorNamesTheElement(t *testing.T) {
 	_, err := keytmpl.MustParse("g:{m[*].id}").Keys(lists([]string{"a", ""}))
-	if !errors.Is(err, keytmpl.ErrMissingValue) || !strings.Contains(err.Error(), "element 1") {
-		t.Errorf("%v does not name the element", err)
-	}
+	check(t, errors.Is(err, keytmpl.ErrMissingValue) && strings.Contains(err.Error(), "element 1"), "%v does not name the element", err)
 	_, err = keytmpl.MustParse("b:{body}").Key(values(strings.Repeat("x", 600)))
-	if !errors.Is(err, keytmpl.ErrTooLong) || strings.Contains(err.Error(), "element") || !strings.Contains(err.Error(), "{body|hash}") {
-		t.Errorf("%v does not say what would help", err)
-	}
+	check(t, errors.Is(err, keytmpl.ErrTooLong) && !strings.Contains(err.Error(), "element") && strings.Contains(err.Error(), "{body|hash}"), "%v does not say what would help", err)
 }
 
 func BenchmarkKey(b *testing.B) {

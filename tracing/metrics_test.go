@@ -161,9 +161,7 @@ func TestMeterProvidersErrorIsTold(t *testing.T) {
 	m := newMeter()
 	m.refuses = true
 	hooks, err := tracing.New(tracing.WithMeterProvider(m))
-	if hooks.AcquireStart != nil || !errors.Is(err, errKind("counter")) || !errors.Is(err, errKind("gauge")) || !errors.Is(err, errKind("histogram")) {
-		t.Errorf("New gave %+v, %v", hooks, err)
-	}
+	check(t, hooks.AcquireStart == nil && errors.Is(err, errKind("counter")) && errors.Is(err, errKind("gauge")) && errors.Is(err, errKind("histogram")), "New gave %+v, %v", hooks, err)
 }
 
 // A rule that is declared while nobody measures begins as soon as something is

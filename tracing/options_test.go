@@ -40,9 +40,7 @@ func TestOptionsAreChecked(t *testing.T) {
 			t.Errorf("%s: New gave %+v, %v", name, obs, err)
 		}
 		for _, option := range tt.want {
-			if !strings.Contains(fmt.Sprint(err), option) || strings.Contains(fmt.Sprint(err), "hunter2") {
-				t.Errorf("%s: %v does not name %s, or tells the secret", name, err, option)
-			}
+			check(t, strings.Contains(fmt.Sprint(err), option) && !strings.Contains(fmt.Sprint(err), "hunter2"), "%s: %v does not name %s, or tells the secret", name, err, option)
 		}
 	}
 }
@@ -75,9 +73,7 @@ func TestAttributesAreOnEverySpanFromItsStart(t *testing.T) {
 			check(t, starts == 3, "%d spans began", starts)
 			for _, span := range s.rec.spans {
 				check(t, span.attrs[semconv.OutcomeKey].AsString() != "nonsense", "an outcome of the user's is left on %s", span.name)
-				if strings.HasPrefix(span.name, "keyturn.") && span.attrs[semconv.StoreKey].AsString() != store {
-					t.Errorf("%s is on %s, not %s", span.attrs[semconv.StoreKey].AsString(), span.name, store)
-				}
+				check(t, !strings.HasPrefix(span.name, "keyturn.") || span.attrs[semconv.StoreKey].AsString() == store, "%s is on %s, not %s", span.attrs[semconv.StoreKey].AsString(), span.name, store)
 			}
 			for metric, series := range s.meter.numbers {
 				for labels := range series {
@@ -112,9 +108,7 @@ func TestManyRules(t *testing.T) {
 		t.Errorf("%d rules kept", n)
 	}
 	series := m.numbers[semconv.MetricDuplicates]
-	if len(series) != 1025 || len(series["keyturn.rule=_OTHER"]) != 3000-1024 {
-		t.Errorf("%d series, %d of them for other rules", len(series), len(series["keyturn.rule=_OTHER"]))
-	}
+	check(t, len(series) == 1025 && len(series["keyturn.rule=_OTHER"]) == 3000-1024, "%d series, %d of them for other rules", len(series), len(series["keyturn.rule=_OTHER"]))
 	if call(7); len(series["keyturn.rule=7"]) != 2 {
 		t.Error("a rule that was there first is no series of its own any more")
 	}

@@ -52,9 +52,7 @@ func TestDroppedSpansEndNoOthers(t *testing.T) {
 					if took := outer.end.Sub(outer.begin); took != 3*time.Second {
 						t.Errorf("the outer %s took %v", name, took)
 					}
-					if outer.attrs[semconv.ErrorTypeKey].AsString() != "" || len(outer.events) > 0 {
-						t.Errorf("the outer %s says\n%s", name, shown(outer))
-					}
+					check(t, outer.attrs[semconv.ErrorTypeKey].AsString() == "" && len(outer.events) == 0, "the outer %s says\n%s", name, shown(outer))
 				}
 				if got, want := s.rec.named(semconv.SpanHold), 3; len(got) != want && !slices.Contains(drop, semconv.SpanHold) {
 					t.Errorf("%d holds, want %d", len(got), want)

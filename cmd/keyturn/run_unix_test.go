@@ -123,9 +123,7 @@ func TestRunHoldsTheKey(t *testing.T) {
 	p.says("in")
 	for _, key := range []string{"a", "b"} {
 		info, err := eng.Inspect(t.Context(), key)
-		if err != nil || len(info.Holders) != 1 || info.Holders[0].Rule != "nightly" || !strings.Contains(info.Holders[0].Trace, "4bf92f3577b34da6") {
-			t.Errorf("%+v, %v", info, err)
-		}
+		check(t, err == nil && len(info.Holders) == 1 && info.Holders[0].Rule == "nightly" && strings.Contains(info.Holders[0].Trace, "4bf92f3577b34da6"), "%+v, %v", info, err)
 	}
 	_ = stdin.Close()
 	p.ends(4)

@@ -71,9 +71,7 @@ func TestUIUsers(t *testing.T) {
 	for _, who := range [][2]string{{"", ""}, {"alice", ""}, {"alice", "of bob"}, {"mallory", "of mallory"}, {"# operators", "x"}} {
 		for _, path := range []string{"", "api/locks", "events?page=locks", "?token="} {
 			resp, text := ask(http.MethodGet, path, who[0], who[1], nil)
-			if resp.StatusCode != http.StatusUnauthorized || !strings.HasPrefix(resp.Header.Get("WWW-Authenticate"), "Basic ") || strings.Contains(text, "group:7") {
-				t.Errorf("%v %q: %s", who, path, resp.Status)
-			}
+			check(t, resp.StatusCode == http.StatusUnauthorized && strings.HasPrefix(resp.Header.Get("WWW-Authenticate"), "Basic ") && !strings.Contains(text, "group:7"), "%v %q: %s", who, path, resp.Status)
 		}
 	}
 	for range 2 { // the second time from memory

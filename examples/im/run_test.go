@@ -48,12 +48,8 @@ func TestRun(t *testing.T) {
 			check(t, strings.Contains(result.Redis, test.want), "redis %q, want %q in it", result.Redis, test.want)
 			check(t, result.Guarded.Clean(), "with keyturn: %+v", result.Guarded)
 			u := result.Unguarded
-			if u.StatusLostUpdates == 0 || u.GroupViolations == 0 || u.MessagesProcessedTwice == 0 {
-				t.Errorf("without keyturn nothing goes wrong: %+v", u)
-			}
-			if u.Requests == 0 || u.Requests != result.Guarded.Requests {
-				t.Errorf("%d requests without keyturn, %d with it", u.Requests, result.Guarded.Requests)
-			}
+			check(t, u.StatusLostUpdates != 0 && u.GroupViolations != 0 && u.MessagesProcessedTwice != 0, "without keyturn nothing goes wrong: %+v", u)
+			check(t, u.Requests != 0 && u.Requests == result.Guarded.Requests, "%d requests without keyturn, %d with it", u.Requests, result.Guarded.Requests)
 			check(t, result.Seconds > 0, "%v seconds", result.Seconds)
 			check(t, p.stderr.Len() == 0, "-json says something on stderr: %s", p.stderr.String())
 		})
@@ -93,13 +89,9 @@ func TestRedisURL(t *testing.T) {
 	}
 	keys, err := client.Keys(t.Context(), "*").Result()
 	slices.Sort(keys)
-	if err != nil || !slices.Equal(keys, []string{"asynq:queues", "lock:im"}) {
-		t.Errorf("keys %q, %v", keys, err)
-	}
+	check(t, err == nil && slices.Equal(keys, []string{"asynq:queues", "lock:im"}), "keys %q, %v", keys, err)
 	queues, err := client.SMembers(t.Context(), "asynq:queues").Result()
-	if err != nil || !slices.Equal(queues, []string{"default"}) {
-		t.Errorf("queues %q, %v", queues, err)
-	}
+	check(t, err == nil && slices.Equal(queues, []string{"default"}), "queues %q, %v", queues, err)
 }
 
 func TestCannotStart(t *testing.T) {
@@ -122,9 +114,7 @@ func TestCannotStart(t *testing.T) {
 				t.Errorf("exit code %d, want %d", code, test.code)
 			}
 			said := p.stderr.String()
-			if !strings.Contains(said, test.want) || strings.Contains(said, "secret") {
-				t.Errorf("said %q, want %q in it and no password", said, test.want)
-			}
+			check(t, strings.Contains(said, test.want) && !strings.Contains(said, "secret"), "said %q, want %q in it and no password", said, test.want)
 			check(t, p.stdout.Len() == 0, "printed %q", p.stdout.String())
 		})
 	}

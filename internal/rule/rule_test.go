@@ -18,7 +18,7 @@ import (
 	"github.com/keyturn/keyturn/store/memstore"
 )
 
-var must, wantIs, engine = checktest.Must, checktest.WantIs, ruletest.NewEngine
+var must, check, wantIs, engine = checktest.Must, checktest.That, checktest.WantIs, ruletest.NewEngine
 
 // unable is a store that can do nothing but exclusive claims. Nothing is acquired in it.
 type unable struct{ *memstore.Store }
@@ -86,9 +86,7 @@ func TestModeOfTheClaims(t *testing.T) {
 			keys, err := r.Keys("7")
 			must(t, err)
 			refused, _ := r.Serialize(context.Background(), keys, func(context.Context) error { return nil })
-			if !errors.Is(refused, core.ErrHeld) || !slices.Equal(store.claims, rt.want) {
-				t.Errorf("%s: asked for %+v, want %+v; %v", name, store.claims, rt.want, refused)
-			}
+			check(t, errors.Is(refused, core.ErrHeld) && slices.Equal(store.claims, rt.want), "%s: asked for %+v, want %+v; %v", name, store.claims, rt.want, refused)
 			if got := r.Info().String(); got != tt.info+rt.key {
 				t.Errorf("%s: %q, want %q", name, got, tt.info+rt.key)
 			}
@@ -125,9 +123,7 @@ func TestResultLimitIsTheRulesOrTheEngines(t *testing.T) {
 	for want, opts := range map[int][]core.CallOption{64 << 10: nil, 7: {core.WithResultLimit(7)}} {
 		spec.Options = opts
 		r, err := rule.Compile(engine(t, memstore.New()), spec, bind)
-		if err != nil || r.Info().ResultLimit != want {
-			t.Errorf("%v, %v; want a limit of %d", r, err, want)
-		}
+		check(t, err == nil && r.Info().ResultLimit == want, "%v, %v; want a limit of %d", r, err, want)
 	}
 }
 
@@ -146,13 +142,9 @@ func TestRefusedAndOwnErrors(t *testing.T) {
 	keys, err := serialize.Keys("1")
 	must(t, err)
 	refused, said := serialize.Serialize(ctx, keys, func(context.Context) error { return own })
-	if refused != nil || said != own {
-		t.Errorf("serialize: refused %v, own %v", refused, said)
-	}
+	check(t, refused == nil && said == own, "serialize: refused %v, own %v", refused, said)
 	_, refused, said = once.RunOnce(ctx, keys, func(context.Context) ([]byte, error) { return nil, own })
-	if refused != nil || said != own {
-		t.Errorf("once: refused %v, own %v", refused, said)
-	}
+	check(t, refused == nil && said == own, "once: refused %v, own %v", refused, said)
 	for i := range 2 {
 		out, refused, said := once.RunOnce(ctx, keys, func(context.Context) ([]byte, error) { return []byte("r"), nil })
 		if refused != nil || said != nil || string(out.Result) != "r" || out.Duplicate != (i == 1) {
@@ -161,9 +153,7 @@ func TestRefusedAndOwnErrors(t *testing.T) {
 	}
 	defer ruletest.MustRelease(t, ruletest.MustAcquire(t, eng, "s:1"))
 	refused, said = serialize.Serialize(ctx, keys, func(context.Context) error { t.Error("ran"); return nil }, core.WithFailFast())
-	if !errors.Is(refused, core.ErrHeld) || said != nil {
-		t.Errorf("held: refused %v, own %v", refused, said)
-	}
+	check(t, errors.Is(refused, core.ErrHeld) && said == nil, "held: refused %v, own %v", refused, said)
 }
 
 // All that is wrong with a rule is said at once.
@@ -172,9 +162,7 @@ func TestCompileNamesEveryFault(t *testing.T) {
 	_, err := rule.Compile(nil, rule.Spec[string]{Name: "n", Template: "k:{id}:{other[*]}", Once: true, Options: []core.CallOption{core.WithTTL(-1)}},
 		func(keytmpl.Placeholder) (rule.Source[string], error) { return rule.Source[string]{}, unknown })
 	for _, want := range []string{`rule for "n"`, "WithTTL", "no such source", "Once needs exactly one", "an engine"} {
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v does not say %q", err, want)
-		}
+		check(t, err != nil && strings.Contains(err.Error(), want), "%v does not say %q", err, want)
 	}
 	if _, err := rule.Compile(engine(t, memstore.New()), rule.Spec[string]{Name: "n", Template: "{"}, bind); err == nil {
 		t.Error("a template that does not parse")

@@ -44,13 +44,9 @@ func wantOnly(t testing.TB, err error, want ...error) {
 	for _, w := range want {
 		check(t, errors.Is(err, w), "error %v, want one that matches %v", err, w)
 	}
-	if len(want) == 0 && err != nil {
-		t.Errorf("error %v, want none", err)
-	}
+	check(t, len(want) != 0 || err == nil, "error %v, want none", err)
 	for _, s := range []error{core.ErrHeld, core.ErrUnavailable, core.ErrInvalidKey, core.ErrInvalidOption, core.ErrLeaseLost, core.ErrResultNotKept} {
-		if !slices.Contains(want, s) && errors.Is(err, s) {
-			t.Errorf("error %v also matches %v", err, s)
-		}
+		check(t, slices.Contains(want, s) || !errors.Is(err, s), "error %v also matches %v", err, s)
 	}
 }
 

@@ -160,14 +160,10 @@ func TestAPausedHolderOverwritesNothing(t *testing.T) {
 				err := db.in(t, func(tx *transaction) error { return write(t, tx, paused, 100) })
 				balance := db.number(t, `SELECT balance FROM account`)
 				if name == "none" {
-					if err != nil || balance != 100 {
-						t.Errorf("%v, %d: the test could not fail", err, balance)
-					}
+					check(t, err == nil && balance == 100, "%v, %d: the test could not fail", err, balance)
 					return
 				}
-				if !errors.Is(err, fence.ErrStale) || balance != 200 {
-					t.Errorf("%v, and the balance is %d", err, balance)
-				}
+				check(t, errors.Is(err, fence.ErrStale) && balance == 200, "%v, and the balance is %d", err, balance)
 			})
 		})
 	}
@@ -224,9 +220,7 @@ func TestAfterAnEarlierRead(t *testing.T) {
 			}))
 			err := check(tx)
 			_ = tx.Rollback() // its locks
-			if !errors.Is(err, fence.ErrStale) && !errors.Is(err, fence.ErrRetry) && !errors.Is(err, core.ErrFingerprintMismatch) {
-				t.Errorf("%s: %v", name, err)
-			}
+			check(t, errors.Is(err, fence.ErrStale) || errors.Is(err, fence.ErrRetry) || errors.Is(err, core.ErrFingerprintMismatch), "%s: %v", name, err)
 		}
 	})
 }

@@ -147,9 +147,7 @@ func (c crash) run(t *testing.T) {
 	cmd := exec.CommandContext(ctx, os.Args[0])
 	cmd.Env = append(os.Environ(), envCrash+"="+string(text))
 	out, err := cmd.CombinedOutput()
-	if err == nil || cmd.ProcessState.ExitCode() != -1 || ctx.Err() != nil {
-		t.Errorf("%s, %s: the worker was not killed: %v\n%s", c.Middleware, c.Point, err, out)
-	}
+	check(t, err != nil && cmd.ProcessState.ExitCode() == -1 && ctx.Err() == nil, "%s, %s: the worker was not killed: %v\n%s", c.Middleware, c.Point, err, out)
 }
 
 // TestCrashes kills a worker at each point, behind each middleware, and delivers its message again,

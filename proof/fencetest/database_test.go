@@ -106,9 +106,7 @@ func TestWithDatabaseRollsBack(t *testing.T) {
 			return nil, err // as if it had not noticed
 		}, option, core.WithMaxHold(500*time.Millisecond)) // long enough for the insert
 		expect(t, err, core.ErrLeaseLost)
-		if errors.Is(err, context.Canceled) {
-			t.Errorf("the caller has cancelled nothing: %v", err)
-		}
+		check(t, !errors.Is(err, context.Canceled), "the caller has cancelled nothing: %v", err)
 		ctx, cancel := context.WithCancel(bounded(t))
 		_, err = newEngine(t).Once(ctx, "gone", func(ctx context.Context) ([]byte, error) {
 			defer cancel()
@@ -148,9 +146,7 @@ func TestWithDatabaseInADeadlock(t *testing.T) {
 					expect(t, errs[i], core.ErrRolledBack)
 				}
 			}
-			if ran[i] != 1 {
-				t.Errorf("handler %d ran %d times", i, ran[i])
-			}
+			check(t, ran[i] == 1, "handler %d ran %d times", i, ran[i])
 		}
 		if n := db.number(t, `SELECT sum(n) FROM account`); failed != 1 || n != 2 {
 			t.Errorf("%v, and the sum is %d", errs, n)

@@ -46,9 +46,7 @@ func TestDeadlock(t *testing.T) {
 				t.Error(err)
 			}
 		})
-		if retries.Load() == 0 || tries.Load() < 3 {
-			t.Errorf("%d tries, %d deadlocks", tries.Load(), retries.Load())
-		}
+		check(t, retries.Load() != 0 && tries.Load() >= 3, "%d tries, %d deadlocks", tries.Load(), retries.Load())
 	})
 }
 
@@ -148,9 +146,7 @@ func TestCommitWithoutAnswer(t *testing.T) {
 			out, err := c.once(bounded(t), name, func(ctx context.Context) ([]byte, error) {
 				return []byte("done"), c.insert(ctx, `INSERT INTO effect VALUES (1)`)
 			})
-			if err != nil || string(out.Result) != "done" {
-				t.Errorf("%s: %q, %v", name, out.Result, err)
-			}
+			check(t, err == nil && string(out.Result) == "done", "%s: %q, %v", name, out.Result, err)
 			if out.Duplicate != (name == "answered") {
 				t.Errorf("%s: duplicate %v: the fault did not hit the COMMIT", name, out.Duplicate)
 			}
@@ -181,9 +177,7 @@ func TestCommitWithoutAnswerForLong(t *testing.T) {
 			expect(t, second(run(ctx)), core.ErrOutcomeUnknown)
 			proxy.Heal()
 			out, err := run(bounded(t))
-			if err != nil || string(out.Result) != "done" || db.number(t, `SELECT count(*) FROM effect`) != 1 {
-				t.Errorf("the repeat: %q, %v", out.Result, err)
-			}
+			check(t, err == nil && string(out.Result) == "done" && db.number(t, `SELECT count(*) FROM effect`) == 1, "the repeat: %q, %v", out.Result, err)
 		})
 	}
 }

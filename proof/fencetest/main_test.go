@@ -210,7 +210,7 @@ func bounded(t testing.TB) context.Context {
 }
 
 // must fails the test at once.
-var must = checktest.Must
+var must, check = checktest.Must, checktest.That
 
 // second is the error of a call that returns two values.
 func second[T any](_ T, err error) error { return err }
@@ -219,9 +219,7 @@ func second[T any](_ T, err error) error { return err }
 func expect(t testing.TB, err error, want ...error) {
 	t.Helper()
 	for _, w := range want {
-		if !errors.Is(err, w) {
-			t.Errorf("got %v, want %v", err, w)
-		}
+		check(t, errors.Is(err, w), "got %v, want %v", err, w)
 	}
 }
 

@@ -77,9 +77,7 @@ func TestMarkWaitsForTheFirst(t *testing.T) {
 					must(t, one.Rollback())
 				}
 			})
-			if err != nil || first == commit {
-				t.Errorf("%s: the second was first: %v, %v", id, first, err)
-			}
+			check(t, err == nil && first != commit, "%s: the second was first: %v, %v", id, first, err)
 		}
 	})
 }
@@ -161,13 +159,9 @@ func TestOnceAnswers(t *testing.T) {
 				return c.result, c.err
 			}
 			out, err := db.once(t, name, fn)
-			if err != nil || out.Duplicate || string(out.Result) != string(c.result) || out.ResultNotKept == c.kept {
-				t.Errorf("%s: %v, %v", name, out.Duplicate, err)
-			}
+			check(t, err == nil && !out.Duplicate && string(out.Result) == string(c.result) && out.ResultNotKept != c.kept, "%s: %v, %v", name, out.Duplicate, err)
 			out, err = db.once(t, name, fn)
-			if !out.Duplicate || out.ResultNotKept == c.kept {
-				t.Errorf("%s again: %v, %v", name, out.Duplicate, out.ResultNotKept)
-			}
+			check(t, out.Duplicate && out.ResultNotKept != c.kept, "%s again: %v, %v", name, out.Duplicate, out.ResultNotKept)
 			if c.kept && (err != nil || string(out.Result) != string(c.result)) || !c.kept && !errors.Is(err, core.ErrResultNotKept) {
 				t.Errorf("%s again: %d bytes, %v", name, len(out.Result), err)
 			}

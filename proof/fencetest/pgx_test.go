@@ -60,9 +60,7 @@ func TestPgxGuard(t *testing.T) {
 	expect(t, fencepgx.On(second).Lock(ctx, "a", fence.Within(50*time.Millisecond)), fence.ErrLocked)
 	var timeout string
 	must(t, second.QueryRow(ctx, `SHOW lock_timeout`).Scan(&timeout))
-	if timeout != "0" {
-		t.Errorf("lock_timeout is %s", timeout)
-	}
+	check(t, timeout == "0", "lock_timeout is %s", timeout)
 	err := waits(t, func() error { return fencepgx.On(second).Check(ctx, "r", 1) }, func() { must(t, first.Commit(ctx)) })
 	expect(t, err, fence.ErrStale)
 	is, err := fencepgx.On(second).Mark(ctx, "id", fence.WithFingerprint([]byte("two")))
@@ -133,9 +131,7 @@ func TestTransactionsOfOthers(t *testing.T) {
 		id++
 		expect(t, second(fence.On(pool, fence.Postgres).Mark(ctx, name)), fence.ErrNoTransaction)
 		first, err := fence.On(tx, fence.Postgres).Mark(ctx, name)
-		if !first || err != nil {
-			t.Errorf("%s: %v, %v", name, first, err)
-		}
+		check(t, first && err == nil, "%s: %v, %v", name, first, err)
 		must(t, commit())
 		if n := db.number(t, `SELECT count(*) FROM keyturn_mark`); n != int64(id) {
 			t.Errorf("%s: %d marks, want %d", name, n, id)

@@ -37,13 +37,9 @@ func TestDeferredConstraintIsTheCallersError(t *testing.T) {
 		for name, once := range bothWays(t, c) {
 			ran = 0
 			_, err := once(name, fn)
-			if err == nil || ran != 1 {
-				t.Errorf("%s: %v, after %d runs", name, err, ran)
-			}
+			check(t, err != nil && ran == 1, "%s: %v, after %d runs", name, err, ran)
 			for _, wrong := range []error{core.ErrOutcomeUnknown, core.ErrRolledBack, core.ErrUnavailable, fence.ErrRetry} {
-				if errors.Is(err, wrong) {
-					t.Errorf("%s: %v", name, err)
-				}
+				check(t, !errors.Is(err, wrong), "%s: %v", name, err)
 			}
 		}
 		db.run(t, `INSERT INTO parent VALUES (1)`)
@@ -158,14 +154,10 @@ func TestPgbouncerLosesTheAnswerToCommit(t *testing.T) {
 					n := db.number(t, `SELECT count(*) FROM effect`)
 					if name == "WithDatabase" && fault == "lost" { // the handler does not run twice
 						expect(t, err, core.ErrRolledBack)
-						if n != 0 {
-							t.Errorf("%d effects of a COMMIT that was lost", n)
-						}
+						check(t, n == 0, "%d effects of a COMMIT that was lost", n)
 						continue
 					}
-					if err != nil || string(out.Result) != "done" || n != 1 {
-						t.Errorf("%s: %q, %v, and %d effects", name, out.Result, err, n)
-					}
+					check(t, err == nil && string(out.Result) == "done" && n == 1, "%s: %q, %v, and %d effects", name, out.Result, err, n)
 				}
 			})
 		}
@@ -184,8 +176,6 @@ func TestHandlersOwnDeadlockIsRolledBack(t *testing.T) {
 			return nil, own
 		}, c.withDatabase())
 		expect(t, err, own, core.ErrRolledBack)
-		if ran != 1 {
-			t.Errorf("%d runs", ran)
-		}
+		check(t, ran == 1, "%d runs", ran)
 	})
 }

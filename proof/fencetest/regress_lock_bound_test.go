@@ -32,18 +32,14 @@ func TestBoundOfALockStaysInItsTransactionOnSQLite(t *testing.T) {
 			tx, err := db.BeginTx(whole, nil)
 			must(t, err)
 			err = fence.On(tx, fence.SQLite).Lock(ctx, "a", option)
-			if err == nil {
-				t.Errorf("%s: it has a lock that another transaction has", name)
-			}
+			check(t, err != nil, "%s: it has a lock that another transaction has", name)
 			<-ctx.Done()
 			cancel()
 			_ = tx.Rollback()
 			must(t, holder.Rollback())
 			var now int
 			must(t, db.QueryRowContext(bounded(t), `PRAGMA busy_timeout`).Scan(&now))
-			if now != 5000 {
-				t.Errorf("%s: the connection has busy_timeout %d in the pool, after %v", name, now, err)
-			}
+			check(t, now == 5000, "%s: the connection has busy_timeout %d in the pool, after %v", name, now, err)
 		}
 	}
 }

@@ -178,10 +178,6 @@ func TestReplicasOfGRPCAreKilled(t *testing.T) {
 	}
 	executions, _ := redis.Client().Get(context.Background(), "executions").Int()
 	t.Logf("%d calls answered, %d carried out; %d ids executed %d times", calls, len(numbers), len(answers), executions)
-	if calls > len(numbers) || calls < 50 || len(answers) < ids/2 {
-		t.Errorf("%d calls were answered, and %d carried out; %d ids", calls, len(numbers), len(answers))
-	}
-	if executions > len(answers)+6*kills {
-		t.Errorf("%d executions of %d ids", executions, len(answers))
-	}
+	check(t, calls <= len(numbers) && calls >= 50 && len(answers) >= ids/2, "%d calls were answered, and %d carried out; %d ids", calls, len(numbers), len(answers))
+	check(t, executions <= len(answers)+6*kills, "%d executions of %d ids", executions, len(answers))
 }

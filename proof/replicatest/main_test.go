@@ -14,7 +14,7 @@ import (
 	_ "github.com/keyturn/keyturn/proof/drivers"
 )
 
-var must = checktest.Must
+var must, check = checktest.Must, checktest.That
 
 // A go-redis client that lost its server dials in a goroutine that sleeps for a second at a
 // time. It looks only then whether the client has been closed.

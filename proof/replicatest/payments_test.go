@@ -56,9 +56,7 @@ func TestEachPaymentIsMadeOnce(t *testing.T) {
 			}
 			all.Wait()
 			for i := 0; i < len(receipts); i += 2 {
-				if receipts[i] != receipts[i+1] {
-					t.Errorf("%s: payment %d has the receipts %q and %q", name, i/2, receipts[i], receipts[i+1])
-				}
+				check(t, receipts[i] == receipts[i+1], "%s: payment %d has the receipts %q and %q", name, i/2, receipts[i], receipts[i+1])
 			}
 			if made, balance := a.payments.Load(), a.balance.Load(); made != 20 || balance != 20 {
 				t.Errorf("%s: %d payments, %d of them on the balance; want 20", name, made, balance)

@@ -95,13 +95,9 @@ func asks(t *testing.T, there map[string]map[string]bool, where, expr string) (m
 		}
 	}
 	for _, n := range names {
-		if there[n] == nil && !labels[n] {
-			t.Errorf("%s: no metric and no label of it: %s", where, n)
-		}
+		check(t, there[n] != nil || labels[n], "%s: no metric and no label of it: %s", where, n)
 	}
-	if metrics == nil {
-		t.Errorf("%s: no metric of keyturn in %s", where, expr)
-	}
+	check(t, metrics != nil, "%s: no metric of keyturn in %s", where, expr)
 	return metrics
 }
 
@@ -129,14 +125,10 @@ func TestDashboardAsksForWhatThereIs(t *testing.T) {
 		}
 	}
 	for _, p := range dashboard.Panels {
-		if len(p.Targets) == 0 {
-			t.Errorf("%s asks for nothing", p.Title)
-		}
+		check(t, len(p.Targets) != 0, "%s asks for nothing", p.Title)
 		for _, target := range p.Targets {
 			check(p.Title, target.Expr)
-			if !strings.Contains(target.Expr, `keyturn_store=~"$store"`) {
-				t.Errorf("%s mixes the stores: %s", p.Title, target.Expr)
-			}
+			check(t, strings.Contains(target.Expr, `keyturn_store=~"$store"`), "%s mixes the stores: %s", p.Title, target.Expr)
 		}
 	}
 	for i, choice := range map[int]string{1: "rule", 2: "store"} {
@@ -149,9 +141,7 @@ func TestDashboardAsksForWhatThereIs(t *testing.T) {
 	// And every metric is to be seen somewhere.
 	for name := range there {
 		base := strings.TrimSuffix(strings.TrimSuffix(strings.TrimSuffix(name, "_bucket"), "_sum"), "_count")
-		if strings.HasPrefix(name, "keyturn_") && !asked[name] && !asked[base+"_bucket"] && !asked[base+"_count"] {
-			t.Errorf("no panel shows %s", name)
-		}
+		check(t, !strings.HasPrefix(name, "keyturn_") || asked[name] || asked[base+"_bucket"] || asked[base+"_count"], "no panel shows %s", name)
 	}
 }
 
@@ -168,14 +158,10 @@ func TestAlertsAskForWhatThereIs(t *testing.T) {
 		sections[s[1]] = true
 	}
 	blocks := strings.Split(string(rules), "- alert: ")[1:]
-	if len(blocks) < 5 {
-		t.Errorf("%d alerts", len(blocks))
-	}
+	check(t, len(blocks) >= 5, "%d alerts", len(blocks))
 	for _, block := range blocks {
 		name, rest, _ := strings.Cut(block, "\n")
-		if !sections[name] || !strings.Contains(rest, "runbook: docs/runbook.md#"+strings.ToLower(name)+"\n") {
-			t.Errorf("%s: the runbook has no section of that name, or the rule does not name it", name)
-		}
+		check(t, sections[name] && strings.Contains(rest, "runbook: docs/runbook.md#"+strings.ToLower(name)+"\n"), "%s: the runbook has no section of that name, or the rule does not name it", name)
 		delete(sections, name)
 		expr, _, _ := strings.Cut(rest, "labels:")
 		if !strings.Contains(expr, "node_timex_offset_seconds") {

@@ -101,13 +101,11 @@ func (o *observed) conflicts(t testing.TB) (sum int64) {
 }
 
 // must fails the test at once, and await waits for a condition.
-var must, await = checktest.Must, checktest.Eventually
+var must, check, await = checktest.Must, checktest.That, checktest.Eventually
 
 func want(t *testing.T, err, target error) {
 	t.Helper()
-	if !errors.Is(err, target) {
-		t.Errorf("error %v, want %v", err, target)
-	}
+	check(t, errors.Is(err, target), "error %v, want %v", err, target)
 }
 
 // seen is a lease as hooks see it, for tests that call them.

@@ -103,9 +103,7 @@ func TestCountersBeginAtZero(t *testing.T) {
 	want(t, lease.Release(ctx), core.ErrLeaseLost)
 	second := scrape(t, registry)
 	for _, series := range []string{"keyturn_losses_total forced exclusive index memory", "keyturn_forced_total force memory"} {
-		if second[series] != 1 {
-			t.Errorf("%s is at %v, want 1", series, second[series])
-		}
+		check(t, second[series] == 1, "%s is at %v, want 1", series, second[series])
 	}
 	// What happened is counted where it began, and nowhere else.
 	for series := range second {

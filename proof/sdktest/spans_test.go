@@ -130,7 +130,5 @@ func (o *observed) compare(t *testing.T, name string) {
 	}
 	want, err := os.ReadFile(file)
 	must(t, err)
-	if got != string(want) {
-		t.Errorf("%s: got\n%s\nwant\n%s", file, got, want)
-	}
+	check(t, got == string(want), "%s: got\n%s\nwant\n%s", file, got, want)
 }

@@ -164,15 +164,11 @@ func TestWiring(t *testing.T) {
 	routes := newRouter(guards, func(c echo.Context) error { return c.NoContent(http.StatusNoContent) })
 	answer := httptest.NewRecorder()
 	routes.ServeHTTP(answer, httptest.NewRequest(http.MethodPut, "/users/42/status", http.NoBody))
-	if answer.Code != http.StatusNoContent {
-		t.Errorf("status %d", answer.Code)
-	}
+	check(t, answer.Code == http.StatusNoContent, "status %d", answer.Code)
 	must(t, eng.Close(bounded(t)))
 	must(t, stop(bounded(t)))
 	for path, want := range map[string]string{"/v1/traces": semconv.SpanHold, "/v1/metrics": semconv.MetricWait} {
-		if !strings.Contains(seen[path], want) {
-			t.Errorf("%s: no %s has come", path, want)
-		}
+		check(t, strings.Contains(seen[path], want), "%s: no %s has come", path, want)
 	}
 
 	registry := prometheus.NewRegistry() // the program's, of which this test is not the only user
@@ -188,9 +184,7 @@ func TestWiring(t *testing.T) {
 	must(t, eng.Close(bounded(t)))
 	page := httptest.NewRecorder()
 	pages.ServeHTTP(page, httptest.NewRequest(http.MethodGet, "/metrics", http.NoBody))
-	if !strings.Contains(page.Body.String(), "keyturn_wait_duration_seconds_bucket") {
-		t.Errorf("metrics\n%s", page.Body)
-	}
+	check(t, strings.Contains(page.Body.String(), "keyturn_wait_duration_seconds_bucket"), "metrics\n%s", page.Body)
 }
 
 // TestPagesCodeIsTested: what docs/observability.md shows stands here.
@@ -200,12 +194,8 @@ func TestPagesCodeIsTested(t *testing.T) {
 	code, err := os.ReadFile("wiring_test.go")
 	must(t, err)
 	blocks := regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(string(page), -1)
-	if len(blocks) < 5 {
-		t.Errorf("%d blocks of code", len(blocks))
-	}
+	check(t, len(blocks) >= 5, "%d blocks of code", len(blocks))
 	for _, b := range blocks {
-		if !strings.Contains(string(code), b[1]) {
-			t.Errorf("in the page, but not tested:\n%s", b[1])
-		}
+		check(t, strings.Contains(string(code), b[1]), "in the page, but not tested:\n%s", b[1])
 	}
 }
