@@ -2,6 +2,7 @@ package etcdstore
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -22,14 +23,20 @@ func (s *Store) reattach(ctx context.Context, r *renewal) error {
 	}
 	for n := 0; ; n++ {
 		moved, err := s.move(ctx, r, fresh)
-		if moved || err != nil || n >= tries {
+		switch {
+		case moved || err != nil:
 			return err
+		case n >= tries:
+			return errBusy
 		}
 		if s.readClaims(ctx, []*renewal{r}); r.err != nil {
 			return r.err
 		}
 	}
 }
+
+// errBusy says that a renewal could not be written, because somebody changed its claims each time.
+var errBusy = errors.New("somebody else changes the lease all the time")
 
 // lasts reports whether the claims of a borrowed grant last for its TTL anyway. The borrower must
 // not move their end nearer, nor further than that.

@@ -172,9 +172,7 @@ func (s *Store) readClaims(ctx context.Context, all []*renewal) {
 			}
 			var e *entry
 			for _, kv := range answer.Responses[i].GetResponseRange().Kvs {
-				if e, err = readEntry(kv, c.r.g.Owner); err != nil {
-					c.r.err = err
-				}
+				e, c.r.err = readEntry(kv, c.r.g.Owner) // of this grant alone (N4)
 			}
 			if c.r.entries = append(c.r.entries, e); c.r.err == nil && !e.isOf(&c.r.g, c.Claim) {
 				c.r.err = s.lost(ctx, &c.r.g, c.Key)
