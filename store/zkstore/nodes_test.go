@@ -96,6 +96,18 @@ func TestRenewalsTogether(t *testing.T) {
 	}
 }
 
+// TestOneUnreadableLease, whose renewal fails alone. Shared leases are read before they are renewed.
+func TestOneUnreadableLease(t *testing.T) {
+	t.Parallel()
+	z := newScene(t)
+	s := z.open(t)
+	grants := []driver.Grant{hold(t, s, storetest.RequestFor(time.Minute, driver.Shared("a"))), hold(t, s, storetest.RequestFor(time.Minute, driver.Shared("b")))}
+	must(t, checktest.ErrorOf(z.Set(z.lock("a")+"/h-"+nodeOf(grants[0].Owner), []byte("not JSON"), -1)))
+	errs := s.Renew(t.Context(), grants)
+	storetest.IsRefused(t, errs[0])
+	must(t, errs[1])
+}
+
 // TestKnownNodesAreNotRead: a process that has granted itself a lease knows its node, and the lock afterwards. The
 // answer to the request that makes a lock has no stamp, so the first renewal of such a lease reads.
 func TestKnownNodesAreNotRead(t *testing.T) {

@@ -54,7 +54,8 @@ type lease struct {
 	n   int // the grant
 	key string
 	*node
-	over micros // the end that it had, in the epoch of its stamp
+	refused error  // why the node could not be read, which concerns this grant alone (N4)
+	over    micros // the end that it had, in the epoch of its stamp
 }
 
 // attempt reads all leases that are not done, and renews them.
@@ -102,14 +103,17 @@ func (r *renewal) read(p *peer, l *lease, synced bool) (err error) {
 		}
 	}
 	l.node, err = holder(p, r.s.lockPath(l.key), holderNode+nodeID(g.Owner))
-	if errors.Is(err, zk.ErrNoNode) {
+	switch {
+	case errors.Is(err, zk.ErrNoNode):
 		l.node, err = nil, nil
+	case isRefusal(err):
+		l.node, l.refused, err = nil, err, nil
 	}
 	return err
 }
 
-// judge returns the leases to write. It notes the grants that are lost, and those that need no
-// renewal.
+// judge returns the leases to write. It notes the grants that are lost, those that can't be read, and those
+// that need no renewal.
 func (r *renewal) judge(p *peer, all []*lease, synced bool) ([]*lease, error) {
 	now, known := p.clock.now()
 	if !known || slices.ContainsFunc(all, func(l *lease) bool {
@@ -122,6 +126,10 @@ func (r *renewal) judge(p *peer, all []*lease, synced bool) ([]*lease, error) {
 	}
 	lost := make(map[int]string) // grants with the key that is lost
 	for _, l := range all {
+		if l.refused != nil {
+			r.verdicts[l.n], r.done[l.n] = failure("renew", l.key, l.refused), true
+			continue
+		}
 		g := r.grants[l.n]
 		c := g.Claims[slices.IndexFunc(g.Claims, func(c driver.Claim) bool { return c.Key == l.key })]
 		if _, known := lost[l.n]; !known && !renewable(l.node, g, c, now) {
