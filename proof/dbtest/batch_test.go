@@ -136,6 +136,29 @@ func TestRequestsLeaveInBatches(t *testing.T) {
 	must(t, <-waits)
 }
 
+// TestABatchBehindAnInsert: a foreign session has inserted the row of a key, and does not commit. The other requests of the
+// batch wait for it for a second at most.
+func TestABatchBehindAnInsert(t *testing.T) {
+	c := newCrowd(t, 3)
+	use(t, c.other, "key1", "key2", "key3") // key0 has no row
+	exec(t, c.foreign, "INSERT INTO keyturn_lock (lock_key, owner) VALUES ('key0', '')")
+	holding, onward := c.faults.holdBack(isBatch)
+	first := checktest.Async(func() error { return c.insist(t.Context(), "first") })
+	<-holding // the others gather
+	time.AfterFunc(20*time.Millisecond, onward)
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
+	defer cancel()
+	must(t, each(4, func(i int, key string) error {
+		err := checktest.ErrorOf(c.Acquire(ctx, request(key, time.Minute)))
+		if i == 0 && errors.Is(err, driver.ErrUnavailable) {
+			return nil
+		}
+		return err
+	}))
+	must(t, <-first)
+	c.done(t)
+}
+
 // TestBatchForOneKey: of the requests for a key that leave as a batch, one gets it, and a record that
 // is there is found.
 func TestBatchForOneKey(t *testing.T) {

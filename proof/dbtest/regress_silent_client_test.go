@@ -12,8 +12,11 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/checktest"
 	"github.com/keyturn/keyturn/internal/servertest"
 	"github.com/keyturn/keyturn/internal/sqltest"
+	"github.com/keyturn/keyturn/internal/storetest"
+	"github.com/keyturn/keyturn/store/sqlstore"
 )
 
 // lockRows locks the rows of keys in a transaction that stays open until the test ends, or the caller
@@ -25,6 +28,7 @@ func lockRows(t *testing.T, d *sqltest.Database, keys ...string) (free func()) {
 	for _, key := range keys {
 		exec(t, tx, fmt.Sprintf("UPDATE keyturn_lock SET through = through + 1 WHERE lock_key = '%s'", key))
 	}
+	exec(t, tx, "UPDATE keyturn_version SET until = until + 1")
 	free = sync.OnceFunc(func() { _ = tx.Rollback() })
 	t.Cleanup(free)
 	return free
@@ -106,26 +110,38 @@ func TestLockedRowsCostNoOtherKeys(t *testing.T) {
 		s := open(t, d.Open(t), dialectOf(d))
 		stuck := []string{"s1", "s2", "s3", "s4"}
 		use(t, s, stuck...)
+		must(t, checktest.ErrorOf(s.AdvanceVersion(t.Context(), "v", 1, time.Hour)))
 		free := lockRows(t, d, stuck...)
 		var all sync.WaitGroup
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
-		var named atomic.Int64
-		acquire := func(key string, within time.Duration) (driver.Grant, error) {
+		acquire := func(claim driver.Claim, within time.Duration) (driver.Grant, error) {
 			brief, cancel := context.WithTimeout(t.Context(), within)
 			defer cancel()
-			return s.Acquire(brief, request(key, time.Minute))
+			return s.Acquire(brief, storetest.RequestFor(time.Minute, claim))
 		}
+		kinds := []func() error{ // the last two are never a statement of their own
+			func() error { return checktest.ErrorOf(acquire(driver.Exclusive("s1"), 2*time.Second)) },
+			func() error { return checktest.ErrorOf(acquire(driver.Exclusive("s2"), 2*time.Second)) },
+			func() error {
+				brief, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+				defer cancel()
+				return checktest.ErrorOf(s.AdvanceVersion(brief, "v", 2, time.Hour))
+			},
+			func() error { return checktest.ErrorOf(acquire(driver.Shared("s3"), 2*time.Second)) },
+			func() error { return checktest.ErrorOf(acquire(driver.Shared("s4"), 2*time.Second)) },
+		}
+		named := make([]atomic.Int64, len(kinds))
 		for i := range 40 {
 			all.Go(func() {
 				for ctx.Err() == nil {
-					_, err := acquire(stuck[i%len(stuck)], 2*time.Second)
+					err := kinds[i%len(kinds)]()
 					var out *driver.UnavailableError
 					if !errors.As(err, &out) {
-						t.Errorf("Acquire of a key whose row is locked: %v", err)
+						t.Errorf("kind %d: a request whose row is locked: %v", i%len(kinds), err)
 						return
 					} else if out.Refused {
-						named.Add(1)
+						named[i%len(kinds)].Add(1)
 					}
 				}
 			})
@@ -133,7 +149,7 @@ func TestLockedRowsCostNoOtherKeys(t *testing.T) {
 		for i := range 8 {
 			all.Go(func() {
 				for n := 0; ctx.Err() == nil; n++ {
-					g, err := acquire(fmt.Sprintf("free-%d-%d", i, n%20), 5*time.Second)
+					g, err := acquire(driver.Exclusive(fmt.Sprintf("free-%d-%d", i, n%20)), 4*time.Second)
 					if err == nil {
 						err = s.Release(t.Context(), g)
 					}
@@ -145,8 +161,8 @@ func TestLockedRowsCostNoOtherKeys(t *testing.T) {
 			})
 		}
 		all.Wait()
-		if named.Load() == 0 {
-			t.Error("no error says that the row is locked")
+		for i := range named {
+			check(t, named[i].Load() > 0, "kind %d: no error says that the row is locked", i)
 		}
 		free()
 		req := request("s1", time.Minute)
@@ -158,36 +174,26 @@ func TestLockedRowsCostNoOtherKeys(t *testing.T) {
 // isLoad tells the question that follows when the rows are locked.
 func isLoad(query string) bool { return strings.HasPrefix(query, "SELECT c.us, l.lock_key") }
 
-// A request arrived 9 s late, after it had been given up and undone. It locked the key for the whole TTL.
-func TestALatePacketKeepsNoKey(t *testing.T) {
+// A session kept the row of one waiter locked. The signs of life of all waiters of the process waited for it, so they
+// lost their places.
+func TestALockedWaiterCostsNoOtherPlace(t *testing.T) {
 	servertest.Long(t)
 	withServers(t, func(t *testing.T, d *sqltest.Database) {
-		const late = 9 * time.Second
-		network := servertest.NewProxy(t, d.Server.Addr())
-		db := d.OpenAt(t, network.Addr())
-		db.SetMaxOpenConns(2)
-		s, other := open(t, db, dialectOf(d)), open(t, d.Open(t), dialectOf(d))
-		use(t, s, "warm", "warm", "warm") // the driver knows the statement then
-		use(t, other, "k")                // MariaDB takes rows that exist
-		network.DelayNext(late)
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		began := time.Now()
-		if _, err := s.Acquire(ctx, request("k", time.Minute)); !errors.Is(err, driver.ErrUnavailable) {
-			t.Fatalf("Acquire: %v", err)
-		}
-		taken := time.Time{}
-		for time.Since(began) < 3*late {
-			info, err := other.Inspect(t.Context(), "k")
+		const lease = 2 * time.Second
+		s, other := open(t, d.Open(t), dialectOf(d), sqlstore.WithWaiterLease(lease)), open(t, d.Open(t), dialectOf(d))
+		take(t, other, request("k1", time.Minute))
+		take(t, other, request("k2", time.Minute))
+		locked, w := enqueue(t, s, request("k1", time.Minute)), enqueue(t, s, request("k2", time.Minute))
+		tx, err := d.Open(t).Begin()
+		must(t, err)
+		defer func() { _ = tx.Rollback() }()
+		exec(t, tx, "UPDATE keyturn_member SET nr = nr WHERE owner = '"+locked.Owner+"'")
+		for end := time.Now().Add(2 * lease); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+			info, err := other.Inspect(t.Context(), "k2")
 			must(t, err)
-			switch held := len(info.Holders) > 0; {
-			case held && taken.IsZero():
-				taken = time.Now()
-			case !held && !taken.IsZero():
-				return
+			if len(info.Waiters) != 1 || info.Waiters[0].Owner != w.Owner {
+				t.Fatalf("%s is no longer in the queue: %+v", w.Owner, info.Waiters)
 			}
-			time.Sleep(20 * time.Millisecond)
 		}
-		t.Errorf("locked to nobody since %v (zero: the packet did not arrive)", taken)
 	})
 }

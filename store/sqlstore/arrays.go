@@ -44,7 +44,7 @@ func (d *dialect) batch(lock, free, update string) string {
 	grants, releases := unnested("g", grantColumns), unnested("r", releaseColumns)
 	mine := "l.owner = r.owner AND l.token = r.token AND l.members = 0"
 	// Rows that exist are locked by SKIP LOCKED before they are changed. A key without a row may get one
-	// meanwhile, from another statement like this, which is over soon.
+	// meanwhile, from another statement like this, which is over soon, or from a session that does not end.
 	//
 	// Every row is looked up by its key: a join, or NOT EXISTS, would read all of a table that is small,
 	// and go on with that plan while the table grows.
@@ -53,14 +53,14 @@ released AS (INSERT INTO %s AS l (lock_key, owner, token) SELECT r.lock_key, r.o
 	WHERE EXISTS (SELECT 1 FROM %s l WHERE l.lock_key = r.lock_key AND %s AND l.until > %s FOR UPDATE SKIP LOCKED)
 	ORDER BY r.lock_key ON CONFLICT (lock_key) DO UPDATE SET owner = '', until = 0, flags = 0 WHERE %s RETURNING lock_key),
 taken AS (INSERT INTO %s AS l (lock_key, last, owner, inbox, token, reserved, until, since, ttl, rule, trace)
-	SELECT g.lock_key, c.us + g.reserved, g.owner, g.inbox, c.us, g.reserved, c.us + g.ttl, c.us, g.ttl, g.rule, g.trace FROM g, (SELECT %s AS us) c
+	SELECT g.lock_key, c.us + g.reserved, g.owner, g.inbox, c.us, g.reserved, c.us + g.ttl, c.us, g.ttl, g.rule, g.trace FROM g, (SELECT %s AS us) c, %s
 	WHERE EXISTS (SELECT 1 FROM %s l WHERE l.lock_key = g.lock_key AND %s FOR UPDATE SKIP LOCKED)
 		OR (SELECT count(*) FROM %s l WHERE l.lock_key = g.lock_key) = 0
 	ORDER BY g.lock_key %s RETURNING lock_key, token, reserved)
 SELECT lock_key, token, reserved FROM taken UNION ALL SELECT lock_key, 0, 0 FROM released`,
 		grants, releases,
 		lock, lock, mine, d.clock, strings.ReplaceAll(mine, "r.", "excluded."),
-		lock, d.clock, lock, free, lock, update))
+		lock, d.clock, patience, lock, free, lock, update))
 }
 
 // arrays are the arguments of the statement for several requests.

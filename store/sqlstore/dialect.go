@@ -114,7 +114,7 @@ var postgres = dialect{
 	name:     "postgres",
 	clock:    "(extract(epoch FROM clock_timestamp())*1000000)::bigint",
 	begin:    []string{beginPostgres},
-	bound:    boundUpdate,
+	bound:    " FROM " + patience,
 	greatest: "greatest", least: "least",
 	returning: true,
 	upsert:    onConflict, value: excluded,

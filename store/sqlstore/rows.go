@@ -32,14 +32,9 @@ func (s *Store) insert(ctx context.Context, keys []string) error {
 	for chunk := range slices.Chunk(keys, rowsPerWrite) {
 		var args []any
 		for _, key := range chunk {
-			args = append(args, []byte(key), "")
+			args = append(args, []byte(key))
 		}
-		rows := strings.TrimSuffix(strings.Repeat("(?,?),", len(chunk)), ",")
-		tail := " ON CONFLICT (lock_key) DO NOTHING"
-		if s.d == &mysql {
-			tail = " ON DUPLICATE KEY UPDATE lock_key = lock_key"
-		}
-		if _, err := s.exec(ctx, s.q.insert+rows+tail, args...); err != nil {
+		if _, err := s.exec(ctx, s.q.insert.of(len(chunk)), args...); err != nil {
 			return err
 		}
 	}

@@ -24,8 +24,8 @@ var boundRows = fmt.Sprintf("/*M!100100 SET STATEMENT innodb_lock_wait_timeout=%
 // dontWait makes a statement wait for no row.
 const dontWait = "/*M!100100 SET STATEMENT innodb_lock_wait_timeout=0 FOR */ "
 
-// boundUpdate does so on PostgreSQL, for the statement that it is a part of.
-var boundUpdate = fmt.Sprintf(" FROM (SELECT set_config('lock_timeout', '%d', true)) patience", rowPatience.Milliseconds())
+// patience does so on PostgreSQL, as one of the tables of the statement.
+var patience = fmt.Sprintf("(SELECT set_config('lock_timeout', '%d', true)) patience", rowPatience.Milliseconds())
 
 // beginPostgres begins a transaction, in one round trip.
 var beginPostgres = fmt.Sprintf("BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout = %d; SET LOCAL idle_in_transaction_session_timeout = %d",
@@ -33,10 +33,11 @@ var beginPostgres = fmt.Sprintf("BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL
 
 // beginMariaDB does so, and keeps what endMariaDB sets back. MySQL has no such blocks, and no bound for
 // silent transactions.
-var beginMariaDB = fmt.Sprintf("BEGIN NOT ATOMIC SET @keyturn_idle = @@idle_transaction_timeout; SET SESSION idle_transaction_timeout = %d; "+
-	"SET TRANSACTION ISOLATION LEVEL READ COMMITTED; START TRANSACTION; ", silentPatience/time.Second)
+var beginMariaDB = fmt.Sprintf("BEGIN NOT ATOMIC SET @keyturn_rows = @@innodb_lock_wait_timeout, @keyturn_idle = @@idle_transaction_timeout; "+
+	"SET SESSION innodb_lock_wait_timeout = %d, SESSION idle_transaction_timeout = %d; "+
+	"SET TRANSACTION ISOLATION LEVEL READ COMMITTED; START TRANSACTION; ", rowPatience/time.Second, silentPatience/time.Second)
 
 // endMariaDB ends a transaction by COMMIT or ROLLBACK.
 func endMariaDB(how string) string {
-	return "BEGIN NOT ATOMIC " + how + "; SET SESSION idle_transaction_timeout = @keyturn_idle; END"
+	return "BEGIN NOT ATOMIC " + how + "; SET SESSION innodb_lock_wait_timeout = @keyturn_rows, SESSION idle_transaction_timeout = @keyturn_idle; END"
 }

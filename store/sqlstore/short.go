@@ -147,8 +147,12 @@ func (a *acquisition) askBatched(ctx context.Context) (g driver.Grant, ok bool, 
 	g = driver.Grant{Owner: a.Owner, Claims: a.Claims, TTL: a.TTL, Since: time.Now(), Lingers: inbox != ""}
 	key, ttl := a.Claims[0].Key, toMicros(a.TTL)
 	r := &batched{
-		key: key, late: a.takeBack,
+		key: key,
 		row: []any{[]byte(key), a.Owner, inbox, a.reserve(), ttl, []byte(a.Rule), []byte(a.Trace)},
+	}
+	r.late = func() {
+		a.lost.Store(r.unsure)
+		a.takeBack()
 	}
 	a.sent.Store(true)
 	if !a.s.batcher.ask(ctx, r) {

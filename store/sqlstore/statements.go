@@ -10,7 +10,8 @@ import (
 type statements struct {
 	lockRows, lockRowsAfter  string // before and behind the list of keys
 	load                     string // with the list of keys in its middle
-	insert, deleteMember     string
+	deleteMember             string
+	insert                   upsert // rows for keys that have none
 	upsertLock, upsertMember upsert
 	upsertRecord             upsert
 	upsertForced             upsert
@@ -62,8 +63,20 @@ func (d *dialect) statements(prefix string) statements {
 		" AS us) c LEFT JOIN " + q.lockTable + " l ON l.lock_key IN %s LEFT JOIN " + q.memberTable + " m ON m.lock_key = l.lock_key"
 	q.deleteMember = "DELETE FROM " + q.memberTable + " WHERE "
 	q.renew, q.renewAll = d.renewing(q.lockTable)
-	q.insert = "INSERT INTO " + q.lockTable + " (lock_key, owner) VALUES "
+	q.insert = d.insertInto(q.lockTable)
 	return q
+}
+
+// insertInto is a statement that inserts the rows of keys, unless they exist.
+func (d *dialect) insertInto(lock string) upsert {
+	into := d.bounded + "INSERT INTO " + lock + " (lock_key, owner) "
+	switch d {
+	case &postgres:
+		return upsert{into + "SELECT v.lock_key, '' FROM (VALUES ", "(CAST(? AS bytea))", ") v (lock_key), " + patience + " ON CONFLICT (lock_key) DO NOTHING"}
+	case &mysql:
+		return upsert{into + "VALUES ", "(?, '')", " ON DUPLICATE KEY UPDATE lock_key = lock_key"}
+	}
+	return upsert{into + "VALUES ", "(?, '')", " ON CONFLICT (lock_key) DO NOTHING"}
 }
 
 // fields returns the columns of a table that is joined under that name. If there is no row, numbers

@@ -33,8 +33,12 @@ func (s *Store) raise(ctx context.Context, key string, version uint64, retention
 		present = s.q.versionTable + ".version"
 	}
 	until := present[:len(present)-len("version")] + "until"
-	query := fmt.Sprintf("INSERT INTO %s (lock_key, version, until) VALUES (?, ?, %s + ?) %s version = CASE WHEN %s > %s THEN %s(%s, %s) ELSE %s END, until = %s",
-		s.q.versionTable, s.d.clock, s.d.upsert("lock_key"),
+	values := fmt.Sprintf("VALUES (?, ?, %s + ?)", s.d.clock)
+	if s.d == &postgres {
+		values = fmt.Sprintf("SELECT CAST(? AS bytea), CAST(? AS bigint), %s + CAST(? AS bigint)%s", s.d.clock, s.d.bound)
+	}
+	query := fmt.Sprintf("%sINSERT INTO %s (lock_key, version, until) %s %s version = CASE WHEN %s > %s THEN %s(%s, %s) ELSE %s END, until = %s",
+		s.d.bounded, s.q.versionTable, values, s.d.upsert("lock_key"),
 		until, s.d.clock, s.d.greatest, present, s.d.value("version"), s.d.value("version"), s.d.value("until"))
 	_, err := s.exec(ctx, query, []byte(key), toColumn(version), toMicros(retention))
 	return err

@@ -163,23 +163,33 @@ func (w *waiters) turns(owners []string) (some bool) {
 	return some
 }
 
-// keepAlive is the sign of life of all that wait.
+// keepAlive is the sign of life of all that wait. It waits for no row: one that is locked for long would cost
+// all of them their places. A row that is locked for a moment is about to change anyway.
 func (w *waiters) keepAlive(owners []string) {
-	s := w.s
 	for chunk := range slices.Chunk(owners, keysPerQuery) {
-		args := []any{toMicros(s.cfg.waiterLease)}
-		for _, owner := range chunk {
-			args = append(args, owner)
-		}
-		waiting := "waits = 1 AND owner IN (" + marks(len(chunk)) + ")"
-		if s.d == &postgres {
-			// It never waits for a row, so it can't deadlock with transactions, which PostgreSQL would
-			// notice after a second. A row that is locked is about to change anyway.
-			waiting = "(lock_key, owner) IN (SELECT lock_key, owner FROM " + s.q.memberTable + " WHERE " + waiting + " FOR UPDATE SKIP LOCKED)"
-		}
-		query := "UPDATE " + s.q.memberTable + " SET until = " + s.d.clock + " + ? WHERE " + waiting
-		_, _, _ = do(s.life, s, s.workers, nil, func(ctx context.Context) (int64, error) { // if it fails, the next one is in time
-			return s.exec(ctx, query, args...)
-		}, nil)
+		w.keepThese(chunk)
+	}
+}
+
+func (w *waiters) keepThese(owners []string) {
+	s := w.s
+	args := []any{toMicros(s.cfg.waiterLease)}
+	for _, owner := range owners {
+		args = append(args, owner)
+	}
+	first, waiting := "", "waits = 1 AND owner IN ("+marks(len(owners))+")"
+	switch s.d {
+	case &postgres:
+		waiting = "(lock_key, owner) IN (SELECT lock_key, owner FROM " + s.q.memberTable + " WHERE " + waiting + " FOR UPDATE SKIP LOCKED)"
+	case &mysql:
+		first = dontWait
+	}
+	query := first + "UPDATE " + s.q.memberTable + " SET until = " + s.d.clock + " + ? WHERE " + waiting
+	_, err, _ := try(s.life, s, s.workers, nil, func(ctx context.Context) (int64, error) { // if it fails, the next one is in time
+		return s.exec(ctx, query, args...)
+	}, nil)
+	if n := len(owners) / 2; n > 0 && isLocked(err) { // MariaDB can't leave the locked one out
+		w.keepThese(owners[:n])
+		w.keepThese(owners[n:])
 	}
 }
