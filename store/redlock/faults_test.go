@@ -198,6 +198,22 @@ func TestTokensRise(t *testing.T) {
 	}
 }
 
+// TestNothingIsReservedAheadOfTheClock: the clocks were set back by an hour after the last grant. Tokens would run further
+// ahead of them with each grant, and fall when the data is lost.
+func TestNothingIsReservedAheadOfTheClock(t *testing.T) {
+	f := sharing(t)
+	s := f.open(t)
+	last := time.Now().Add(time.Hour).UnixMicro()
+	for _, server := range f.servers {
+		must(t, server.Client().Set(t.Context(), "{lock:k}:t", last, 2*time.Hour).Err())
+	}
+	req := request("o", "k", time.Minute)
+	req.HandOffs = 1000
+	g, err := s.Acquire(within(t, 10*time.Second), req)
+	must(t, err)
+	check(t, g.Token == uint64(last)+1 && g.HandOffs == 0, "token %d after %d, with %d behind it", g.Token, last, g.HandOffs)
+}
+
 // TestDeadNodeKeepsNothing: what a dead node is owed does not pile up, and delays no Close.
 func TestDeadNodeKeepsNothing(t *testing.T) {
 	servertest.Long(t)

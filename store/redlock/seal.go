@@ -18,7 +18,10 @@ func (e *election) agree() (needed bool) {
 			continue
 		}
 		votes[b.Token]++
-		again[b.Token], reserved[b.Token] = again[b.Token] || b.Again, b.Reserved
+		again[b.Token] = again[b.Token] || b.Again
+		if least, known := reserved[b.Token]; !known || b.Reserved < least { // each node reserves what its clock allows
+			reserved[b.Token] = b.Reserved
+		}
 		clocks = append(clocks, b.Now)
 		most = max(most, b.Token)
 	}

@@ -5,7 +5,7 @@
 -- ARGV  1 owner
 --       2 TTL in ms
 --       3 the token that the owner would like, a time in µs; "0": none
---       4 how many tokens behind it to reserve
+--       4 how many tokens behind it to reserve at most
 --       5 notes, "ttl:rule|trace"
 --       6 the waiter's ticket, "inbox owner"; "": it does not wait here
 --       7 "1": the waiter goes to the front of the line, because it was called and lost
@@ -42,16 +42,21 @@ if not value and (not turn or turn == owner) then
   end
 
   -- What is text already is not converted: that takes as long as half a command.
-  local token, text, wanted = tonumber(ARGV[3]), ARGV[3], tonumber(ARGV[4])
+  local token, text, wanted, reserved = tonumber(ARGV[3]), ARGV[3], tonumber(ARGV[4]), ARGV[4]
+  local most = math.max(token, now) + 1000 -- MaxLead of core/driver: what runs ahead of the clocks falls when the data is lost
   local floor = (tonumber(last) or 0) + 1
   if token < floor then
     token, text = floor, string.format('%.0f', floor)
+  end
+  if token + wanted > most then
+    wanted = math.max(0, most - token)
+    reserved = string.format('%.0f', wanted)
   end
   -- The counter comes first. If the lock can't be written, a number is left out, and no more.
   local outlives = token + wanted > now and string.format('%.0f', ARGV[8] + math.floor((token + wanted - now) / 1000)) or ARGV[8]
   redis.call('SET', KEYS[2], string.format('%.0f', token + wanted), 'PX', outlives)
   local since = time[1] .. string.sub('00000' .. time[2], -6, -4)
-  local lease = owner .. ':' .. text .. ':' .. ARGV[4] .. ':' .. since .. ':' .. ARGV[5] .. ':' .. ARGV[10]
+  local lease = owner .. ':' .. text .. ':' .. reserved .. ':' .. since .. ':' .. ARGV[5] .. ':' .. ARGV[10]
   if not redis.call('SET', KEYS[1], lease, 'PX', ARGV[2], 'NX') then
     return redis.error_reply('WRONGTYPE the key holds something that is not a lock')
   end
