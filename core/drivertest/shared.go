@@ -15,6 +15,7 @@ var shares = driver.Description{Shared: true}
 
 var sharedChecks = []check{
 	{name: "M1 shared leases are in force together", run: readersTogether, can: shares},
+	{name: "M1 owners are told apart", run: ownersApart, can: shares},
 	{name: "M1 shared and exclusive exclude each other", run: excludeShared, can: shares},
 	{name: "M1 readers and writers do not overlap", run: readersAndWriters, can: shares},
 	{name: "M1 readers and writers do not overlap, holders dying", run: readersAndWritersDying, can: shares},
@@ -49,6 +50,24 @@ func readersTogether(s *scene) {
 		s.isLostOnRelease(h.st, h.Grant)
 	}
 	s.rising(append(tokens, s.released(stores[1], driver.Exclusive(key))))
+}
+
+// ownersApart: a backend may keep fewer characters than owners may have.
+func ownersApart(s *scene) {
+	st := s.open()
+	key, owner := s.key(), s.owner()
+	var readers []hold
+	for _, end := range []string{"e", "E", "\u00e9", "e\u0301", "\u00e8"} {
+		g, err := s.acquire(s.ctx, st, driver.Request{Owner: owner + end, Claims: []driver.Claim{driver.Shared(key)}, TTL: s.ttls.Nearest(long)})
+		if err != nil {
+			s.Fatalf("Acquire as %q: %v", owner+end, err)
+		}
+		readers = append(readers, hold{Grant: g, st: st})
+	}
+	for _, h := range readers {
+		s.mustRenew(h)
+		s.mustRelease(h)
+	}
 }
 
 // released takes claims, gives them back and returns the token.

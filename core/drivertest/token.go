@@ -115,9 +115,22 @@ func reservedAlone(s *scene) {
 	}
 }
 
-// reservedAsWanted: acquire compares the two.
+// reservedAsWanted: acquire compares the two. Requests that come together may leave together.
 func reservedAsWanted(s *scene) {
 	a, b := s.open(), s.open()
+	var all sync.WaitGroup
+	for i := range 64 {
+		req := s.request(s.key(), long)
+		req.HandOffs = uint64(i%4) * 7
+		all.Go(func() {
+			if g, err := s.acquire(s.ctx, a, req); err != nil {
+				s.Errorf("Acquire: %v", err)
+			} else if err := a.Release(s.ctx, g); err != nil {
+				s.Errorf("Release: %v", err)
+			}
+		})
+	}
+	all.Wait()
 	key := s.key()
 	for _, wanted := range []uint64{0, 1, 7} {
 		req := s.request(key, long)

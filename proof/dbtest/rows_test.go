@@ -113,3 +113,16 @@ func rowsIn(t *testing.T, db *sql.DB, table string) (n int) {
 	must(t, db.QueryRow("SELECT count(*) FROM keyturn_"+table).Scan(&n))
 	return n
 }
+
+// TestOneUnreadableLease, which somebody has changed by hand. Its renewal fails alone.
+func TestOneUnreadableLease(t *testing.T) {
+	onEach(t, func(t *testing.T, d *sqltest.Database) {
+		db := d.Open(t)
+		s := open(t, db, dialectOf(d))
+		grants := []driver.Grant{take(t, s, storetest.RequestFor(time.Minute, driver.Shared("a"))), take(t, s, storetest.RequestFor(time.Minute, driver.Shared("b")))}
+		exec(t, db, "UPDATE keyturn_member SET token = -1 WHERE owner = '"+grants[0].Owner+"'")
+		errs := s.Renew(t.Context(), grants)
+		storetest.IsRefused(t, errs[0])
+		must(t, errs[1])
+	})
+}

@@ -64,18 +64,17 @@ func (s *Store) List(ctx context.Context, q driver.Listing) (page []driver.LockI
 	case <-ctx.Done():
 		return nil, "", &driver.UnavailableError{Op: "list", Err: silence(ctx)}
 	}
-	if len(keys) == 0 {
-		return nil, next, nil
-	}
-	infos, errs := s.inspect(ctx, keys)
-	for i, info := range infos {
-		switch {
-		case errors.Is(errs[i], ErrWrongType):
-			continue
-		case errs[i] != nil:
-			return nil, "", errs[i]
-		case q.Shows(info):
-			page = append(page, info)
+	for some := range slices.Chunk(keys, listDefault) { // each is a script, beside which the server serves nobody
+		infos, errs := s.inspect(ctx, some)
+		for i, info := range infos {
+			switch {
+			case errors.Is(errs[i], ErrWrongType):
+				continue
+			case errs[i] != nil:
+				return nil, "", errs[i]
+			case q.Shows(info):
+				page = append(page, info)
+			}
 		}
 	}
 	return page, next, nil

@@ -6,8 +6,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/store/redisstore/internal/script"
 	"github.com/keyturn/keyturn/store/redisstore/internal/send"
@@ -150,11 +148,10 @@ func (s *Store) tryRelease(owner string, parts []part) []part {
 	home := s.sender.Await(ctx, nil, requests(parts))
 	var left []part
 	for _, p := range parts {
-		var answer redis.Error
 		switch {
 		case !home: // it is still under way, so a new request takes its place
 			left = append(left, s.releases(owner, p.claims, 0)...)
-		case p.Err != nil && !errors.As(p.Err, &answer):
+		case !script.Answered(p.Err):
 			left = append(left, p)
 		}
 	}

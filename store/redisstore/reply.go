@@ -65,10 +65,12 @@ func (a *acquisition) granted(r *send.Request, said script.Acquired) (answer, er
 	if err := confirmed(r); err != nil {
 		return answer{}, err
 	}
+	// A batch reserves as many as the one that wants most (A13).
+	handOffs := min(said.HandOffs, a.req.HandOffs)
 	// Every attempt gives a full TTL, so the attempt that was answered counts. Its sending is
 	// before the server's grant.
 	return answer{grant: driver.Grant{
-		Owner: a.req.Owner, Claims: a.req.Claims, TTL: a.req.TTL, Token: said.Token, HandOffs: said.HandOffs,
+		Owner: a.req.Owner, Claims: a.req.Claims, TTL: a.req.TTL, Token: said.Token, HandOffs: handOffs,
 		Since: r.Attempts.Last, Contended: said.Contended, Resent: a.resent,
 		Lingers: a.inbox != "" && a.lingers(),
 	}}, nil

@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/keyturn/keyturn/core/driver"
@@ -91,7 +92,7 @@ func (a *acquisition) seal(ctx context.Context, tokens []uint64) (answer, bool, 
 			grant.Since = p.Attempts.Last
 		}
 		if worst == nil || isTaken(worst) {
-			worst = either(err, worst)
+			worst = cmp.Or(err, worst)
 		}
 	}
 	switch {
@@ -105,12 +106,4 @@ func (a *acquisition) seal(ctx context.Context, tokens []uint64) (answer, bool, 
 		return answer{}, false, a.unanswered(ctx)
 	}
 	return answer{}, false, worst
-}
-
-// either returns the first error that is not nil.
-func either(a, b error) error {
-	if a != nil {
-		return a
-	}
-	return b
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/redistest"
+	"github.com/keyturn/keyturn/internal/storetest"
 	"github.com/keyturn/keyturn/store/redisstore"
 )
 
@@ -122,6 +123,28 @@ func TestManyRenewals(t *testing.T) {
 	for i, err := range s.Renew(within(t, 5*time.Second), grants) {
 		lost := i%3 == 0
 		require(t, errors.Is(err, driver.ErrLeaseLost) == lost && (err != nil) == lost, "grant %d: %v", i, err)
+	}
+}
+
+// TestAnUnreadableLine concerns the waiters in it, and not the owner of the lease.
+func TestAnUnreadableLine(t *testing.T) {
+	server, s := onServer(t)
+	for key, end := range map[string]func(driver.Grant) error{
+		"downgraded": func(g driver.Grant) error {
+			g.Claims = []driver.Claim{driver.Shared("downgraded")}
+			return s.Downgrade(within(t, 10*time.Second), g)
+		},
+		"kept": func(g driver.Grant) error {
+			g.MinHold = time.Minute
+			return s.Release(within(t, 10*time.Second), g)
+		},
+	} {
+		g := lock(t, s, "o", key, time.Minute)
+		w := storetest.Enqueue(t, s, request("w", key, time.Minute))
+		cli(t, server, "OK", "SET", "{lock:"+key+"}:s", "x")
+		err := end(g)
+		check(t, err == nil, "%s: %v", key, err)
+		w.Cancel()
 	}
 }
 

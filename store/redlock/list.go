@@ -3,6 +3,7 @@ package redlock
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -40,8 +41,8 @@ func (s *Store) List(ctx context.Context, q driver.Listing) ([]driver.LockInfo, 
 		return nil, "", err
 	}
 	var page []driver.LockInfo
-	if len(keys) > 0 {
-		infos, err := s.inspect(ctx, keys)
+	for some := range slices.Chunk(keys, listDefault) { // each is a script, beside which a node serves nobody
+		infos, err := s.inspect(ctx, some)
 		if err != nil {
 			return nil, "", err
 		}

@@ -122,3 +122,17 @@ func TestHooksSeeEveryRequest(t *testing.T) {
 	}
 	check(t, seen.Load() == ran && ran != 0, "the hooks saw %d of %d scripts", seen.Load(), ran)
 }
+
+// TestAForeignSideKey: a renewal that found a key of another type in place of the forced releases failed for all leases.
+func TestAForeignSideKey(t *testing.T) {
+	f := sharing(t)
+	s := f.open(t)
+	gone, kept := lock(t, s, "o1", "gone", time.Minute), lock(t, s, "o2", "kept", time.Minute)
+	for _, server := range f.servers {
+		must(t, server.Client().Set(t.Context(), "{lock:gone}:f", "x", time.Minute).Err())
+		must(t, server.Client().Del(t.Context(), "lock:gone").Err())
+	}
+	errs := s.Renew(within(t, 10*time.Second), []driver.Grant{gone, kept})
+	wantIs(t, "the one that is gone", errs[0], driver.ErrLeaseLost)
+	must(t, errs[1])
+}

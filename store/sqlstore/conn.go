@@ -260,7 +260,11 @@ func rowsOf(ctx context.Context, conn *sql.Conn, query string, args []any, scan 
 	}
 	defer rows.Close()
 	for rows.Next() {
-		if err := scan(rows); err != nil {
+		err := scan(rows)
+		if err != nil && ctx.Err() == nil {
+			err = fmt.Errorf("%w: %w", errRow, err)
+		}
+		if err != nil {
 			return err
 		}
 	}

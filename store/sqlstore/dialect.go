@@ -139,7 +139,7 @@ var mysql = dialect{
 	upsert: func(string) string { return "ON DUPLICATE KEY UPDATE " },
 	value:  func(column string) string { return "VALUES(" + column + ")" },
 	types: columnTypes{
-		key: "varbinary(512)", owner: "varchar(255) CHARACTER SET ascii COLLATE ascii_bin", note: "varbinary(256)",
+		key: "varbinary(512)", owner: "varbinary(255)", note: "varbinary(256)",
 		blob: "longblob", number: "bigint", small: "smallint", table: " ENGINE=InnoDB",
 	},
 }

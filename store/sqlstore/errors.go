@@ -28,6 +28,9 @@ var (
 	ErrReadOnly = errors.New("sqlstore: the database is read-only")
 )
 
+// errRow says that a row is not as this store writes it: somebody has changed it by hand.
+var errRow = errors.New("sqlstore: a row was not written by this store")
+
 // trouble is what an error of a driver means for the one that asked.
 type trouble int
 
@@ -67,7 +70,7 @@ func judge(err error) trouble {
 	switch {
 	case errors.As(err, &row):
 		return locked
-	case errors.Is(err, ErrSchema), errors.Is(err, ErrSettings), errors.Is(err, ErrNoDatabase), errors.Is(err, ErrReplaced):
+	case errors.Is(err, ErrSchema), errors.Is(err, ErrSettings), errors.Is(err, ErrNoDatabase), errors.Is(err, ErrReplaced), errors.Is(err, errRow):
 		return refused
 	}
 	var state interface{ SQLState() string } // PostgreSQL's drivers

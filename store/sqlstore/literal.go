@@ -33,8 +33,8 @@ func literal(arg any) (text string, ok bool) {
 	switch v := arg.(type) {
 	case int64:
 		return strconv.FormatInt(v, 10), true
-	case string: // an owner or an inbox, in the character set of their columns, as their index is
-		return fmt.Sprintf("_ascii x'%x'", v), len(v) <= mostLiteral
+	case string:
+		return literal([]byte(v))
 	case []byte:
 		if v == nil {
 			return "NULL", true

@@ -72,11 +72,12 @@ func (s *Store) renewPlain(ctx context.Context, grants []driver.Grant, batch []i
 }
 
 // renew renews the grants of a batch in one transaction. It does not wait for rows that others have
-// locked: one of them would keep all leases from being renewed. Leases on such keys follow, each alone.
+// locked: one of them would keep all leases from being renewed. Leases on such keys follow, each alone, and
+// so do all of them if a row can't be read (N4).
 func (s *Store) renew(ctx context.Context, grants []driver.Grant, batch []int, errs []error) {
 	s.renewIn(ctx, skipping, grants, batch, errs)
 	for _, i := range batch {
-		if errors.Is(errs[i], errSkipped) {
+		if errors.Is(errs[i], errSkipped) || len(batch) > 1 && errors.Is(errs[i], errRow) {
 			s.renewIn(ctx, existing, grants, []int{i}, errs)
 		}
 	}

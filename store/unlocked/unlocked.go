@@ -122,7 +122,7 @@ func (s *grantAll) Release(_ context.Context, g driver.Grant) error {
 func (s *grantAll) Describe() driver.Description {
 	d := s.about
 	d.Name = "unlocked"
-	d.Partition, d.Identity, d.OnImpaired = nil, nil, nil
+	d.Partition, d.Identity, d.OnImpaired, d.Examine = nil, nil, nil, nil
 	if d.OnWanted != nil {
 		d.OnWanted = func(func(key, owner string)) {} // no lease is in anybody's way
 	}

@@ -42,7 +42,7 @@ for _, c in ipairs(claims) do
     again(c, me, ttl)
   else
     share(c)
-    serve_readers(c)
+    pcall(serve_readers, c) -- as in release.lua: a line that can't be read concerns the waiters in it
   end
 end
 return 1

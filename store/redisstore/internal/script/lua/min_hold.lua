@@ -30,8 +30,8 @@ for i, c in ipairs(claims) do
   local mode, has = held(c, me)
   if mode and has == token then
     keep(c)
-    leave_over(c, c.line, 0)
-    leave_over(c, c.readers, 0)
+    pcall(leave_over, c, c.line, 0) -- as in release.lua: a line that can't be read concerns the waiters in it
+    pcall(leave_over, c, c.readers, 0)
   else
     lost = lost or robbed(c, i, me, token)
   end

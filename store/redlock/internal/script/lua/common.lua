@@ -22,9 +22,10 @@ local function read(lock)
 end
 
 -- robbed returns the reason if a ForceRelease took the lease of owner with that token; "": of any
--- token.
+-- token. A key of another type says nothing, and must not keep other leases from being renewed.
 local function robbed(forced, owner, token)
-  local taken, reason = string.match(redis.call('HGET', forced, owner) or '', '^(%d*):(.*)$')
+  local said = redis.pcall('HGET', forced, owner)
+  local taken, reason = string.match(type(said) == 'string' and said or '', '^(%d*):(.*)$')
   if taken and (token == '' or token == taken) then
     return reason
   end
