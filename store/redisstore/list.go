@@ -13,16 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/keyturn/keyturn/core/driver"
-)
-
-const (
-	// listDefault is how many keys a page has if the caller gives no limit.
-	listDefault = 100
-	// scanMost is how many keys a server looks at in one SCAN, which takes it some tenths of a
-	// millisecond.
-	scanMost = 1000
-	// scansPerPage bounds the work for a page of a database with many keys that are not locks.
-	scansPerPage = 20
+	"github.com/keyturn/keyturn/store/internal/onredis"
 )
 
 // List implements [driver.Inspector], by SCAN. On a Cluster or Ring it goes through one master
@@ -31,7 +22,7 @@ const (
 // because it holds another type, is left out. A limit of 0 or less is 100.
 func (s *Store) List(ctx context.Context, q driver.Listing) (page []driver.LockInfo, next string, err error) {
 	if q.Limit <= 0 {
-		q.Limit = listDefault
+		q.Limit = onredis.ListDefault
 	}
 	name, at, err := parseCursor(q.Cursor)
 	if err != nil {
@@ -64,7 +55,7 @@ func (s *Store) List(ctx context.Context, q driver.Listing) (page []driver.LockI
 	case <-ctx.Done():
 		return nil, "", &driver.UnavailableError{Op: "list", Err: silence(ctx)}
 	}
-	for some := range slices.Chunk(keys, listDefault) { // each is a script, beside which the server serves nobody
+	for some := range slices.Chunk(keys, onredis.ListDefault) {
 		infos, errs := s.inspect(ctx, some)
 		for i, info := range infos {
 			switch {
@@ -131,10 +122,10 @@ func (s *Store) scan(ctx context.Context, q driver.Listing, name string, at uint
 	// If the node of the cursor is gone, the next one continues.
 	nodes = slices.DeleteFunc(nodes, func(n node) bool { return n.name < name })
 	// One pattern finds both plain keys and side keys, which begin with a brace.
-	pattern := "*" + glob(s.keys.Locks(q.Prefix)) + "*"
+	pattern := "*" + onredis.Glob(s.keys.Locks(q.Prefix)) + "*"
 	seen := make(map[string]bool)
-	count := min(q.Limit, scanMost)
-	for range scansPerPage {
+	count := min(q.Limit, onredis.ScanMost)
+	for range onredis.ScansPerPage {
 		if len(nodes) == 0 {
 			return keys, "", nil
 		}
@@ -154,7 +145,7 @@ func (s *Store) scan(ctx context.Context, q driver.Listing, name string, at uint
 			}
 		}
 		if len(keys) == before {
-			count = min(2*count, scanMost)
+			count = min(2*count, onredis.ScanMost)
 		}
 		if at = to; at == 0 {
 			if nodes = nodes[1:]; len(nodes) == 0 {
@@ -167,9 +158,4 @@ func (s *Store) scan(ctx context.Context, q driver.Listing, name string, at uint
 		}
 	}
 	return keys, fmt.Sprintf("%s|%d", name, at), nil
-}
-
-// glob escapes s, so that every character stands for itself in a pattern of Redis.
-func glob(s string) string {
-	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`).Replace(s)
 }

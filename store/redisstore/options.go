@@ -3,14 +3,12 @@ package redisstore
 import (
 	"fmt"
 	"log/slog"
-	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/store/internal/onredis"
 	"github.com/keyturn/keyturn/store/redisstore/internal/script"
 )
 
@@ -21,7 +19,6 @@ const (
 )
 
 const (
-	maxPrefixBytes = 128
 	minWaiterLease = 100 * time.Millisecond
 	maxWaiterLease = 10 * time.Minute
 )
@@ -59,14 +56,8 @@ func (c *config) claimTime() time.Duration { return c.waiterLease / 2 }
 // Default [DefaultPrefix].
 func WithPrefix(prefix string) Option {
 	return func(c *config) error {
-		bad := func(r rune) bool {
-			return r == '{' || r == '}' || unicode.IsSpace(r) || unicode.IsControl(r)
-		}
-		if len(prefix) > maxPrefixBytes || !utf8.ValidString(prefix) || strings.ContainsFunc(prefix, bad) {
-			return &driver.OptionError{
-				Option: "WithPrefix", Value: prefix[:min(len(prefix), maxPrefixBytes)],
-				Want: "at most 128 bytes of UTF-8 without braces, white space and control characters",
-			}
+		if err := onredis.CheckPrefix(prefix); err != nil {
+			return err
 		}
 		c.prefix = prefix
 		return nil

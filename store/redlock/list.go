@@ -9,15 +9,7 @@ import (
 
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/hooked"
-)
-
-const (
-	// listDefault is how many keys a page has if the caller gives no limit.
-	listDefault = 100
-	// scanMost is how many keys a node looks at in one SCAN.
-	scanMost = 1000
-	// scansPerPage bounds the work for a page of a database with many keys that are not locks.
-	scansPerPage = 20
+	"github.com/keyturn/keyturn/store/internal/onredis"
 )
 
 // List implements [driver.Inspector], by SCAN on as many nodes as a lease in force can't avoid. Nodes
@@ -26,7 +18,7 @@ const (
 func (s *Store) List(ctx context.Context, q driver.Listing) ([]driver.LockInfo, string, error) {
 	limit := q.Limit
 	if limit <= 0 {
-		limit = listDefault
+		limit = onredis.ListDefault
 	}
 	c, err := parseCursor(q.Cursor)
 	if err != nil {
@@ -41,7 +33,7 @@ func (s *Store) List(ctx context.Context, q driver.Listing) ([]driver.LockInfo, 
 		return nil, "", err
 	}
 	var page []driver.LockInfo
-	for some := range slices.Chunk(keys, listDefault) { // each is a script, beside which a node serves nobody
+	for some := range slices.Chunk(keys, onredis.ListDefault) {
 		infos, err := s.inspect(ctx, some)
 		if err != nil {
 			return nil, "", err
@@ -91,10 +83,10 @@ func parseCursor(cursor string) (c listCursor, err error) {
 func (s *Store) scan(ctx context.Context, prefix string, c listCursor, limit int) ([]string, listCursor, error) {
 	var keys []string
 	seen := make(map[string]bool)
-	pattern := glob(s.names.Lock(prefix)) + "*"
+	pattern := onredis.Glob(s.names.Lock(prefix)) + "*"
 	errs := make([]error, len(s.nodes))
-	count := min(limit, scanMost)
-	for range scansPerPage {
+	count := min(limit, onredis.ScanMost)
+	for range onredis.ScansPerPage {
 		if c.scanned > len(s.nodes)-s.cfg.quorum {
 			return keys, c, nil
 		}
@@ -116,7 +108,7 @@ func (s *Store) scan(ctx context.Context, prefix string, c listCursor, limit int
 			}
 		}
 		if len(names) == 0 {
-			count = min(2*count, scanMost)
+			count = min(2*count, onredis.ScanMost)
 		}
 		if c.at = next; next == 0 {
 			c.node, c.scanned = c.node+1, c.scanned+1
@@ -126,9 +118,4 @@ func (s *Store) scan(ctx context.Context, prefix string, c listCursor, limit int
 		}
 	}
 	return keys, c, nil
-}
-
-// glob escapes s, so that every character stands for itself in a pattern of Redis.
-func glob(s string) string {
-	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`).Replace(s)
 }

@@ -3,18 +3,15 @@ package redlock
 import (
 	"errors"
 	"fmt"
-	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/store/internal/onredis"
 )
 
 const (
-	maxPrefixBytes = 128
 	fewestNodes    = 3
 	mostNodes      = 15
 	minMaxTTL      = time.Second
@@ -42,12 +39,8 @@ func defaultConfig() config {
 // empty. Default "lock:".
 func WithPrefix(prefix string) Option {
 	return func(c *config) error {
-		bad := func(r rune) bool { return r == '{' || r == '}' || unicode.IsSpace(r) || unicode.IsControl(r) }
-		if len(prefix) > maxPrefixBytes || !utf8.ValidString(prefix) || strings.ContainsFunc(prefix, bad) {
-			return &driver.OptionError{
-				Option: "WithPrefix", Value: prefix[:min(len(prefix), maxPrefixBytes)],
-				Want: "at most 128 bytes of UTF-8 without braces, white space and control characters",
-			}
+		if err := onredis.CheckPrefix(prefix); err != nil {
+			return err
 		}
 		c.prefix = prefix
 		return nil
