@@ -12,6 +12,7 @@ import (
 
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/checktest"
+	"github.com/keyturn/keyturn/internal/servertest"
 	"github.com/keyturn/keyturn/internal/storetest"
 	"github.com/keyturn/keyturn/store/natsstore"
 )
@@ -127,4 +128,23 @@ func TestPermissions(t *testing.T) {
 	denied := open(t, connect(t, srv.Addr().String(), nats.UserInfo("may-not", "p")))
 	_, err := denied.Acquire(t.Context(), request("k2", time.Minute))
 	storetest.IsRefused(t, err, "$KV.keyturn.k2")
+}
+
+// TestADeafProcess may not subscribe to messages. Its turn costs the others little all the same, and it is no secret.
+func TestADeafProcess(t *testing.T) {
+	servertest.LongParallel(t)
+	srv := start(t, server.Options{Users: []*server.User{{Username: "may", Password: "p"}, {Username: "deaf", Password: "p", Permissions: &server.Permissions{
+		Subscribe: &server.SubjectPermission{Allow: []string{"_INBOX.>"}},
+	}}}})
+	s := open(t, connect(t, srv.Addr().String(), nats.UserInfo("may", "p")))
+	deaf := open(t, connect(t, srv.Addr().String(), nats.UserInfo("deaf", "p")), natsstore.WithWaiterLease(2*time.Minute))
+	told := make(chan error, 1)
+	deaf.Describe().OnImpaired(func(reason error) { told <- reason })
+	checktest.WantIs(t, "the hook", <-told, nats.ErrPermissionViolation)
+	held := take(t, s, request("k", 2*time.Minute))
+	w := storetest.Enqueue(t, deaf, request("k", 2*time.Minute))
+	must(t, s.Release(t.Context(), held))
+	w.Granted() // it would ask after 40 s
+	findings := deaf.Describe().Examine(t.Context())
+	check(t, findings[1].Risk != "" && s.Describe().Examine(t.Context())[1].Risk == "", "keyturn doctor says %+v", findings)
 }

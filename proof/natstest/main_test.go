@@ -72,6 +72,7 @@ func port(srv *server.Server) int { return srv.Addr().(*net.TCPAddr).Port }
 
 var (
 	must       = checktest.Must
+	check      = checktest.That
 	request    = storetest.Request
 	take       = storetest.Hold
 	eventually = checktest.Eventually

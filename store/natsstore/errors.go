@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -60,19 +61,23 @@ func isRefusal(err error) bool {
 	return errors.As(err, &api) && api.Code >= 400 && api.Code < 500 && !isConflict(err) && !errors.Is(err, jetstream.ErrStreamNotFound)
 }
 
-// denied returns what the server said to the connection about a request of this store. A user without a
-// permission gets no answer to the request itself.
+// denied returns what the server said last to the connection, if that is about a request of this store. A user
+// without a permission gets no answer to the request itself. What was answered is not asked about here: the client
+// keeps its last error, also when the permission has been given since.
 func (s *Store) denied() error {
-	last, known := briefly(s.calls.Go, s.nc.LastError)
-	if !known || !errors.Is(last, nats.ErrPermissionViolation) {
-		return nil
-	}
-	for _, ours := range []string{s.bucket.subject(""), "$JS.API.STREAM.INFO.KV_" + s.cfg.bucket, "$JS.API.STREAM.MSG.GET.KV_" + s.cfg.bucket} {
-		if strings.Contains(last.Error(), ours) {
-			return last
-		}
+	if last, known := briefly(s.calls.Go, s.nc.LastError); known && s.bars(last) {
+		return last
 	}
 	return nil
+}
+
+// bars reports whether last says that requests of this store are not allowed.
+func (s *Store) bars(last error) bool {
+	if !errors.Is(last, nats.ErrPermissionViolation) {
+		return false
+	}
+	ours := []string{s.bucket.subject(""), "$JS.API.STREAM.INFO.KV_" + s.cfg.bucket, "$JS.API.STREAM.MSG.GET.KV_" + s.cfg.bucket}
+	return slices.ContainsFunc(ours, func(subject string) bool { return strings.Contains(last.Error(), subject) })
 }
 
 // briefly asks the client for what it knows itself, and waits a moment at most. While the client dials a server
@@ -87,10 +92,12 @@ func briefly(start func(func()), ask func() error) (said error, answered bool) {
 // failure is the error for a request that was not carried out.
 func (s *Store) failure(op, key string, err error) error {
 	refused := isRefusal(err)
-	if denied := s.denied(); denied != nil {
-		err, refused = fmt.Errorf("%w (%w)", denied, err), true
-	} else if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
-		err = fmt.Errorf("no answer from NATS: %w", err)
+	if !refused && !isConflict(err) {
+		if denied := s.denied(); denied != nil {
+			err, refused = fmt.Errorf("%w (%w)", denied, err), true
+		} else if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+			err = fmt.Errorf("no answer from NATS: %w", err)
+		}
 	}
 	return &driver.UnavailableError{Op: op, Key: key, Err: err, Refused: refused}
 }

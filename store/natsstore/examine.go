@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -19,7 +20,7 @@ func (s *Store) examine(ctx context.Context) []driver.Finding {
 			return nil, err
 		}
 		info := st.CachedInfo()
-		return []driver.Finding{s.examineServer(), examineReplicas(info), examineStorage(info)}, nil
+		return []driver.Finding{s.examineServer(), s.examineMessages(ctx), examineReplicas(info), examineStorage(info)}, nil
 	})
 	var settings *settingsError
 	switch {
@@ -33,6 +34,19 @@ func (s *Store) examine(ctx context.Context) []driver.Finding {
 
 func (s *Store) examineServer() driver.Finding {
 	return driver.Finding{About: "server", Found: s.nc.ConnectedServerName() + " " + s.nc.ConnectedServerVersion()}
+}
+
+func (s *Store) examineMessages(ctx context.Context) driver.Finding {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	if s.inbox.hears(ctx) {
+		return driver.Finding{About: "messages", Found: "arrive"}
+	}
+	return driver.Finding{
+		About: "messages", Found: "do not arrive",
+		Risk:   "the waiters of this user poll, and whoever waits for a lease of its own waits for a third of the waiter lease longer",
+		Advice: "let the user publish to, and subscribe to, keyturn." + s.cfg.bucket + ".>",
+	}
 }
 
 func examineReplicas(info *jetstream.StreamInfo) driver.Finding {

@@ -1,7 +1,6 @@
 package natsstore
 
 import (
-	"context"
 	"encoding/json"
 	"sync"
 	"time"
@@ -20,43 +19,48 @@ type inbox struct {
 	subject string
 	sub     *nats.Subscription
 	wanted  casstore.Wanted
+	hearing hearing
 
 	mu      sync.Mutex
 	waiters map[string]waitloop.Bell // by owner
 }
 
-// notice is a message to an inbox. Without a key it wakes a waiter, otherwise a lease is wanted.
+// notice is a message to an inbox. Without a key it wakes a waiter, otherwise a lease is wanted. Without both it is
+// the process's own.
 type notice struct {
 	Key   string `json:"key,omitempty"`
-	Owner string `json:"owner"`
+	Owner string `json:"owner,omitempty"`
 }
 
 // listen makes an inbox. Its goroutine ends with the store.
 func listen(s *Store) (*inbox, error) {
 	b := &inbox{nc: s.nc, subject: "keyturn." + s.cfg.bucket + "." + nuid.Next(), waiters: make(map[string]waitloop.Bell)}
+	b.hearing.log = s.cfg.log
 	sub, err := s.nc.Subscribe(b.subject, b.receive)
 	if err != nil {
 		return nil, err
 	}
 	b.sub = sub
-	s.calls.Go(func() { b.watch(s.life) })
+	s.calls.Go(func() { b.watch(s) })
 	return b, nil
 }
 
 // watchPause is how often the store looks whether messages may have been lost.
 const watchPause = 500 * time.Millisecond
 
-// watch has everybody ask after the connection was away, or when messages came faster than they were taken.
+// watch has everybody ask after the connection was away, or when messages came faster than they were taken, and
+// finds out whether any come.
 // The client's own channels for that belong to the whole connection, and drop what nobody takes at once.
-func (b *inbox) watch(life context.Context) {
+func (b *inbox) watch(s *Store) {
 	ticker := time.NewTicker(watchPause)
 	defer ticker.Stop()
 	var before uint64
 	var dropped int
+	var hello greeting
 	for {
 		select {
 		case <-ticker.C:
-		case <-life.Done():
+		case <-s.life.Done():
 			return
 		}
 		now := b.nc.Stats().Reconnects
@@ -65,13 +69,16 @@ func (b *inbox) watch(life context.Context) {
 			b.missed()
 		}
 		before, dropped = now, lost
+		b.greet(s, &hello)
 	}
 }
 
 func (b *inbox) close() { _ = b.sub.Unsubscribe() }
 
 // arrives reports whether messages reach this process now, and its engine wants them.
-func (b *inbox) arrives() bool { return b.wanted.HasEngine() && b.nc.IsConnected() }
+func (b *inbox) arrives() bool {
+	return b.wanted.HasEngine() && b.nc.IsConnected() && !b.hearing.deaf.Load()
+}
 
 func (b *inbox) receive(m *nats.Msg) {
 	var n notice
@@ -79,6 +86,8 @@ func (b *inbox) receive(m *nats.Msg) {
 	case json.Unmarshal(m.Data, &n) != nil:
 	case n.Key != "":
 		b.wanted.Tell(n.Key, n.Owner)
+	case n.Owner == "":
+		b.hearing.last.Store(time.Now().UnixNano())
 	default:
 		b.mu.Lock()
 		b.waiters[n.Owner].Ring()

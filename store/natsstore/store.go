@@ -66,7 +66,7 @@ func (s *Store) Describe() driver.Description {
 		Name:   "nats",
 		Shared: true, Permits: true, Sets: true, MinHold: true,
 		Ledger: true, Inspector: true,
-		Identity: s.identity, OnWanted: s.inbox.wanted.On, Examine: s.examine,
+		Identity: s.identity, OnWanted: s.inbox.wanted.On, OnImpaired: s.inbox.hearing.watch, Examine: s.examine,
 		// A shorter lease could end between two messages of a busy server.
 		TTLs: driver.TTLs{Least: 100 * time.Millisecond},
 	}

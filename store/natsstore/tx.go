@@ -71,7 +71,7 @@ const electionTime = 15 * time.Second
 // again pauses, and reports whether to try once more after err.
 func (r *retries) again(ctx context.Context, err error) bool {
 	switch {
-	case isRefusal(err), r.s.denied() != nil:
+	case isRefusal(err):
 		return false
 	case isConflict(err):
 		r.conflicts++
@@ -82,6 +82,8 @@ func (r *retries) again(ctx context.Context, err error) bool {
 			most = 10
 		}
 		return waitloop.Sleep(ctx, rand.N(time.Millisecond<<min(r.conflicts, most)))
+	case r.s.denied() != nil:
+		return false
 	case r.silent == 0:
 		r.since = time.Now()
 	}

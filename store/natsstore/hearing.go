@@ -1,0 +1,105 @@
+package natsstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/keyturn/keyturn/internal/waitloop"
+)
+
+// hearing finds out whether messages reach this process: it sends some to itself. The servers tell a user that may not
+// publish or subscribe nothing that a request would learn of. Its waiters would then sleep for a third of their
+// waiter lease at each turn of theirs, and everybody behind them would wait for that.
+type hearing struct {
+	log  *slog.Logger
+	last atomic.Int64 // when a message to itself came, in Unix nanoseconds
+	deaf atomic.Bool
+
+	mu     sync.Mutex // held while the engine is told: it is told of one change at a time
+	tell   func(error)
+	reason error
+}
+
+const (
+	// helloEvery is how often a process sends a message to itself.
+	helloEvery = 2 * time.Second
+	// helloPatience is after how long without one it counts as deaf.
+	helloPatience = 5 * time.Second
+	// deafPause is how often a waiter asks that no message reaches.
+	deafPause = 150 * time.Millisecond
+)
+
+// watch is the OnImpaired of the store's description.
+func (h *hearing) watch(f func(error)) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.tell = f
+	if h.reason != nil {
+		f(h.reason)
+	}
+}
+
+// becomes notes whether the process is deaf, and says what has changed. last is what the server said to the
+// connection.
+func (h *hearing) becomes(deaf bool, subject string, last error) {
+	if h.deaf.Swap(deaf) == deaf {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.reason = nil
+	if deaf {
+		h.reason = fmt.Errorf("natsstore: no messages to %s arrive, so its waiters ask every %v", subject, deafPause)
+		if errors.Is(last, nats.ErrPermissionViolation) && strings.Contains(last.Error(), subject) {
+			h.reason = fmt.Errorf("%w: %w", h.reason, last)
+		}
+		h.log.Error("keyturn: no messages arrive: the waiters of this process poll, which slows down all", "error", h.reason,
+			"advice", "let the user publish to, and subscribe to, the subjects of operations-nats.md")
+	} else {
+		h.log.Info("keyturn: messages arrive again")
+	}
+	if h.tell != nil {
+		h.tell(h.reason)
+	}
+}
+
+// greeting says since when a process could have heard from itself, and when it sent its last message for that.
+type greeting struct{ since, sent time.Time }
+
+// greet sends the process a message now and then, and notes whether they come.
+func (b *inbox) greet(s *Store, g *greeting) {
+	now, last := time.Now(), b.nc.LastError()
+	switch {
+	case !b.nc.IsConnected() || s.bars(last): // requests tell of that, and need the last error
+		*g = greeting{}
+		return
+	case g.since.IsZero():
+		g.since = now
+	}
+	if now.Sub(g.sent) >= helloEvery {
+		g.sent = now
+		b.send(b.subject, notice{})
+	}
+	heard := time.Unix(0, b.hearing.last.Load())
+	b.hearing.becomes(now.Sub(g.since) > helloPatience && now.Sub(heard) > helloPatience, b.subject, last)
+}
+
+// hears sends a message to this process, and reports whether it has come before ctx ends.
+func (b *inbox) hears(ctx context.Context) bool {
+	before := b.hearing.last.Load()
+	b.send(b.subject, notice{})
+	for b.hearing.last.Load() == before {
+		if !waitloop.Sleep(ctx, 10*time.Millisecond) {
+			return false
+		}
+	}
+	return true
+}
