@@ -38,7 +38,8 @@
 // message to the waiter's inbox, and the waiter asks. Messages may be lost. So a waiter also asks when
 // the lease in front of it should be over, and three times in its own lease on the place
 // ([WithWaiterLease]), which is what ends the place of a waiter that died. A lock that comes to a
-// waiter is kept for that long at most until the waiter has asked.
+// waiter is kept for that long at most until the waiter has asked. A process also sends messages to itself. If
+// none arrive, its waiters ask every 0.15 s.
 //
 // # What it costs
 //
@@ -62,4 +63,13 @@
 // nothing. With three replicas, what a majority has accepted is lost only if a majority loses power.
 // sync_interval: always closes both. The clocks of the servers should agree: after a failover the new
 // leader's clock says what is over.
+//
+// # By URL
+//
+// store/storeurl opens a store that owns its connection:
+//
+//	nats://USER:PASSWORD@HOST:PORT,HOST/BUCKET?replicas=3&waiter_lease=10s&credentials=FILE
+//
+// A user without a password is a token; natss is NATS with TLS. Each part but the servers may be left out:
+// [WithBucket], [WithReplicas], [WithWaiterLease].
 package natsstore

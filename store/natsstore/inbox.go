@@ -49,8 +49,8 @@ func listen(s *Store) (*inbox, error) {
 const watchPause = 500 * time.Millisecond
 
 // watch has everybody ask after the connection was away, or when messages came faster than they were taken, and
-// finds out whether any come.
-// The client's own channels for that belong to the whole connection, and drop what nobody takes at once.
+// finds out whether any come. The client's own channels for that belong to the whole connection, and drop what
+// nobody takes at once.
 func (b *inbox) watch(s *Store) {
 	ticker := time.NewTicker(watchPause)
 	defer ticker.Stop()

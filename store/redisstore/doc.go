@@ -94,7 +94,9 @@
 // matches driver.ErrUnavailable. A request that waited in the queue first asks once more, for
 // half a second at most. The answer tells contention (a holder is in the way) from an outage
 // (the server has fallen silent). What the request may have left behind is undone as soon as
-// the server can be reached, or runs out with its TTL.
+// the server can be reached, or runs out with its TTL. Behind Sentinel, a new connection asks a
+// Sentinel first; if that one is silent, the call returns when go-redis gives it up, after its
+// ReadTimeout (3 s).
 //
 // The server forgets, because it was restarted without its data, or because a replica without
 // the last writes took over: the key may be granted to another owner while its holder still
