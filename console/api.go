@@ -1,6 +1,7 @@
 package console
 
 import (
+	"errors"
 	"iter"
 	"net/http"
 
@@ -13,7 +14,9 @@ import (
 // serveLocks answers with the rows of the page Locks, with its filters, as the command "keyturn ls -o json"
 // prints keys.
 func (c *Console) serveLocks(w http.ResponseWriter, r *http.Request) {
-	_ = c.fresh(r.Context(), "") // no key in particular
+	if c.silent(w, c.fresh(r.Context(), "")) {
+		return
+	}
 	f := parseFilter(r.URL.Query())
 	rows, _ := c.poll.Rows(f.passes, f.Limit)
 	asJSON(w)
@@ -30,6 +33,25 @@ func infos(rows []*poll.Row) iter.Seq2[driver.LockInfo, error] {
 	}
 }
 
+// silent answers if the store says nothing now, because of err or anyway. Pages say how old what they show is. Here it
+// would look like the present.
+func (c *Console) silent(w http.ResponseWriter, err error) bool {
+	st := c.poll.Status()
+	switch {
+	case err != nil:
+	case st.Err != nil:
+		err = st.Err
+	case c.isOld(st):
+		err = errNoAnswer
+	default:
+		return false
+	}
+	http.Error(w, "the store does not say who has which key: "+err.Error(), http.StatusServiceUnavailable)
+	return true
+}
+
+var errNoAnswer = errors.New("it has not answered yet")
+
 // serveLock answers with one key, which may be free.
 func (c *Console) serveLock(w http.ResponseWriter, r *http.Request) {
 	key := r.URL.Query().Get("key")
@@ -38,8 +60,7 @@ func (c *Console) serveLock(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	key = c.source.known(key)
-	if err := c.fresh(r.Context(), key); err != nil {
-		http.Error(w, "the store does not say who has the key: "+err.Error(), http.StatusServiceUnavailable)
+	if c.silent(w, c.fresh(r.Context(), key)) {
 		return
 	}
 	info := driver.LockInfo{Key: key}
@@ -68,7 +89,9 @@ type waitJSON struct {
 }
 
 func (c *Console) serveGraph(w http.ResponseWriter, r *http.Request) {
-	_ = c.fresh(r.Context(), "") // as above
+	if c.silent(w, c.fresh(r.Context(), "")) {
+		return
+	}
 	g := waits.Build(waits.Pairs(c.poll.Contended()))
 	answer := graphJSON{Waits: waitsJSON(g.Waits), Deadlocks: circlesJSON(g.Deadlocks), Hints: circlesJSON(g.Hints)}
 	asJSON(w)

@@ -93,7 +93,7 @@ const freshFor = time.Second
 func (c *Console) fresh(ctx context.Context, key string) error {
 	next := c.poll.Next()
 	c.poll.Look(key)
-	if st := c.poll.Status(); st.Tick == 0 || time.Since(st.At) > 2*c.cfg.interval+freshFor {
+	if c.isOld(c.poll.Status()) {
 		timer := time.NewTimer(freshFor)
 		defer timer.Stop()
 		select {
@@ -107,4 +107,9 @@ func (c *Console) fresh(ctx context.Context, key string) error {
 		return c.poll.Refresh(ctx, key)
 	}
 	return nil
+}
+
+// isOld reports whether what was seen last is no longer the present.
+func (c *Console) isOld(st poll.Status) bool {
+	return st.Tick == 0 || time.Since(st.At) > 2*c.cfg.interval+freshFor
 }

@@ -80,6 +80,10 @@ func TestAKeyThatNobodyKnows(t *testing.T) {
 	}
 	contains(t, get(t, c, "/"), "The store has shown nothing for", "store unavailable")
 	contains(t, get(t, c, "/key?k=a"), "im pid 41") // as it was seen
+	for _, path := range []string{"/api/lock?key=a", "/api/locks", "/api/graph"} {
+		res := serve(c, httptest.NewRequest(http.MethodGet, path, nil))
+		check(t, res.StatusCode == http.StatusServiceUnavailable, "%s: what was seen before, as if it were so now: %s", path, res.Status)
+	}
 	f.fail(nil)
 	checktest.Eventually(t, "it is known", func() bool { return strings.Contains(get(t, c, "/key?k=b"), "Nobody holds it") })
 }
