@@ -143,12 +143,17 @@ func (l *Lease) lose(reason driver.LossReason) {
 	}
 }
 
-// end tells the context how the lease ended and, once, the hooks.
-func (l *Lease) end(err error) {
+// stop tells the context and the channel of Done how the lease ended.
+func (l *Lease) stop(err error) {
 	l.finished.signal()
 	if errors.Is(err, ErrLeaseLost) && !l.terms.keepContext {
 		l.cancel(err)
 	}
+}
+
+// end is stop, and tells the hooks and the log, once.
+func (l *Lease) end(err error) {
+	l.stop(err)
 	if l.state.Or(told)&told != 0 {
 		return
 	}

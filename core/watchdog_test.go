@@ -70,6 +70,35 @@ func (r renewing) Renew(ctx context.Context, grants []driver.Grant) []error {
 	return r.renew(ctx, r.spy, grants)
 }
 
+// Hooks may take their time with one lease: the others are renewed, and their contexts end, in time all the same.
+func TestSlowHooksCostNoOtherLease(t *testing.T) {
+	const ttl, margin, leases = 10 * time.Second, 102 * time.Millisecond, 6
+	for name, tc := range map[string]struct {
+		err  error // of each renewal
+		ends time.Duration
+	}{"renewed": {nil, 3 * ttl}, "forgotten": {core.ErrLeaseLost, ttl / 3}, "unanswered": {errDown, ttl - margin}} {
+		inBubble(t, name, func(t *testing.T) {
+			spy, eng := newSpied(t, core.WithTTL(ttl), core.WithHooks(observe.Hooks{
+				Renewed: func(observe.Lease, time.Duration, error) { time.Sleep(ttl / 4) },
+				HoldEnd: func(context.Context, observe.Lease, error) { time.Sleep(ttl / 4) },
+			}))
+			spy.onRenew = func(context.Context, driver.Grant) error { return tc.err }
+			var all []*core.Lease
+			for i := range leases {
+				began, l := time.Now(), mustAcquire(t, eng, fmt.Sprint(i))
+				context.AfterFunc(l.Context(), func() { check(t, time.Since(began) <= tc.ends, "%d ended after %v", i, time.Since(began)) })
+				all = append(all, l)
+				time.Sleep(time.Duration(i%2) * time.Millisecond) // two at a time
+			}
+			time.Sleep(ttl * 5 / 4)
+			for _, l := range all {
+				check(t, (l.Err() == nil) == (tc.err == nil), "%v", l.Err())
+				_ = l.Release(bg)
+			}
+		})
+	}
+}
+
 func TestMaxHold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		eng := newEngine(t, newSpy(), core.WithTTL(3*time.Second), core.WithMaxHold(10*time.Second+300*time.Millisecond))

@@ -46,6 +46,9 @@ func (w *watched) Loss(reason driver.LossReason, said error) error {
 	return l.lossError(reason)
 }
 
+// Stop implements watchdog.Holder.
+func (w *watched) Stop(why error) { (*Lease)(w).stop(why) }
+
 // Lost implements watchdog.Holder.
 func (w *watched) Lost(why error) { (*Lease)(w).end(why) }
 

@@ -60,8 +60,7 @@ type Hooks struct {
 
 	// Renewed is called on a goroutine of the engine when the store answered a renewal. late
 	// is how long after its due time the renewal was sent. A nil err is success. Otherwise the
-	// engine tries again, or the lease is lost. A hook that blocks here delays the renewals of
-	// other leases, which may then be lost.
+	// engine tries again, or the lease is lost.
 	Renewed func(_ Lease, late time.Duration, err error)
 
 	// Extended is called on the holder's goroutine at the end of Lease.Extend and
@@ -73,9 +72,8 @@ type Hooks struct {
 	// may be before the holder knows. It matches core.ErrOutcomeUnknown if the store did not
 	// answer the release in time. If the grant came too late to be used, the error matches
 	// core.ErrUnavailable, or core.ErrClosed after Engine.Close. HoldEnd is called on the
-	// goroutine that releases the lease or notices the loss. That may be the goroutine of the
-	// engine that watches all leases, so a hook that blocks here may cost other leases. The
-	// context is HoldStart's; it has usually ended.
+	// goroutine that releases the lease or notices the loss, or on one of the engine. The context
+	// is HoldStart's; it has usually ended.
 	HoldEnd func(context.Context, Lease, error)
 
 	// Owed is called when the store did not answer a release, so that the key may stay locked:

@@ -66,11 +66,11 @@ func (s *Lease) Loss(reason driver.LossReason, said error) error {
 	return lost
 }
 
+// Stop implements watchdog.Holder.
+func (s *Lease) Stop(error) { s.over.Store(true) }
+
 // Lost implements watchdog.Holder.
-func (s *Lease) Lost(error) {
-	s.over.Store(true)
-	s.table.ended(s)
-}
+func (s *Lease) Lost(error) { s.table.ended(s) }
 
 // Renewed implements watchdog.Holder.
 func (*Lease) Renewed(time.Duration, error) {}

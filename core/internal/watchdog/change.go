@@ -39,7 +39,7 @@ func (w *Watch) change(ctx context.Context, ch change) (sent bool, err error) {
 	defer cancel()
 	at := time.Now()
 	err = errDidNotReturn
-	defer func() { w.take(r, at, time.Now(), err) }()
+	defer func() { w.take(r, at, time.Now(), err); w.tell(err) }()
 	err = w.shard.dog.send(ctx, []request{r})[0]
 	return true, err
 }

@@ -16,6 +16,7 @@ type request struct {
 	grant   driver.Grant
 	term    time.Duration // the shorter of the present term and the new one; the store may take a third of it
 	convert bool          // the store may have the claims in other modes
+	late    time.Duration // how late it was sent, once it is answered
 }
 
 // request takes the place of the next renewal. Needs the shard's mutex.
@@ -57,7 +58,7 @@ func (d *Watchdog) batches(due []request) [][]request {
 	return all
 }
 
-// renew sends one batch. Each lease takes its own answer.
+// renew sends one batch. Each lease takes its own answer, and then the holders are told.
 func (d *Watchdog) renew(ctx context.Context, batch []request) {
 	bound := batch[0].term
 	for _, r := range batch {
@@ -70,10 +71,14 @@ func (d *Watchdog) renew(ctx context.Context, batch []request) {
 	errs := d.send(ctx, batch)
 	answered := time.Now() // one time for all, so that those that failed stay together
 	var latest time.Duration
+	for i := range batch { // all of them first: to tell of one may take longer than the others have
+		r := &batch[i]
+		r.late = r.watch.take(*r, sent, answered, errs[i])
+		latest = max(latest, r.late)
+	}
 	for i, r := range batch {
-		late := r.watch.take(r, sent, answered, errs[i])
-		r.watch.holder.Renewed(late, errs[i])
-		latest = max(latest, late)
+		r.watch.tell(errs[i])
+		r.watch.holder.Renewed(r.late, errs[i])
 	}
 	if took := latest + answered.Sub(sent); len(batch) >= fewLeases && took > bound/6 {
 		d.config.Slow(ctx, len(batch), took, bound/3)

@@ -12,7 +12,10 @@ type Holder interface {
 	// Loss makes the error for a loss. said is the store's error for it; nil: the watchdog
 	// itself noticed the loss. Loss is called under a mutex, so it must do nothing else.
 	Loss(reason driver.LossReason, said error) error
-	// Lost is called when the lease is lost, while no mutex is held.
+	// Stop is called when the lease is lost, while no mutex is held. It ends the work under the
+	// lease, and must be quick: that of other leases has to end, too.
+	Stop(why error)
+	// Lost is called after Stop, while no mutex is held. It tells everybody else.
 	Lost(why error)
 	// Renewed is called after each answer to a renewal. late is how late the renewal was sent.
 	Renewed(late time.Duration, err error)
@@ -156,11 +159,11 @@ func (w *Watch) Share() (driver.Grant, bool) {
 }
 
 // take notes the store's answer to a request, and returns how late after its due time the
-// request was sent.
+// request was sent. The caller owes a tell.
 func (w *Watch) take(r request, sent, answered time.Time, err error) (late time.Duration) {
 	if errors.Is(err, driver.ErrLeaseLost) {
 		if why := w.Lose(w.holder.Loss(driver.LossTaken, err)); errors.Is(why, driver.ErrLeaseLost) {
-			w.holder.Lost(why)
+			w.holder.Stop(why)
 		}
 	}
 	w.shard.mu.Lock()
@@ -178,6 +181,16 @@ func (w *Watch) take(r request, sent, answered time.Time, err error) (late time.
 	w.free()
 	w.reschedule()
 	return late
+}
+
+// tell tells the holder if the answer err to a request was a loss.
+func (w *Watch) tell(err error) {
+	if !errors.Is(err, driver.ErrLeaseLost) {
+		return
+	}
+	if why := w.Err(); errors.Is(why, driver.ErrLeaseLost) {
+		w.holder.Lost(why)
+	}
 }
 
 // free wakes those that wait for a request to be over.

@@ -140,11 +140,14 @@ func (d *Watchdog) run(drift time.Duration) {
 		if d.identity.due(now, r.leases) {
 			d.running.Go(func() { d.recognize(ctx) })
 		}
-		for _, w := range r.lost {
-			w.holder.Lost(w.Err())
+		for _, w := range r.lost { // all of them first: to tell of one may take longer than the others have
+			w.holder.Stop(w.Err())
 		}
 		for _, batch := range d.batches(r.due) {
 			d.running.Go(func() { d.renew(ctx, batch) })
+		}
+		if len(r.lost) > 0 {
+			d.running.Go(r.tell)
 		}
 		timer.Reset(time.Duration(r.next - d.clock.moment(time.Now())))
 	}
@@ -158,6 +161,13 @@ type round struct {
 	lost   []*Watch
 	leases int
 	next   moment // when to look again
+}
+
+// tell tells the holders of the lost leases.
+func (r round) tell() {
+	for _, w := range r.lost {
+		w.holder.Lost(w.Err())
+	}
 }
 
 // collect looks at all leases. slept says that time passed that no timer saw: any lease may be
