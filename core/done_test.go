@@ -125,19 +125,26 @@ func TestReleaseEarlyThatFails(t *testing.T) {
 		early  []error
 		end    error
 		panics bool
+		within []string // what its context holds already
 	}{
-		"lost":     {fail: func(k *locktest.Kit) { k.Store.Lose("k") }, early: []error{core.ErrLeaseLost}, end: core.ErrLeaseLost},
-		"silent":   {fail: func(k *locktest.Kit) { k.Store.Hang() }, early: []error{core.ErrOutcomeUnknown, core.ErrUnavailable}},
-		"panicked": {fail: func(*locktest.Kit) {}, panics: true},
+		"lost":                       {fail: func(k *locktest.Kit) { k.Store.Lose("k") }, early: []error{core.ErrLeaseLost}, end: core.ErrLeaseLost},
+		"silent":                     {fail: func(k *locktest.Kit) { k.Store.Hang() }, early: []error{core.ErrOutcomeUnknown, core.ErrUnavailable}},
+		"part of it is held, silent": {fail: func(k *locktest.Kit) { k.Store.Hang() }, early: []error{core.ErrOutcomeUnknown, core.ErrUnavailable}, within: []string{"outer"}},
+		"panicked":                   {fail: func(*locktest.Kit) {}, panics: true},
 	} {
 		inBubble(t, name, func(t *testing.T) {
-			kit := locktest.New(t)
+			kit, ctx := locktest.New(t), bg
+			for _, key := range tc.within {
+				outer := mustAcquire(t, kit.Engine, key)
+				defer mustRelease(t, outer)
+				ctx = outer.Context()
+			}
 			defer kit.Store.Heal()
 			var after context.Context
 			var began time.Time
 			func() {
 				defer func() { _ = recover() }()
-				err := kit.Engine.Do(bg, "k", func(ctx context.Context) error {
+				err := kit.Engine.DoAll(ctx, exclusive(append(tc.within, "k")...), func(ctx context.Context) error {
 					tc.fail(kit)
 					wantOnly(t, core.ReleaseEarly(ctx), tc.early...)
 					after, began = ctx, time.Now()
@@ -153,6 +160,25 @@ func TestReleaseEarlyThatFails(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestReleaseEarlyOfParts: the context goes on, though some of its keys, or all, are held here or in another process.
+func TestReleaseEarlyOfParts(t *testing.T) {
+	two := callerHolds(t, exclusive("a"))
+	defer mustRelease(t, two.outer)
+	do := func(eng *core.Engine, ctx context.Context, keys ...string) {
+		t.Helper()
+		wantNil(t, eng.DoAll(ctx, exclusive(keys...), func(inner context.Context) error {
+			ctx = inner
+			wantNil(t, core.ReleaseEarly(ctx))
+			isFree(t, eng, "b")
+			return ctx.Err()
+		}))
+		wantOnly(t, context.Cause(ctx), core.ErrReleased)
+	}
+	do(two.caller, two.outer.Context(), "a", "b")
+	do(two.callee, two.ctx, "a", "b")
+	do(two.callee, two.ctx, "a")
 }
 
 // TestReleaseEarlyInOnce is refused: without the lease there would be no record.

@@ -34,6 +34,16 @@ func ReleaseEarly(ctx context.Context) error {
 
 var errEarlyInOnce = fmt.Errorf("keyturn: no early release in Once, whose record needs the lease: %w", errors.ErrUnsupported)
 
+// endEarly ends the context of a lease that was released early, with those that it descends from.
+func (l *Lease) endEarly() {
+	l.cancel(ErrReleased)
+	if l.nest != nil {
+		for _, p := range l.nest.owned {
+			p.cancel(ErrReleased)
+		}
+	}
+}
+
 func (l *Lease) releaseEarly(ctx context.Context) error {
 	l.state.Or(early)
 	err := l.Release(ctx)

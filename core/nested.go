@@ -75,6 +75,9 @@ func (l *Lease) releaseNested(ctx context.Context) error {
 		err = nil
 	}
 	for _, p := range slices.Backward(l.nest.owned) {
+		if l.releasedEarly() { // l's context descends from p's
+			p.state.Or(early)
+		}
 		if own := p.Release(ctx); err == nil {
 			err = own
 		}

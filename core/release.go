@@ -3,6 +3,7 @@ package core
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
@@ -95,7 +96,7 @@ func (l *Lease) run(ctx context.Context, fn func(context.Context)) {
 	defer func() {
 		if !returned {
 			_ = l.Release(ctx)
-			l.cancel(ErrReleased)
+			l.endEarly()
 		}
 	}()
 	fn(l.ctx)
@@ -106,7 +107,7 @@ func (l *Lease) run(ctx context.Context, fn func(context.Context)) {
 // no difference to the work.
 func (l *Lease) done(ctx context.Context, err error) error {
 	if l.releasedEarly() {
-		defer l.cancel(ErrReleased)
+		defer l.endEarly()
 		if l.owesRelease() {
 			return err
 		}
@@ -119,7 +120,10 @@ func (l *Lease) done(ctx context.Context, err error) error {
 
 // owesRelease reports whether the store did not answer a release, which the engine goes on sending.
 func (l *Lease) owesRelease() bool {
-	if l.nest != nil || !l.release.tryLock() {
+	if l.nest != nil {
+		return slices.ContainsFunc(l.nest.owned, (*Lease).owesRelease)
+	}
+	if !l.release.tryLock() {
 		return false
 	}
 	defer l.release.unlock()
