@@ -181,10 +181,12 @@ func TestReleaseEarlyOfParts(t *testing.T) {
 	do(two.callee, two.ctx, "a")
 }
 
-// TestReleaseEarlyInOnce is refused: without the lease there would be no record.
+// TestReleaseEarlyInOnce is refused, and so is Downgrade: without the lease there would be no record.
 func TestReleaseEarlyInOnce(t *testing.T) {
 	eng := locktest.New(t).Engine
 	_, err := eng.Once(t.Context(), "k", func(ctx context.Context) ([]byte, error) {
+		lease, _ := core.LeaseFrom(ctx)
+		wantOnly(t, lease.Downgrade(ctx), errors.ErrUnsupported)
 		wantOnly(t, core.ReleaseEarly(ctx), errors.ErrUnsupported)
 		return nil, nil
 	})

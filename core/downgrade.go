@@ -2,6 +2,8 @@ package core
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/keyturn/keyturn/core/driver"
@@ -20,11 +22,14 @@ import (
 // of [Lease.Extend].
 //
 // Other errors: ErrLeaseLost or ErrReleased if the lease has ended. ErrInvalidClaim if it never was
-// exclusive or is nested, and [errors.ErrUnsupported] if the store has no shared claims; both come
-// before any I/O.
+// exclusive or is nested, and [errors.ErrUnsupported] if the store has no shared claims, or in
+// [Engine.Once], whose record needs the exclusive lease; both come before any I/O.
 func (l *Lease) Downgrade(ctx context.Context) error {
 	if l.nest != nil {
 		return &driver.ClaimError{Key: l.engine.ShowKey(l.Key()), Reason: "is held by an outer lease: downgrade that one instead"}
+	}
+	if l.terms.once {
+		return errDowngradeInOnce
 	}
 	exclusive := slices.ContainsFunc(l.grant.Claims, func(c Claim) bool { return c.Mode == driver.ModeExclusive })
 	if !exclusive {
@@ -43,3 +48,5 @@ func (l *Lease) Downgrade(ctx context.Context) error {
 		return l.watch.Downgrade(ctx, shared)
 	})
 }
+
+var errDowngradeInOnce = fmt.Errorf("keyturn: no downgrade in Once, whose record needs the exclusive lease: %w", errors.ErrUnsupported)
