@@ -44,7 +44,7 @@ type shard struct {
 const mostWanted = 128
 
 // New returns an empty table for that many leases at most. When a lease has ended while it lingered,
-// because its time was over or because it was lost, the table calls over, while no mutex is held.
+// because its time was over, it was lost, or a later one came, the table calls over, while no mutex is held.
 func New(dog *watchdog.Watchdog, most int, over func(Left)) *Table {
 	return &Table{dog: dog, most: most, over: over, seed: maphash.MakeSeed()}
 }
@@ -63,9 +63,9 @@ func (t *Table) shardOf(key string) *shard {
 	return &t.shards[maphash.String(t.seed, key)%shardCount]
 }
 
-// Keep keeps g, which its holder with that rule has just released, for d at most. It returns
-// false if somebody wants g, if messages may have been missed, if there is no room, and after Close:
-// then g has to be given back. Otherwise the result is for [Table.Withdraw].
+// Keep keeps g, which its holder with that rule has just released, for d at most. It returns false if
+// somebody wants g, if messages may have been missed, if a later lease of the key lingers or there is
+// no room, and after Close: then g has to be given back. Otherwise the result is for [Table.Withdraw].
 func (t *Table) Keep(g handoff.Grant, rule string, now time.Time, d time.Duration) (kept *Lease, ok bool) {
 	if t.n.Load() >= int64(t.most) {
 		return nil, false
@@ -75,9 +75,13 @@ func (t *Table) Keep(g handoff.Grant, rule string, now time.Time, d time.Duratio
 	if !s.watch.Start(now, d) {
 		return nil, false
 	}
-	if !t.shardOf(g.Claims[0].Key).add(s) {
+	old, ok := t.shardOf(g.Claims[0].Key).add(s)
+	if !ok {
 		_, _ = s.watch.Release(errTaken)
 		return nil, false
+	}
+	if l, was := left(old); was {
+		t.over(l)
 	}
 	if s.over.Load() { // it was over before it was in the table
 		t.ended(s)
@@ -85,23 +89,30 @@ func (t *Table) Keep(g handoff.Grant, rule string, now time.Time, d time.Duratio
 	return s, true
 }
 
-func (h *shard) add(s *Lease) bool {
+// add puts s in. A store that came back without its data may have granted the key twice. It knows
+// only the later lease, so that one stays, and the result is the other.
+func (h *shard) add(s *Lease) (old *Lease, ok bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	key := s.grant.Claims[0].Key
+	old = h.byKey[key]
 	_, wanted := h.wanted[s.grant.Owner]
 	delete(h.wanted, s.grant.Owner)
-	if wanted || h.closed || s.grant.Origin.Epoch != s.table.Epoch() {
-		return false
+	if wanted || h.closed || s.grant.Origin.Epoch != s.table.Epoch() || old != nil && old.grant.Token > s.grant.Token {
+		return nil, false
 	}
 	if s.table.n.Add(1) > int64(s.table.most) {
 		s.table.n.Add(-1)
-		return false
+		return nil, false
+	}
+	if old != nil {
+		h.removeLocked(s.table, key)
 	}
 	if h.byKey == nil {
 		h.byKey = make(map[string]*Lease)
 	}
-	h.byKey[s.grant.Claims[0].Key] = s
-	return true
+	h.byKey[key] = s
+	return old, true
 }
 
 // remove takes the lease of key out, if it is the one that is meant; nil: it is not there.
