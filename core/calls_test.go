@@ -152,6 +152,17 @@ func TestMutexRefuses(t *testing.T) {
 	wantIs(t, "no key", eng.Mutex("").Lock(bg), core.ErrInvalidKey)
 	must(t, m.Lock(bg)) // after its refusals
 	must(t, m.Unlock(bg))
+
+	group := mustAcquire(t, eng, "g/a", core.WithHierarchy())
+	both := acquireIn(t, group.Context(), eng, "h/a")
+	for key, want := range map[string]error{"g/a": core.ErrWouldDeadlock, "h/a": core.ErrWouldDeadlock, "g/b": nil} {
+		m := eng.Mutex(key, core.WithHierarchy())
+		wantIs(t, key+" under g/a and h/a", m.Lock(both.Context()), want)
+		wantIs(t, key+" elsewhere", errOf(eng.TryAcquire(bg, key)), core.ErrHeld)
+		check(t, (m.Unlock(bg) == nil) == (want == nil), "Unlock of %s, Lock: %v", key, want)
+	}
+	mustRelease(t, both)
+	mustRelease(t, group)
 }
 
 // TestMutexAfterALoss: an Unlock after a loss must not release what somebody has locked since.

@@ -51,6 +51,7 @@ func TestBorrowedLease(t *testing.T) {
 	check(t, core.Observed(inner).Depth() == 3 && two.spy.renewals() == 1, "verified %d times", two.spy.renewals())
 	wantNil(t, core.AssertHeld(inner.Context(), core.Exclusive("user:1")))
 	wantOnly(t, errOf(two.callee.Once(two.ctx, "user:1", neverRuns)), core.ErrWouldDeadlock)
+	wantOnly(t, two.callee.Mutex("user:1").Lock(two.ctx), core.ErrWouldDeadlock)
 	for _, l := range []*core.Lease{inner, l, l} {
 		mustRelease(t, l)
 	}

@@ -59,8 +59,8 @@ func (m *Mutex) lock(ctx context.Context, acquire func(context.Context, string, 
 	if err != nil {
 		return err
 	}
-	if lease.nest != nil { // ctx holds the key: it would not exclude itself
-		_ = lease.Release(ctx) // a nested lease only counts
+	if lease.nest != nil && !lease.nest.obtained(m.key) { // ctx holds the key: it would not exclude itself
+		_ = lease.Release(ctx)
 		return fmt.Errorf("%w: %q is held by the caller's context", ErrWouldDeadlock, m.eng.ShowKey(m.key))
 	}
 	locked = lease

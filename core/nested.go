@@ -26,6 +26,14 @@ func (l *Lease) base() *Lease {
 	return l
 }
 
+// obtained reports whether key was taken for it, because the context did not hold it.
+func (n *nest) obtained(key string) bool {
+	return slices.ContainsFunc(n.owned, func(p *Lease) bool {
+		_, has := p.claimOn(key)
+		return has && p.borrowed == nil
+	})
+}
+
 // err implements Lease.Err.
 func (n *nest) err() error {
 	if ended := n.ended.Load(); ended != nil {
