@@ -42,14 +42,14 @@ func Once[T any](ctx context.Context, eng *Engine, key string, fn func(context.C
 	var run func(context.Context) ([]byte, error)
 	if fn != nil {
 		run = func(ctx context.Context) (stored []byte, err error) {
-			if result, err = fn(ctx); err != nil && err != ErrSkipResult { //nolint:errorlint // only this very value
+			if result, err = fn(ctx); err != nil { // with ErrSkipResult nothing is kept, so it need not be JSON
 				return nil, err
 			}
 			stored, wrong := authoring.Encode(result)
 			if wrong != nil {
 				return nil, fmt.Errorf("%w: of %q: %w", ErrEncoding, key, wrong)
 			}
-			return stored, err
+			return stored, nil
 		}
 	}
 	out, err := eng.Once(ctx, key, run, opts...)
