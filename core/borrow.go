@@ -76,7 +76,7 @@ func (e *Engine) borrow(ctx, parent context.Context, cov *cover, s *settings) (c
 			parent = borrowed[i].ctx
 		}
 		if cov.take(c, held, borrowed[i], borrowedDepth, s); cov.refused != nil {
-			return parent, cov.refused
+			return parent, e.showError(cov.refused)
 		}
 	}
 	return parent, nil

@@ -42,6 +42,11 @@ func (e *Engine) ForceRelease(ctx context.Context, key, reason string, only ...d
 	var holders []driver.Holder
 	err := e.force(ctx, "force", key, reason, func(ctx context.Context) (err error) {
 		holders, err = e.backend().store.ForceRelease(ctx, key, reason, only...)
+		if held := (*HeldError)(nil); errors.As(err, &held) {
+			shown := *held // the error is the store's
+			shown.Key = e.ShowKey(key)
+			return &shown
+		}
 		return err
 	})
 	if err != nil {
@@ -81,7 +86,7 @@ func (e *Engine) Forget(ctx context.Context, key, reason string) (bool, error) {
 // force asks the store for something that cannot be undone. The log also has what the store may
 // have done without an answer.
 func (e *Engine) force(ctx context.Context, op, key, reason string, ask func(context.Context) error) error {
-	if err := errors.Join(driver.ValidateKey(key), validateReason(reason)); err != nil {
+	if err := errors.Join(e.checkKey(key), validateReason(reason)); err != nil {
 		return err
 	}
 	asked := false

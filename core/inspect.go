@@ -19,7 +19,7 @@ import (
 // ErrInvalidKey, [errors.ErrUnsupported] (before any I/O), ErrClosed, and ctx's own if it ended
 // first.
 func (e *Engine) Inspect(ctx context.Context, key string) (driver.LockInfo, error) {
-	if err := driver.ValidateKey(key); err != nil {
+	if err := e.checkKey(key); err != nil {
 		return driver.LockInfo{}, err
 	}
 	var info driver.LockInfo
@@ -70,7 +70,7 @@ func (e *Engine) ListAll(ctx context.Context, prefix string) iter.Seq2[driver.Lo
 func (e *Engine) list(ctx context.Context, q driver.Listing) iter.Seq2[driver.LockInfo, error] {
 	return func(yield func(driver.LockInfo, error) bool) {
 		if q.Prefix != "" {
-			if err := driver.ValidateKey(q.Prefix); err != nil {
+			if err := e.checkKey(q.Prefix); err != nil {
 				yield(driver.LockInfo{}, err)
 				return
 			}

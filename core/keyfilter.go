@@ -45,6 +45,9 @@ func (e *Engine) showClaims(claims []Claim) []Claim {
 	return shown
 }
 
+// checkKey returns what is wrong with key, as it may be shown.
+func (e *Engine) checkKey(key string) error { return e.showError(driver.ValidateKey(key)) }
+
 // showError changes the keys in an error about wrong input, which nobody else has yet.
 func (e *Engine) showError(err error) error {
 	if e.keyFilter == nil {

@@ -17,6 +17,7 @@ import (
 	"github.com/keyturn/keyturn/core/author"
 	"github.com/keyturn/keyturn/core/coverage"
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/core/experimental/carry"
 	"github.com/keyturn/keyturn/core/observe"
 	"github.com/keyturn/keyturn/store/memstore"
 )
@@ -190,7 +191,17 @@ func TestKeyFilter(t *testing.T) {
 		fails("too many", eng.Do(bg, "user:ann", noWork))
 		time.Sleep(2 * time.Second)
 		fails("circle of once", errOf(eng.Once(l.Context(), "user:ann", nothing)))
-		fails("bad key", eng.Do(bg, "user:ann\x00", noWork))
+		fails("circle with another process", errOf(eng.Once(carry.Accept(bg, carry.Leases(l.Context())), "user:ann", nothing)))
+		fails("force", errOf(eng.ForceRelease(bg, "user:ann", "a test", driver.Holder{Owner: "x", Token: 1})))
+		const bad = "user:ann\x00"
+		fails("bad key", errors.Join(eng.Do(bg, bad, noWork), errOf(eng.Inspect(bg, bad)), errOf(eng.Forget(bg, bad, "a test")), errOf(eng.AdvanceVersion(bg, bad, 1))))
+		wantNil(t, eng.Do(bg, bad, noWork, core.WithShadow()))
+		for _, err := range eng.List(bg, bad) {
+			fails("bad prefix", err)
+		}
+		fails("no JSON", errOf(core.Once(bg, eng, "ann", func(context.Context) (chan int, error) { return nil, nil })))
+		wantNil(t, errOf(eng.Once(bg, "ann", counted("no JSON either", new(int)))))
+		fails("other type", errOf(core.Once[int](bg, eng, "ann", func(context.Context) (int, error) { return 0, nil })))
 		fails("bad set", eng.DoAll(bg, exclusive("ann", "ann", "ann{"), noWork))
 		gone := callerFor(t, 0, -1)
 		fails("gone", eng.Do(gone, "user:ann", noWork))

@@ -116,7 +116,7 @@ func (e *Engine) rehearse(ctx context.Context, claims []Claim, s *settings, play
 	shaped := s.shape(claims)
 	r := &rehearsal{engine: e, ctx: ctx, settings: s.rehearsed(), began: time.Now(), done: make(chan struct{})}
 	if err := sortClaims(shaped); err != nil {
-		e.unrehearsed(ctx, []Claim{{}}, s, err)
+		e.unrehearsed(ctx, []Claim{{}}, s, e.showError(err))
 		return r
 	}
 	for _, c := range shaped {

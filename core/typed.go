@@ -47,7 +47,7 @@ func Once[T any](ctx context.Context, eng *Engine, key string, fn func(context.C
 			}
 			stored, wrong := authoring.Encode(result)
 			if wrong != nil {
-				return nil, fmt.Errorf("%w: of %q: %w", ErrEncoding, key, wrong)
+				return nil, fmt.Errorf("%w: of %q: %w", ErrEncoding, eng.ShowKey(key), wrong)
 			}
 			return stored, nil
 		}
@@ -55,7 +55,7 @@ func Once[T any](ctx context.Context, eng *Engine, key string, fn func(context.C
 	out, err := eng.Once(ctx, key, run, opts...)
 	if err == nil && out.Duplicate {
 		if wrong := authoring.Decode(out.Result, &result); wrong != nil {
-			err = fmt.Errorf("%w: of %q: %w", ErrEncoding, key, wrong)
+			err = fmt.Errorf("%w: of %q: %w", ErrEncoding, eng.ShowKey(key), wrong)
 		}
 	}
 	return result, err

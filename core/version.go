@@ -55,7 +55,7 @@ func (e *Engine) AdvanceVersion(ctx context.Context, key string, version uint64,
 
 // raise is AdvanceVersion on one store.
 func (e *Engine) raise(ctx context.Context, key string, version uint64, s *settings) (newest uint64, err error) {
-	err = driver.ValidateKey(key)
+	err = e.checkKey(key)
 	if err == nil {
 		err = e.backend().canAdvanceVersion()
 	}
