@@ -2,6 +2,7 @@ package core
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
@@ -41,7 +42,7 @@ func (e *Engine) AdvanceVersion(ctx context.Context, key string, version uint64,
 	if s.moveFrom == nil {
 		return e.raise(ctx, key, version, s)
 	}
-	if err := e.backend().canAdvanceVersion(); err != nil { // before the other store is asked
+	if err := errors.Join(e.canMove(s, nil), e.backend().canAdvanceVersion()); err != nil { // before the other store is asked
 		return 0, err
 	}
 	outer, inner := s.split()
