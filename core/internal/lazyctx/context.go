@@ -41,9 +41,6 @@ func Detached(parent context.Context, timeout time.Duration) *Context {
 	return &Context{values: parent, timeout: timeout}
 }
 
-// Parent returns the context that c takes its values from.
-func (c *Context) Parent() context.Context { return c.values }
-
 // Deadline implements context.Context. A caller that asks for the deadline counts as waiting.
 func (c *Context) Deadline() (time.Time, bool) {
 	c.mu.Lock()
