@@ -22,9 +22,7 @@ func TestOneBatchOverAllShards(t *testing.T) {
 			time.Sleep(10 * time.Millisecond)
 		}
 		time.Sleep(9500 * time.Millisecond) // the first is due 10 s after its grant, the last one joins
-		if spy.renewals() != 1 || len(spy.batches[0]) != 100 {
-			t.Errorf("%d batches, of %d leases the first", spy.renewals(), len(spy.batches[0]))
-		}
+		check(t, spy.renewals() == 1 && len(spy.batches[0]) == 100, "%d batches, of %d leases the first", spy.renewals(), len(spy.batches[0]))
 		for _, l := range leases {
 			mustRelease(t, l)
 		}

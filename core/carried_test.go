@@ -44,9 +44,7 @@ func TestBorrowedLease(t *testing.T) {
 	defer mustRelease(t, two.outer)
 	l, err := two.callee.TryAcquire(two.ctx, "user:1", core.WithRule("callee"))
 	must(t, err)
-	if l.Token() != two.outer.Token() || l.Owner() != two.outer.Owner() || l.TTL() != two.outer.TTL() || core.Observed(l).Depth() != 2 || l.Key() != "user:1" {
-		t.Errorf("%+v", l)
-	}
+	check(t, l.Token() == two.outer.Token() && l.Owner() == two.outer.Owner() && l.TTL() == two.outer.TTL() && core.Observed(l).Depth() == 2 && l.Key() == "user:1", "%+v", l)
 	inner := within(t, two.callee, l)
 	check(t, core.Observed(inner).Depth() == 3 && two.spy.renewals() == 1, "verified %d times", two.spy.renewals())
 	wantNil(t, core.AssertHeld(inner.Context(), core.Exclusive("user:1")))

@@ -111,9 +111,7 @@ func TestReleaseEarly(t *testing.T) {
 			wantNil(t, kit.Engine.Do(ctx, "k", noWork)) // takes the key anew
 			return own
 		})
-		if err != own || early != 1 || !errors.Is(context.Cause(after), core.ErrReleased) {
-			t.Errorf("%v, %d early ends, at the end: %v", err, early, context.Cause(after))
-		}
+		check(t, err == own && early == 1 && errors.Is(context.Cause(after), core.ErrReleased), "%v, %d early ends, at the end: %v", err, early, context.Cause(after))
 	})
 }
 
@@ -155,9 +153,8 @@ func TestReleaseEarlyThatFails(t *testing.T) {
 				})
 				wantIs(t, "Do", err, tc.end)
 			}()
-			if waited := time.Since(began); waited > 0 || after.Err() == nil {
-				t.Errorf("%v after its function; context: %v", waited, after.Err())
-			}
+			waited := time.Since(began)
+			check(t, waited == 0 && after.Err() != nil, "%v after its function; context: %v", waited, after.Err())
 		})
 	}
 }

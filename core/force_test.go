@@ -30,9 +30,8 @@ func TestForceNeedsAReason(t *testing.T) {
 		_, forced := eng.ForceRelease(bg, "k", reason)
 		_, forgot := eng.Forget(bg, "k", reason)
 		for _, err := range []error{forced, forgot} {
-			if wantOnly(t, err, core.ErrInvalidOption); len(err.Error()) > 500 {
-				t.Errorf("%s: an error of %d bytes", name, len(err.Error()))
-			}
+			wantOnly(t, err, core.ErrInvalidOption)
+			check(t, len(err.Error()) <= 500, "%s: an error of %d bytes", name, len(err.Error()))
 		}
 	}
 	wantNil(t, errOf(newEngine(t, answering(noWork)).ForceRelease(bg, "k", strings.Repeat("x", driver.MaxNoteBytes))))

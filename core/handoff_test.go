@@ -124,9 +124,8 @@ func TestHandedOffLeaseIsRenewedInTime(t *testing.T) {
 			check(t, l.Deadline().Equal(deadline), "the deadline is %v, want %v", l.Deadline(), deadline)
 			time.Sleep(time.Until(last.Add(time.Second + time.Millisecond)))
 			synctest.Wait()
-			if left := time.Until(l.Deadline()); left < 2900*time.Millisecond {
-				t.Errorf("not renewed after a third of the TTL: %v left", left)
-			}
+			left := time.Until(l.Deadline())
+			check(t, left >= 2900*time.Millisecond, "not renewed after a third of the TTL: %v left", left)
 			time.Sleep(10 * time.Second)
 			mustRelease(t, l)
 		})
@@ -181,9 +180,7 @@ func TestNotHandedOff(t *testing.T) {
 			all.Go(func() {
 				wantNil(t, tc.next(eng, func(ctx context.Context) error {
 					l, _ := core.LeaseFrom(ctx)
-					if core.Observed(l).HandedOff() || l.Owner() == first.Owner() || l.Token() <= first.Token() {
-						t.Errorf("handed off: %t, token %d after %d", core.Observed(l).HandedOff(), l.Token(), first.Token())
-					}
+					check(t, !core.Observed(l).HandedOff() && l.Owner() != first.Owner() && l.Token() > first.Token(), "handed off: %t, token %d after %d", core.Observed(l).HandedOff(), l.Token(), first.Token())
 					return nil
 				}))
 			})

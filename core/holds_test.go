@@ -45,9 +45,7 @@ func TestRetryAfterGoesByTheHolder(t *testing.T) {
 			time.Sleep(step.after)
 			_, err := step.who.Acquire(bg, "k", step.opt)
 			var held *core.HeldError
-			if !errors.As(err, &held) || held.RetryAfter < step.least || held.RetryAfter > step.most {
-				t.Errorf("%s: %v, retry after %v, want %v to %v", step.what, err, held.RetryAfter, step.least, step.most)
-			}
+			check(t, errors.As(err, &held) && held.RetryAfter >= step.least && held.RetryAfter <= step.most, "%s: %v, retry after %v, want %v to %v", step.what, err, held.RetryAfter, step.least, step.most)
 		}
 		mustRelease(t, holder)
 	})

@@ -33,18 +33,15 @@ func TestKeysThatCannotNameALock(t *testing.T) {
 		for _, err := range []error{
 			errOf(eng.Acquire(bg, key)), errOf(eng.TryAcquire(bg, key)), errOf(eng.Once(bg, key, nothing)), eng.Do(bg, key, noWork),
 		} {
-			if wantOnly(t, err, core.ErrInvalidKey); len(err.Error()) > 400 {
-				t.Errorf("%s: the message has %d bytes: a hostile key must not fill the log", name, len(err.Error()))
-			}
+			wantOnly(t, err, core.ErrInvalidKey)
+			check(t, len(err.Error()) <= 400, "%s: the message has %d bytes: a hostile key must not fill the log", name, len(err.Error()))
 		}
 	}
 	wantOnly(t, eng.Do(bg, "k", nil), core.ErrInvalidOption) // nothing to run
 	wantOnly(t, errOf(eng.Once(bg, "k", nil)), core.ErrInvalidOption)
 	check(t, spy.mostAtOne == 0, "a bad key reached the store")
 	for _, key := range []string{"a", strings.Repeat("k", 512), "user:status:42", "群:7", "a b", "%7B", "x/y/z"} {
-		if err := driver.ValidateKey(key); err != nil {
-			t.Errorf("ValidateKey(%q): %v", key, err)
-		}
+		wantIs(t, key, driver.ValidateKey(key), nil)
 	}
 }
 

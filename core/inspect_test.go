@@ -202,8 +202,6 @@ func TestRecordsAreListedOnRequest(t *testing.T) {
 	all, err := listed(eng.ListAll(bg, ""))
 	wantNil(t, err)
 	slices.Sort(all)
-	if !slices.Equal(locks, []string{"held"}) || !slices.Equal(all, []string{"held", "on record"}) {
-		t.Errorf("List has %q, ListAll has %q", locks, all)
-	}
+	check(t, slices.Equal(locks, []string{"held"}) && slices.Equal(all, []string{"held", "on record"}), "List has %q, ListAll has %q", locks, all)
 	mustRelease(t, held)
 }

@@ -67,16 +67,12 @@ func TestBindChecksWhatWasDeclared(t *testing.T) {
 	}
 	// Long leases that end when they are released.
 	err := eng.Bind(described{newSpy(), func(d *driver.Description) { d.MinHold, d.TTLs = false, driver.TTLs{Least: time.Second} }})
-	if !errors.Is(err, errors.ErrUnsupported) || !errors.Is(err, core.ErrInvalidOption) || !strings.Contains(err.Error(), `rule for "short"`) {
-		t.Errorf("%v", err)
-	}
+	check(t, errors.Is(err, errors.ErrUnsupported) && errors.Is(err, core.ErrInvalidOption) && strings.Contains(err.Error(), `rule for "short"`), "%v", err)
 	wantOnly(t, eng.Bind(nil), core.ErrInvalidOption)
 	eng = newLate(t, core.WithHooks(log.hooks(t, "")), core.WithLogger(slog.New(slog.NewTextHandler(text, nil))))
 	wantNil(t, declared(eng, policy(t, core.WithRule("held"), core.WithMinHold(time.Second)), coverage.Rule{}, "k"))
 	must(t, eng.Bind(keeping(newSpy())))
-	if !slices.ContainsFunc(log.events, func(e string) bool { return strings.HasPrefix(e, "Declared held") }) || !strings.Contains(text.String(), "least_hold=2s") {
-		t.Errorf("%q, %s", log.events, text)
-	}
+	check(t, slices.ContainsFunc(log.events, func(e string) bool { return strings.HasPrefix(e, "Declared held") }) && strings.Contains(text.String(), "least_hold=2s"), "%q, %s", log.events, text)
 }
 
 // TestBindAfterClose leaves the store to its owner.

@@ -209,9 +209,7 @@ func TestLeaseContextEndsOnce(t *testing.T) {
 			below, stop := context.WithCancel(ctx)
 			for _, c := range []context.Context{ctx, below} {
 				<-c.Done()
-				if !errors.Is(c.Err(), context.Canceled) || !errors.Is(context.Cause(c), want) {
-					t.Errorf("looked at before: %v: err %v, cause %v; want %v", looked, c.Err(), context.Cause(c), want)
-				}
+				check(t, errors.Is(c.Err(), context.Canceled) && errors.Is(context.Cause(c), want), "looked at before: %v: err %v, cause %v; want %v", looked, c.Err(), context.Cause(c), want)
 			}
 			stop()
 		}

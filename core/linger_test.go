@@ -65,9 +65,7 @@ func TestLinger(t *testing.T) {
 		for i := range 5 {
 			time.Sleep(900 * time.Millisecond)
 			l := sticky(t, eng, "k")
-			if l.Token() != first.Token()+uint64(i)+1 || l.Owner() != first.Owner() || !core.Observed(l).HandedOff() || !core.Observed(l).Lingered() {
-				t.Errorf("%+v after %+v", l, first)
-			}
+			check(t, l.Token() == first.Token()+uint64(i)+1 && l.Owner() == first.Owner() && core.Observed(l).HandedOff() && core.Observed(l).Lingered(), "%+v after %+v", l, first)
 		}
 		check(t, s.requests() == 1 && s.releases() == 0, "the store was asked %d times, released %d times", s.requests(), s.releases())
 		lingers(t, s, "k", true)

@@ -53,9 +53,7 @@ func TestLevelsThatCannotBe(t *testing.T) {
 			wantOnly(t, err, tc.want)
 			_, byOption := eng.Acquire(bg, strings.Join(tc.path, "/"), core.WithHierarchy())
 			wantOnly(t, byOption, tc.want)
-			if !strings.Contains(err.Error(), tc.says) || !strings.Contains(byOption.Error(), tc.says) {
-				t.Errorf("%v, %v: want %q", err, byOption, tc.says)
-			}
+			check(t, strings.Contains(err.Error(), tc.says) && strings.Contains(byOption.Error(), tc.says), "%v, %v: want %q", err, byOption, tc.says)
 		})
 	}
 	check(t, spy.mostAtOne == 0, "the store was asked all the same")
@@ -107,9 +105,7 @@ func TestModesByOption(t *testing.T) {
 				note(eng.Acquire(bg, a, policy(t, tc.opts...)))
 			}
 			for i, l := range leases {
-				if !slices.Equal(spy.asked[i].Claims, tc.want) || !slices.Equal(l.Claims(), tc.want) {
-					t.Errorf("asked for %+v, granted %+v, want %+v", spy.asked[i].Claims, l.Claims(), tc.want)
-				}
+				check(t, slices.Equal(spy.asked[i].Claims, tc.want) && slices.Equal(l.Claims(), tc.want), "asked for %+v, granted %+v, want %+v", spy.asked[i].Claims, l.Claims(), tc.want)
 			}
 		})
 	}

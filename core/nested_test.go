@@ -61,9 +61,7 @@ func TestOuterReleaseEndsTheNested(t *testing.T) {
 	kept := context.WithoutCancel(first.Context())
 	mustRelease(t, first)
 	again, err := eng.Acquire(kept, "k") // the outer one is still there
-	if err != nil || core.Observed(again).Depth() != 2 || spy.requests() != 1 {
-		t.Errorf("depth %d, asked %d, %v", core.Observed(again).Depth(), spy.requests(), err)
-	}
+	check(t, err == nil && core.Observed(again).Depth() == 2 && spy.requests() == 1, "depth %d, asked %d, %v", core.Observed(again).Depth(), spy.requests(), err)
 	mustRelease(t, again)
 	wantOnly(t, errOf(newEngine(t, spy.Peer()).TryAcquire(outer.Context(), "k")), core.ErrHeld)
 	ended, cancel := context.WithCancel(outer.Context())
@@ -81,9 +79,7 @@ func TestOuterReleaseEndsTheNested(t *testing.T) {
 		}
 	}
 	fresh, err := eng.Acquire(kept, "k")
-	if err != nil || core.Observed(fresh).Depth() != 1 || spy.requests() != 2 {
-		t.Errorf("depth %d, asked %d, %v", core.Observed(fresh).Depth(), spy.requests(), err)
-	}
+	check(t, err == nil && core.Observed(fresh).Depth() == 1 && spy.requests() == 2, "depth %d, asked %d, %v", core.Observed(fresh).Depth(), spy.requests(), err)
 	mustRelease(t, fresh)
 }
 
@@ -135,9 +131,7 @@ func TestWhatALeaseCovers(t *testing.T) {
 					t.Errorf("%v in %v: ran %v, %v", wanted.Mode, held.Mode, ran, err)
 				case !covered:
 					wantOnly(t, err, core.ErrWouldDeadlock)
-					if !errors.As(err, &circle) || *circle != (driver.DeadlockError{Key: "k", Held: held, Wanted: wanted}) {
-						t.Errorf("%+v", err)
-					}
+					check(t, errors.As(err, &circle) && *circle == (driver.DeadlockError{Key: "k", Held: held, Wanted: wanted}), "%+v", err)
 				}
 			}
 		}

@@ -203,9 +203,7 @@ func TestOnceRecordsTheEffectOfAResultOverTheLimit(t *testing.T) {
 				default:
 					wantOnly(t, err, core.ErrResultNotKept)
 					var notKept *driver.ResultNotKeptError
-					if out.Result != nil || !errors.As(err, &notKept) || notKept.Key != "k" {
-						t.Errorf("delivery %d: %d bytes, %v", delivery, len(out.Result), err)
-					}
+					check(t, out.Result == nil && errors.As(err, &notKept) && notKept.Key == "k", "delivery %d: %d bytes, %v", delivery, len(out.Result), err)
 				}
 			}
 			wantEqual(t, "effects of three deliveries", runs, 1)

@@ -42,9 +42,7 @@ func TestRehearsalsAreBounded(t *testing.T) {
 				must(t, eng.Do(bg, fmt.Sprint(i), func(context.Context) error { ran++; return nil }, core.WithShadow()))
 			}
 			synctest.Wait()
-			if asked.Load() != most || unrehearsed.Load() != calls-most {
-				t.Errorf("round %d: %d rehearsals under way, %d calls not rehearsed", round, asked.Load(), unrehearsed.Load())
-			}
+			check(t, asked.Load() == most && unrehearsed.Load() == calls-most, "round %d: %d rehearsals under way, %d calls not rehearsed", round, asked.Load(), unrehearsed.Load())
 			time.Sleep(time.Minute) // the rehearsals end
 		}
 		wantEqual(t, "functions ran", ran, 2*calls)

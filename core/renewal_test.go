@@ -113,9 +113,7 @@ func TestRenewalUnderWayAtTheRelease(t *testing.T) {
 				mustRelease(t, l)
 				time.Sleep(time.Minute)
 				wantEqual(t, "renewals", spy.renewals(), 1)
-				if !errors.Is(l.Err(), core.ErrReleased) || context.Cause(l.Context()) != core.ErrReleased {
-					t.Errorf("Err %v, cause %v", l.Err(), context.Cause(l.Context()))
-				}
+				check(t, errors.Is(l.Err(), core.ErrReleased) && context.Cause(l.Context()) == core.ErrReleased, "Err %v, cause %v", l.Err(), context.Cause(l.Context()))
 				check(t, len(ends) == 1 && ends[0] == nil, "HoldEnd was told %v", ends)
 			})
 		}

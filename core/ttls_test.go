@@ -32,9 +32,7 @@ func TestTTLThatTheStoreCannotKeepIsRefusedAtTheStart(t *testing.T) {
 		refused := func(what string, err error) {
 			t.Helper()
 			var wrong *core.OptionError
-			if !errors.As(err, &wrong) || wrong.Option != strings.TrimSpace(name) || !strings.Contains(err.Error(), "2s to 1m0s") {
-				t.Errorf("%s, %s: %v", name, what, err)
-			}
+			check(t, errors.As(err, &wrong) && wrong.Option == strings.TrimSpace(name) && strings.Contains(err.Error(), "2s to 1m0s"), "%s, %s: %v", name, what, err)
 		}
 		spy := newSpy()
 		refused("New", errOf(core.New(keeping(spy), opt)))

@@ -195,9 +195,7 @@ func TestAnswerAfterTheLeaseIsOver(t *testing.T) {
 				eng := newEngine(t, store, wall, core.WithTTL(ttl), core.WithHooks(observe.Hooks{HoldEnd: func(_ context.Context, l observe.Lease, err error) { seen, ends = l, append(ends, err) }}))
 				wantOnly(t, eng.Do(bg, "k", func(context.Context) error { t.Error("it ran"); return nil }, core.WithRunUnlocked()), core.ErrUnavailable)
 				synctest.Wait()
-				if len(ends) != 1 || !errors.Is(ends[0], core.ErrUnavailable) || seen.Context().Err() == nil {
-					t.Errorf("the observer was told of the ends %v, context %v", ends, seen.Context().Err())
-				}
+				check(t, len(ends) == 1 && errors.Is(ends[0], core.ErrUnavailable) && seen.Context().Err() != nil, "the observer was told of the ends %v, context %v", ends, seen.Context().Err())
 				wantEqual(t, "releases of what was granted too late", len(spy.released), 1)
 			})
 		}
