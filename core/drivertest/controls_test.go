@@ -82,6 +82,7 @@ var controls = []struct {
 	{"a downgrade keeps the first TTL", []string{"N7 a downgraded lease can be borrowed"}},
 	{"a release wakes all", []string{"R4 a release wakes one waiter"}},
 
+	{"owners are kept in ASCII", []string{"M1 owners are told apart"}},
 	{"readers come one at a time", []string{"M1 shared leases are in force together", "S1 a set of every mode"}},
 	{"readers do not keep writers out", []string{
 		"M1 shared and exclusive exclude each other", "M1 readers and writers do not overlap",

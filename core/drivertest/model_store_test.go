@@ -3,6 +3,7 @@ package drivertest
 import (
 	"context"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -152,6 +153,8 @@ func (p *process) grant(req driver.Request, r reply, sent time.Time) (driver.Gra
 		g.Since = time.Now()
 	case p.has("the lease counts from the future"):
 		g.Since = time.Now().Add(time.Second)
+	case p.has("owners are kept in ASCII"):
+		g.Owner = strings.Map(func(r rune) rune { return r & 0x7f }, g.Owner)
 	}
 	p.held.Store(req.Claims[0].Key, g)
 	return g, nil
