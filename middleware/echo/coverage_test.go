@@ -55,12 +55,9 @@ func TestCoverageAndCheck(t *testing.T) {
 		"PUT /users/:id: serialize user:{path.id}",
 	}
 	check(t, slices.Equal(got, want), "Coverage() =\n%q, want\n%q", got, want)
-	if err := locks.Check(e); err != nil {
-		t.Error(err)
-	}
-	if left := coverage.Uncovered(locks.Coverage(e)); !slices.Equal(left, []string{"GET /users/:id"}) {
-		t.Errorf("Uncovered() = %v", left)
-	}
+	must(t, locks.Check(e))
+	left := coverage.Uncovered(locks.Coverage(e))
+	check(t, slices.Equal(left, []string{"GET /users/:id"}), "Uncovered() = %v", left)
 	if err := locks.Check(echo.New()); err == nil || !strings.Contains(err.Error(), "PUT /users/:id") {
 		t.Errorf("an Echo without these routes: %v", err)
 	}
@@ -68,9 +65,8 @@ func TestCoverageAndCheck(t *testing.T) {
 	// What is checked is what the router does.
 	s := ruletest.Serve(t, e, false)
 	for target, method := range map[string]string{"/users/1": "PUT", "/users/2": "GET", "/groups/1": "PUT", "/users/1/posts:publish/2": "POST"} {
-		if a := s.Do(method, target, ""); a.Status != 200 || a.Body != "done" {
-			t.Errorf("%s: %+v", target, a)
-		}
+		a := s.Do(method, target, "")
+		check(t, a.Status == 200 && a.Body == "done", "%s: %+v", target, a)
 	}
 	if a := s.Do("PUT", "/none", ""); a.Status != 404 {
 		t.Errorf("a path without a route: %+v", a)
@@ -118,9 +114,8 @@ func TestTheHandlerReadsTheBodyAgain(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			s := newSite(t)
 			s.POST("/:id", tt.handler, rule(t, ruletest.NewEngine(t, ruletest.NewStore()), tt.rules...))
-			if a := s.Do("POST", "/1", tt.body, "Content-Type", tt.as); a.Status != 200 || a.Body != "7" {
-				t.Errorf("answer = %d %s, want 7", a.Status, a.Body)
-			}
+			a := s.Do("POST", "/1", tt.body, "Content-Type", tt.as)
+			check(t, a.Status == 200 && a.Body == "7", "answer = %d %s, want 7", a.Status, a.Body)
 			// Without a length, as a stream is sent.
 			req := s.NewRequest("POST", "/2", tt.body, "Content-Type", tt.as)
 			req.ContentLength = -1

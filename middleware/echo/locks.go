@@ -82,7 +82,7 @@ func (l *Locks) Middleware(next echo.HandlerFunc) echo.HandlerFunc {
 		defer c.SetRequest(req)
 		ctx := context.WithValue(req.Context(), httprule.Late{}, func(err error) { at.err = err })
 		inner := req.WithContext(context.WithValue(ctx, routeKey{}, at))
-		inner.Pattern = c.Path()
+		inner.Pattern = req.Method + " " + c.Path() // as ServeMux has it: the whole pattern
 		for i, name := range c.ParamNames() {
 			inner.SetPathValue(name, decoded(req, c.ParamValues()[i]))
 		}

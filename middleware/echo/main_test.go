@@ -65,6 +65,15 @@ func (s *site) seeErrors() <-chan error {
 // TestSuite runs what this package does as lockhttp does it.
 func TestSuite(t *testing.T) { ruletest.Run(t, face) }
 
+// TestNoWayAround: a parameter at the end takes more levels.
+func TestNoWayAround(t *testing.T) {
+	ruletest.NoWayAround(t, "/users/:id", func(eng *core.Engine, h http.Handler, rules ...lockhttp.Rule) http.Handler {
+		e := echo.New()
+		e.PUT("/users/:id", echo.WrapHandler(h), rule(t, eng, rules...))
+		return e
+	})
+}
+
 func face(t testing.TB, r ruletest.Route) *ruletest.Site {
 	t.Helper()
 	guard := rule(t, r.Engine, r.Rule())

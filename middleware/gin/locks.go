@@ -65,7 +65,7 @@ func around(c *gin.Context, rules func(http.Handler) http.Handler) {
 	for _, p := range c.Params {
 		inner.SetPathValue(p.Key, p.Value)
 	}
-	inner.Pattern = c.FullPath()
+	inner.Pattern = req.Method + " " + c.FullPath() // as ServeMux has it: the whole pattern
 	rules(http.HandlerFunc(inside)).ServeHTTP(plain{outer}, inner)
 }
 

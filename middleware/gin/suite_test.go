@@ -7,8 +7,10 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/internal/httprule/ruletest"
 	lockgin "github.com/keyturn/keyturn/middleware/gin"
+	lockhttp "github.com/keyturn/keyturn/middleware/http"
 )
 
 // TestSuite runs what lockhttp and lockecho do behind gin.
@@ -18,6 +20,15 @@ func TestSuite(t *testing.T) { ruletest.Run(t, face()) }
 func TestSuiteWithRecovery(t *testing.T) {
 	ruletest.LossBreaksWhatWasSent(t, face(gin.RecoveryWithWriter(nil)).WithDefaults())
 	ruletest.CutStreams(t, face(gin.RecoveryWithWriter(nil)).WithDefaults())
+}
+
+func TestNoWayAround(t *testing.T) {
+	ruletest.NoWayAround(t, "/users/:id", func(eng *core.Engine, h http.Handler, rules ...lockhttp.Rule) http.Handler {
+		router, locks := newRouter(t, eng, rules...)
+		router.RemoveExtraSlash = true
+		router.PUT("/users/:id", locks.Middleware, gin.WrapH(h))
+		return router
+	})
 }
 
 func face(outer ...gin.HandlerFunc) ruletest.Face {

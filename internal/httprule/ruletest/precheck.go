@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"net/http"
+	"net/http/httptest"
 	"sync/atomic"
 	"testing"
 
@@ -108,5 +109,24 @@ func ErrorsAs200(t *testing.T, face Face) {
 	}
 	if a := s.Do("POST", "/1", ""); !a.Replayed() || a.Body != `{"errCode":0}` || calls.Load() != 2 {
 		t.Errorf("the repeat of a success: %+v after %d calls", a, calls.Load())
+	}
+}
+
+// NoWayAround tests that no path leads to a handler without its rule. router has a route for PUT, of the given
+// pattern, that is users/ and a parameter.
+func NoWayAround(t *testing.T, pattern string, router func(eng *core.Engine, h http.Handler, rules ...lockhttp.Rule) http.Handler) {
+	h := router(NewEngine(t, NewStore()), http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		lease, locked := core.LeaseFrom(r.Context())
+		if !locked || len(lease.Claims()) != 1 || lease.Claims()[0].Key != "right" {
+			t.Errorf("%s: lease %v, want one of the route's rule", r.URL, lease)
+		}
+		Done(w, r)
+	}), lockhttp.Serialize("PUT "+pattern, "right"), lockhttp.Serialize("PUT /api"+pattern, "wrong"))
+	for _, path := range []string{"/users/42/", "/users/42/x", "//users/42", "/users//42", "/x/../users/42", "/users/api/x/y", "/api/../users/42", "/users/42"} {
+		rec := httptest.NewRecorder()
+		h.ServeHTTP(rec, httptest.NewRequest(http.MethodPut, path, nil))
+		if rec.Code == http.StatusInternalServerError || path == "/users/42" && rec.Code != http.StatusOK {
+			t.Errorf("%s: %d %s", path, rec.Code, rec.Body)
+		}
 	}
 }
