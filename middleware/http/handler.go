@@ -5,7 +5,6 @@ import (
 	"log/slog"
 	"net/http"
 	"slices"
-	"strings"
 
 	"github.com/keyturn/keyturn/internal/httprule"
 	"github.com/keyturn/keyturn/middleware/reasons"
@@ -23,34 +22,23 @@ type exchange struct {
 
 func (x *exchange) Request() *http.Request { return x.r }
 
-// Route returns the pattern, unless it says nothing: of the root of a sub-router, or for everything.
+// Route returns the route of the rule or, if that is for everything, of the request. "/" says nothing: it is
+// the root of a sub-router, or for everything.
 func (x *exchange) Route() string {
-	if x.r.Pattern == "/" {
+	route := x.path
+	if route == everything {
+		route = routeOf(x.r)
+	}
+	if route == "/" {
 		return ""
 	}
-	return routeOf(x.r)
+	return route
 }
 
-// routeOf returns the pattern, which ServeMux and chi set. A sub-router of chi sets only its own
-// part of the pattern, and two of them may have the same part. So the missing front part is
-// taken from the path.
+// routeOf returns the pattern of a request, with the front part that a sub-router leaves out.
 func routeOf(r *http.Request) string {
-	pattern, path := r.Pattern, r.URL.EscapedPath()
-	missing := strings.Count(path, "/") - strings.Count(pattern, "/")
-	if missing <= 0 || !strings.HasPrefix(pattern, "/") || isSubtree(pattern) {
-		return pattern
-	}
-	at := 0
-	for ; missing > 0; missing-- {
-		at += 1 + strings.Index(path[at+1:], "/")
-	}
-	return path[:at] + pattern
-}
-
-// isSubtree reports whether pattern stands for any number of levels, so that the levels of a
-// path are unknown.
-func isSubtree(pattern string) bool {
-	return strings.HasSuffix(pattern, "/") || strings.HasSuffix(pattern, "*") || strings.HasSuffix(pattern, "...}")
+	path, _ := pathOf(r)
+	return front(r.Pattern, path) + r.Pattern
 }
 
 func (x *exchange) PathValue(name string) (string, bool, error) {

@@ -169,6 +169,7 @@ func TestIdempotencyOfASubRouter(t *testing.T) {
 		routes        int
 	}{
 		{"one route", "/{id}/cancel", "/payments/1/cancel", "/payments/2/cancel", 1},
+		{"a slash at the end", "/payments/{id}", "/payments/1", "/payments/1/", 1},
 		{"two sub-routers", "/{id}", "/payments/1", "/refunds/1", 2},
 		{"below a parameter", "/refunds/{id}", "/users/1/refunds/1", "/users/2/refunds/1", 2},
 		{"their roots", "/", "/payments", "/refunds", 2},

@@ -75,9 +75,9 @@ func New(eng *core.Engine, all ...Rule) (*Locks, error) {
 		}
 	}
 	for path := range l.paths {
-		l.paths[path] = l.covering(path)
+		l.paths[path] = l.covering(func(p string) bool { return p == path })
 	}
-	l.rest = l.covering(everything)
+	l.rest = l.covering(func(string) bool { return false })
 	return l, nil
 }
 
@@ -103,16 +103,6 @@ func (l *rules) add(g *guard, inSet bool) error {
 
 // everything is the route of a rule that covers all requests.
 const everything = "*"
-
-// covering returns the rules that cover a path.
-func (l *rules) covering(path string) (some []*guard) {
-	for _, g := range l.guards {
-		if g.path == path || g.path == everything {
-			some = append(some, g)
-		}
-	}
-	return some
-}
 
 // split splits a route into its method, "" for all of them, and its path.
 func split(route string) (method, path string) {
@@ -186,39 +176,15 @@ func (l *Locks) Middleware(next http.Handler) http.Handler {
 			l.serve(l.rest, r.Method, next, w, r)
 			return
 		}
-		method, path := split(routeOf(r))
+		method, path := split(r.Pattern)
 		if path == "" {
 			told := refusal.Told("lockhttp", "", &httprule.RouteError{})
 			told.Reason = ProblemOf(told).Reason
 			l.refuse(w, r, told)
 			return
 		}
-		guards, known := l.paths[path]
-		if !known && !strings.HasSuffix(r.Pattern, path) {
-			guards, known = l.paths[l.mounted(path)]
-		}
-		if !known {
-			guards = l.rest
-		}
-		l.serve(guards, cmp.Or(method, r.Method), next, w, r) // GET is the pattern of HEAD, too
+		l.serve(l.of(r), cmp.Or(method, r.Method), next, w, r) // GET is the pattern of HEAD, too
 	})
-}
-
-// mounted returns the path of a rule for a route of which only the end is a pattern: its router is
-// mounted in others, and the front is taken from the request.
-func (l *rules) mounted(path string) string {
-	parts := strings.Split(path, "/")
-	for _, g := range l.guards {
-		own := strings.Split(g.path, "/")
-		fits := len(own) == len(parts)
-		for i := 0; fits && i < len(own); i++ {
-			fits = own[i] == parts[i] || strings.HasPrefix(own[i], "{")
-		}
-		if fits {
-			return g.path
-		}
-	}
-	return ""
 }
 
 // serve runs next under guards. If one of them leaves the body to the handler, so do all that need not read it:

@@ -4,11 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"sync/atomic"
 	"testing"
 
 	"github.com/go-chi/chi/v5"
+	"github.com/go-chi/chi/v5/middleware"
 
 	"github.com/keyturn/keyturn/core/coverage"
 	"github.com/keyturn/keyturn/internal/httprule/ruletest"
@@ -22,6 +24,7 @@ func TestChiHasThePathValues(t *testing.T) {
 		lockhttp.Serialize("PUT /groups/{group}/members/{member}", "group:{path.group}:{path.member}"),
 	)
 	mux := chi.NewRouter()
+	mux.Use(middleware.CleanPath, middleware.StripSlashes)
 	r := mux.With(locks.Middleware)
 	r.Put("/users/{id}/status", keys)
 	r.Put("/orders/{number:[0-9]*}", keys)
@@ -30,12 +33,40 @@ func TestChiHasThePathValues(t *testing.T) {
 	})
 	s := ruletest.Serve(t, mux, false)
 	for target, want := range map[string]string{
-		"/users/42/status":     "user:42",
-		"/orders/7":            "order:7",
-		"/groups/7/members/42": "group:7:42",
+		"/users/42/status":             "user:42",
+		"//users/42/status/":           "user:42",
+		"/orders/7":                    "order:7",
+		"/groups/7/members/42":         "group:7:42",
+		"/groups//7/x/../members/42//": "group:7:42",
 	} {
 		if a := s.Do("PUT", target, ""); a.Status != 200 || a.Body != want {
 			t.Errorf("%s: %d %s, want %s", target, a.Status, a.Body, want)
+		}
+	}
+}
+
+// Whatever the path, the handlers of sub-routers with equal parts run under the rules of their routes.
+func TestNoWayAroundInChi(t *testing.T) {
+	locks := ruletest.Locks(t, ruletest.NewEngine(t, ruletest.NewStore()),
+		lockhttp.Serialize("/{id}", "root"), lockhttp.Serialize("/payments/", "payments"), lockhttp.Serialize("/payments/{id}", "payment"),
+		lockhttp.Serialize("/refunds/{id}", "refund"), lockhttp.Serialize("/groups/{group}/{id}", "member"), lockhttp.Serialize("/groups/{group}/files/*", "file"))
+	mux := chi.NewRouter()
+	mux.With(locks.Middleware).Put("/{id}", keys)
+	for _, front := range []string{"/payments", "/refunds", "/groups/{group}", "/v1/{group}"} {
+		mux.Route(front, func(r chi.Router) {
+			for _, own := range []string{"/", "/{id}", "/files/*", "/all"} {
+				r.With(locks.Middleware).Put(own, keys)
+			}
+		})
+	}
+	for target, want := range map[string]string{
+		"/1": "root", "/payments": "payments", "/payments/": "payments", "/payments/1": "payment", "/refunds/1": "refund", "/refunds/": "unlocked",
+		"/groups/7/1": "member", "/groups//1": "member", "/groups/../1": "member", "/groups/7/files/1": "file", "/payments/files/1": "unlocked", "/payments/all": "unlocked",
+	} {
+		rec := httptest.NewRecorder()
+		mux.ServeHTTP(rec, httptest.NewRequest("PUT", target, nil))
+		if rec.Body.String() != want {
+			t.Errorf("%s: %d %s, want %s", target, rec.Code, rec.Body, want)
 		}
 	}
 }
