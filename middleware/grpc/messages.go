@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/keyturn/keyturn/core"
@@ -158,10 +159,10 @@ func (s *messageStream) answer(own error) error {
 	switch {
 	case refused == nil, own != nil && !errors.Is(refused, core.ErrLeaseLost):
 		return own
-	case own == refused:
+	case own == nil || own == refused: // a message that was refused is never a success
 		return refused
-	default: // even if own is nil: a message that was refused is never a success
-		return refuse(refused, own)
+	default: // the ErrorHandler has answered already
+		return &refusedCall{status: status.Convert(refused), causes: []error{refused, own}}
 	}
 }
 

@@ -1,6 +1,7 @@
 package lockgrpc_test
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"time"
@@ -31,14 +32,21 @@ func TestLossOfAMessagesLease(t *testing.T) {
 			if again := s.RecvMsg(&testpb.Event{}); again != lost || status.Code(lost) != codes.Aborted || !errors.Is(lost, core.ErrLeaseLost) {
 				t.Errorf("RecvMsg: %v, then %v", lost, again)
 			}
-			if sent := s.SendMsg(nil); sent != lost {
-				t.Errorf("SendMsg: %v", sent)
-			}
+			sent := s.SendMsg(nil)
+			check(t, sent == lost, "SendMsg: %v", sent)
 			return own
 		})
 		if status.Code(err) != codes.Aborted || reason(t, err) != reasons.LeaseLost || !errors.Is(err, core.ErrLeaseLost) || errors.Is(err, ours) != (own != nil) {
 			t.Errorf("the handler returned %v, the call ends with %v", own, err)
 		}
+		answering := i.WithErrorHandler(func(context.Context, *reasons.Refusal) error { return status.Error(1503, "come again") })
+		err = streamed(bounded(t), answering, chat, comes, func(s grpc.ServerStream) error {
+			wantNil(t, s.RecvMsg(&testpb.Event{}))
+			<-s.Context().Done()
+			return own
+		})
+		check(t, status.Code(err) == 1503 && errors.Is(err, core.ErrLeaseLost) && errors.Is(err, ours) == (own != nil),
+			"the handler returned %v, the ErrorHandler's call ends with %v", own, err)
 	}
 }
 
