@@ -19,18 +19,17 @@ type spooledBody struct {
 
 	mu      sync.Mutex // never held during a wait for the client
 	keeping bool
-	reading bool // source is being read into kept
 	closed  bool
 	kept    spool
-	first   *[firstSize]byte // kept's first memory
-	next    int64            // the reader's position
-	end     error            // the error that ended source
+	first   *[packetSize]byte // kept's first memory
+	next    int64             // the reader's position
+	end     error             // the error that ended source
 }
 
-// firstSize is enough for most bodies of APIs, which then cost no allocation.
-const firstSize = 4 << 10
+// packetSize is enough for most bodies of APIs, which then cost no allocation.
+const packetSize = 4 << 10
 
-var firsts = sync.Pool{New: func() any { return new([firstSize]byte) }}
+var packets = sync.Pool{New: func() any { return new([packetSize]byte) }}
 
 // begin makes b read from source and take its place.
 func (b *spooledBody) begin(source io.ReadCloser, limit int64) {
@@ -40,11 +39,11 @@ func (b *spooledBody) begin(source io.ReadCloser, limit int64) {
 // Read returns what was kept, then the rest.
 func (b *spooledBody) Read(p []byte) (int, error) {
 	for len(p) > 0 {
-		n, known, err := b.again(p)
+		n, known, keeping, err := b.again(p)
 		if known {
 			return n, err
 		}
-		if !b.keeping {
+		if !keeping {
 			n, err := b.source.Read(p)
 			b.mu.Lock()
 			defer b.mu.Unlock()
@@ -57,56 +56,75 @@ func (b *spooledBody) Read(p []byte) (int, error) {
 }
 
 // again reads without the client. known is false if that is not possible.
-func (b *spooledBody) again(p []byte) (n int, known bool, err error) {
+func (b *spooledBody) again(p []byte) (n int, known, keeping bool, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.closed {
-		return 0, true, http.ErrBodyReadAfterClose
+		return 0, true, false, http.ErrBodyReadAfterClose
 	}
 	if b.next < b.kept.size {
 		n, err = b.kept.readAt(p, b.next)
 		b.next += int64(n)
-		return n, true, err
+		return n, true, b.keeping, err
 	}
-	return 0, b.end != nil, b.end
+	return 0, b.end != nil, b.keeping, b.end
 }
 
 // more reads the client's next packet and keeps it. It reads atMost bytes, because the rest may
-// be for the handler to read.
+// be for the handler to read. It reads into memory that is not kept's: the request may be over when
+// the packet comes.
 func (b *spooledBody) more(atMost int64) {
 	b.mu.Lock()
-	b.reading = true
-	if b.first == nil && b.kept.size == 0 { // not earlier: many keys are made without the body
-		b.first = firsts.Get().(*[firstSize]byte)
-		b.kept.memory = b.first[:0]
-	}
+	atMost = min(atMost, packetSize, b.limit-b.kept.size+1)
 	b.mu.Unlock()
-
-	_, failed, end := b.kept.readFrom(b.source, min(atMost, b.limit-b.kept.size+1))
+	packet := packets.Get().(*[packetSize]byte)
+	n, end := b.source.Read(packet[:max(0, atMost)])
 
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.reading = false
 	switch {
-	case b.kept.size > b.limit:
-		b.end = &http.MaxBytesError{Limit: b.limit}
-	case failed != nil:
-		b.end = failed
-	case end != nil:
-		b.end = end
+	case b.closed:
+		b.end = http.ErrBodyReadAfterClose
+	case b.end != nil: // another reader has found it
+	default:
+		b.end = b.keep(packet, n, end)
 	}
+	if packet != b.first {
+		packets.Put(packet)
+	}
+}
+
+// keep keeps the first n bytes of a packet. It returns the error that ends the body, nil for none.
+func (b *spooledBody) keep(packet *[packetSize]byte, n int, end error) error {
+	if b.first == nil {
+		b.first, b.kept.memory = packet, packet[:0]
+	}
+	if err := b.kept.write(packet[:n]); err != nil {
+		return err
+	}
+	if b.kept.size > b.limit {
+		return &http.MaxBytesError{Limit: b.limit}
+	}
+	return end
 }
 
 // fill reads everything that the client sends. It returns a *http.MaxBytesError, a *SpoolError,
 // or source's error.
 func (b *spooledBody) fill() error {
-	for b.end == nil {
+	for b.ended() == nil {
 		b.more(math.MaxInt64)
 	}
-	if b.end != io.EOF {
-		return b.end
+	if end := b.ended(); end != io.EOF {
+		return end
 	}
 	return nil
+}
+
+// ended returns the error that ended source, nil for none.
+func (b *spooledBody) ended() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.end
 }
 
 // rewind goes back to a position, for the handler, and keeps nothing more. What is over the limit
@@ -123,10 +141,7 @@ func (b *spooledBody) rewind(to int64) {
 // overLimit returns an error if a read went over the limit, even if a key function swallowed
 // that read's error.
 func (b *spooledBody) overLimit() error {
-	if b.end == nil || b.end == io.EOF {
-		return nil
-	}
-	if tooLarge := (*http.MaxBytesError)(nil); errors.As(b.end, &tooLarge) {
+	if tooLarge := (*http.MaxBytesError)(nil); errors.As(b.ended(), &tooLarge) {
 		return tooLarge
 	}
 	return nil
@@ -162,12 +177,9 @@ func (b *spooledBody) discard() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.closed = true
-	if b.reading { // a goroutine that a key function left behind still uses first
-		b.first = nil
-	}
 	b.kept.discard()
 	if b.first != nil {
-		firsts.Put(b.first)
+		packets.Put(b.first)
 		b.first = nil
 	}
 }

@@ -1,9 +1,6 @@
 package httprule
 
-import (
-	"io"
-	"slices"
-)
+import "io"
 
 // inMemory is how many bytes of a body, and as many of a response, are kept in memory. The rest
 // goes to a temporary file.
@@ -55,30 +52,6 @@ func (s *spool) toFile(rest []byte) error {
 	return s.file.add(rest)
 }
 
-// readFrom adds what one call of r's Read returns, limit bytes at most. Memory grows only as
-// bytes arrive, whatever length was announced, so a slow client takes no more memory than it
-// has sent.
-func (s *spool) readFrom(r io.Reader, limit int64) (n int, failed, end error) {
-	if free := s.free(); free > 0 {
-		if len(s.memory) == cap(s.memory) {
-			s.memory = slices.Grow(s.memory, min(free, max(len(s.memory), 512)))
-		}
-		have := len(s.memory)
-		into := s.memory[have:min(cap(s.memory), have+free)]
-		n, end = r.Read(into[:min(int64(len(into)), limit)])
-		s.memory = s.memory[:have+n]
-		s.size += int64(n)
-		return n, nil, end
-	}
-	piece := pieces.Get().(*[pieceSize]byte)
-	defer pieces.Put(piece)
-	n, end = r.Read(piece[:min(pieceSize, limit)])
-	if n > 0 {
-		failed = s.write(piece[:n])
-	}
-	return n, failed, end
-}
-
 // readAt fills p from offset off on. At the end it returns 0.
 func (s *spool) readAt(p []byte, off int64) (int, error) {
 	switch {
@@ -100,9 +73,6 @@ func (s *spool) bytes() ([]byte, error) {
 	_, err := io.ReadFull(&spoolReader{spool: s, next: int64(n)}, all[n:])
 	return all, err
 }
-
-// reader reads everything from the beginning.
-func (s *spool) reader() io.Reader { return &spoolReader{spool: s} }
 
 // discard frees memory and file. A later write begins anew.
 func (s *spool) discard() {

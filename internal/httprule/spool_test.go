@@ -23,7 +23,7 @@ func TestSpool(t *testing.T) {
 		}
 		memory, files := len(s.memory), dir.used.Load()
 		checktest.That(t, memory == 64 && files == int64(len(want)-64), "pieces of %d: %d bytes in memory, %d in files", piece, memory, files)
-		err := iotest.TestReader(s.reader(), want)
+		err := iotest.TestReader(&spoolReader{spool: &s}, want)
 		checktest.That(t, err == nil, "pieces of %d: %v", piece, err)
 		got, err := s.bytes()
 		checktest.That(t, bytes.Equal(got, want) && err == nil, "pieces of %d: bytes() = %q, %v", piece, got, err)
@@ -56,6 +56,6 @@ func TestAFileThatIsCut(t *testing.T) {
 	checktest.Must(t, s.write(make([]byte, 100)))
 	checktest.Must(t, s.file.file.Truncate(50))
 	var failed *SpoolError
-	n, err := io.Copy(io.Discard, s.reader())
+	n, err := io.Copy(io.Discard, &spoolReader{spool: &s})
 	checktest.That(t, errors.As(err, &failed) && errors.Is(err, io.ErrUnexpectedEOF), "%d bytes, %v; want a SpoolError", n, err)
 }

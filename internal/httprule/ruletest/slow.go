@@ -1,7 +1,6 @@
 package ruletest
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -332,19 +331,4 @@ func TwoRules(t *testing.T, face Face) {
 			t.Errorf("answer = %+v", a)
 		}
 	}
-}
-
-// AReaderLeftBehind: a goroutine that a handler left behind reads nothing that belongs to a
-// later request.
-func AReaderLeftBehind(t *testing.T, face Face) {
-	left := make(chan io.Reader, 1)
-	s := face(t, Route{Engine: NewEngine(t, NewStore()), Handler: func(_ http.ResponseWriter, r *http.Request) { left <- r.Body }})
-	if a := s.Do("POST", "/1", "secret"); a.Status != 200 {
-		t.Fatalf("answer = %+v", a)
-	}
-	body := Receive(t, "the body", left)
-	Until(t, "the end of the request", func() bool {
-		n, err := body.Read(make([]byte, 1))
-		return n == 0 && errors.Is(err, http.ErrBodyReadAfterClose)
-	})
 }
