@@ -62,7 +62,7 @@ func (c *checked) waitingID(ctx context.Context, key string) (string, error) {
 	if err == nil && n == 0 {
 		n, err = c.AdvanceVersion(ctx, c.waits(key), uint64(time.Now().Truncate(time.Millisecond).UnixMicro()))
 	}
-	return c.Name + "/" + key + "/" + strconv.FormatUint(n, 10), err
+	return c.id(key) + "/" + strconv.FormatUint(n, 10), err
 }
 
 // started notes that the task no longer waits, so that the next one is no duplicate of it. A
@@ -73,7 +73,7 @@ func (w work) started(ctx context.Context) error {
 		return nil
 	}
 	id, _ := asynq.GetTaskID(ctx)
-	number, ours := strings.CutPrefix(id, w.Name+"/"+w.keys.First+"/")
+	number, ours := strings.CutPrefix(id, w.id(w.keys.First)+"/")
 	n, err := strconv.ParseUint(number, 10, 64)
 	if !ours || err != nil {
 		if id != "" && !w.warned.Swap(true) { // no duplicate was ever refused, and nothing else shows that

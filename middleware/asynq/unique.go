@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 
 	"github.com/hibiken/asynq"
 )
@@ -33,7 +34,7 @@ func (l *Locks) TaskID(ctx context.Context, task *asynq.Task) (asynq.Option, err
 	if keys.Skipped() {
 		return nil, fmt.Errorf("lockasynq: TaskID: rule for %q skips this task, so it has no id", r.Name)
 	}
-	id := r.Name + "/" + keys.First
+	id := r.id(keys.First)
 	if err == nil && r.untilStarted {
 		id, err = r.waitingID(ctx, keys.First)
 	}
@@ -42,6 +43,9 @@ func (l *Locks) TaskID(ctx context.Context, task *asynq.Task) (asynq.Option, err
 	}
 	return asynq.TaskID(id), nil
 }
+
+// id returns the id of the task of key. Those of two rules differ: no escaped pattern has a slash.
+func (c *checked) id(key string) string { return url.PathEscape(c.Name) + "/" + key }
 
 // IsDuplicate reports whether asynq refused to enqueue a task because of a similar one, by
 // [asynq.TaskID] or [asynq.Unique]. For most producers that is no error, because the work will

@@ -19,13 +19,16 @@ import (
 	"github.com/keyturn/keyturn/store/memstore"
 )
 
-func TestTaskIDRefuses(t *testing.T) {
+// An id is of one rule and one key, or there is none.
+func TestTaskID(t *testing.T) {
 	t.Parallel()
 	l := locks(t, engine(t),
 		lockasynq.Once("im:message", "msg:{payload.id}"),
 		lockasynq.Once("by:id", "{id}"),
 		lockasynq.Once("by:queue", "{queue}"),
 		lockasynq.Serialize("im:status", "{payload.id}"),
+		lockasynq.Once("img", "resize/{payload.id}"),
+		lockasynq.Once("img/resize", "{payload.id}"),
 	)
 	for _, tt := range []struct {
 		name string
@@ -46,6 +49,10 @@ func TestTaskIDRefuses(t *testing.T) {
 			t.Errorf("%s: TaskID() = %v, %v; want an error that matches %v and has %q", tt.name, option, err, tt.is, tt.says)
 		}
 	}
+	one, err := l.TaskID(context.Background(), asynq.NewTask("img", []byte(`{"id":1}`)))
+	must(t, err)
+	other, err := l.TaskID(context.Background(), asynq.NewTask("img/resize", []byte(`{"id":1}`)))
+	check(t, err == nil && one.String() != other.String(), "two rules have the ids %v and %v, %v", one, other, err)
 }
 
 func TestIsDuplicate(t *testing.T) {
@@ -56,9 +63,7 @@ func TestIsDuplicate(t *testing.T) {
 		errors.New("connection refused"):                  false,
 		nil:                                               false,
 	} {
-		if got := lockasynq.IsDuplicate(err); got != want {
-			t.Errorf("IsDuplicate(%v) = %v, want %v", err, got, want)
-		}
+		check(t, lockasynq.IsDuplicate(err) == want, "IsDuplicate(%v), want %v", err, want)
 	}
 }
 
@@ -111,9 +116,8 @@ func TestUniqueUntilStarted(t *testing.T) {
 	offer := func(id, payload int, want bool) {
 		t.Helper()
 		task := asynq.NewTask("t", fmt.Appendf(nil, `{"id":%d,"payload":%d}`, id, payload))
-		if took := q.offer(l, task, asynq.Retention(time.Hour)); took != want {
-			t.Errorf("key %d, payload %d: taken %t, want %t", id, payload, took, want)
-		}
+		took := q.offer(l, task, asynq.Retention(time.Hour))
+		check(t, took == want, "key %d, payload %d: taken %t, want %t", id, payload, took, want)
 	}
 	offer(1, 1, true)
 	offer(1, 2, false)
