@@ -3,6 +3,8 @@ package lockasynq_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -45,7 +47,8 @@ func TestHowLongATaskWaits(t *testing.T) {
 			"Once":      lockasynq.Once("t", "k", tt.opts...),
 		} {
 			synctest.Test(t, func(t *testing.T) {
-				eng := engine(t, core.WithMaxHold(core.Forever), core.WithMaxWait(2*time.Hour)) // which does not count
+				eng := engine(t, core.WithMaxHold(core.Forever), core.WithMaxWait(2*time.Hour), // which does not count
+					core.WithKeyFilter(func(string) string { return "hidden" }))
 				hold(t, eng, "k")
 				ctx, cancel := ctx, context.CancelFunc(func() {})
 				if tt.timeout > 0 {
@@ -57,6 +60,7 @@ func TestHowLongATaskWaits(t *testing.T) {
 				if waited := time.Since(began); waited != tt.want || !errors.Is(err, tt.is) {
 					t.Errorf("%s, %s: waited %v, %v; want %v, %v", name, kind, waited, err, tt.want, tt.is)
 				}
+				check(t, !strings.Contains(fmt.Sprint(err), `"k"`), "%s, %s: asynq keeps the key in %v", name, kind, err)
 				var failed *lockasynq.ConflictError
 				if isAgain(err) != (tt.policy == again) || errors.As(err, &failed) != (tt.policy == fail) || (failed != nil && failed.Pattern != "t") {
 					t.Errorf("%s, %s: %#v", name, kind, err)

@@ -49,7 +49,7 @@ func (w work) try(ctx context.Context) error {
 		}
 		return w.handler.ProcessTask(ctx, w.task)
 	})
-	held := &core.HeldError{Key: w.keys.First}
+	held := &core.HeldError{Key: w.Engine().ShowKey(w.keys.First)} // asynq keeps its text
 	switch {
 	case own == errTurnOver: // the key was free, so what the rule does with a held key would be wrong
 		return w.reschedule(0, held)
