@@ -19,11 +19,12 @@ import (
 	"github.com/keyturn/keyturn/core/experimental/carry"
 )
 
-// Headers returns a copy of headers (nil: none) with the leases that are in force in ctx. What
+// Headers returns a copy of headers (nil: none) with the leases that are in force in ctx, and no others. What
 // it adds is a credential: everybody who can read the queue can read it.
 func Headers(ctx context.Context, headers map[string]string) map[string]string {
 	all := make(map[string]string, len(headers)+1)
 	maps.Copy(all, headers)
+	delete(all, carry.Header)
 	if leases := carry.Leases(ctx); leases != "" {
 		all[carry.Header] = leases
 	}

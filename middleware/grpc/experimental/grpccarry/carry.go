@@ -35,18 +35,20 @@ func StreamClient(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientCon
 	return streamer(outgoing(ctx), desc, cc, method, opts...)
 }
 
-// outgoing sets the metadata. It replaces what a proxy has copied from its own caller: if the
-// proxy has accepted that, it is in leases; otherwise it is not this client's to send.
+// outgoing sets the metadata. It replaces or removes what a proxy has copied from its own caller: if
+// the proxy has accepted that, it is in leases; otherwise it is not this client's to send.
 func outgoing(ctx context.Context) context.Context {
 	leases := carry.Leases(ctx)
-	if leases == "" {
+	md, _ := metadata.FromOutgoingContext(ctx) // a copy
+	if leases == "" && md.Get(carry.Header) == nil {
 		return ctx
 	}
-	md, _ := metadata.FromOutgoingContext(ctx) // a copy
 	if md == nil {
 		md = metadata.MD{}
 	}
-	md.Set(carry.Header, leases)
+	if md.Delete(carry.Header); leases != "" {
+		md.Set(carry.Header, leases)
+	}
 	return metadata.NewOutgoingContext(ctx, md)
 }
 

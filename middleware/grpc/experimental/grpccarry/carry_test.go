@@ -85,8 +85,9 @@ func TestMethodsRunUnderTheCallersLease(t *testing.T) {
 			"another caller":        {carries, ctx, false},
 			"no client interceptor": {plain, under, false},
 			// A proxy that copies the metadata of its own caller replaces it.
-			"copied metadata": {carries, metadata.AppendToOutgoingContext(under, carry.Header, "from outside"), true},
-			"forged metadata": {plain, metadata.AppendToOutgoingContext(ctx, carry.Header, "from outside"), false},
+			"copied metadata":  {carries, metadata.AppendToOutgoingContext(under, carry.Header, "from outside"), true},
+			"copied, no lease": {carries, metadata.AppendToOutgoingContext(ctx, carry.Header, carry.Leases(under)), false},
+			"forged metadata":  {plain, metadata.AppendToOutgoingContext(ctx, carry.Header, "from outside"), false},
 		} {
 			if unary, stream := got(tc.client, tc.ctx); unary != tc.want || stream != tc.want {
 				t.Errorf("%s: unary %v, stream %v; want %v", name, unary, stream, tc.want)

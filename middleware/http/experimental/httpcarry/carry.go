@@ -32,14 +32,20 @@ func Transport(next http.RoundTripper) http.RoundTripper {
 
 type transport struct{ next http.RoundTripper }
 
-// RoundTrip implements http.RoundTripper.
+// RoundTrip implements http.RoundTripper. It replaces or removes what a proxy has copied from its own
+// caller: if the proxy has accepted that, it is in leases; otherwise it is not this client's to send.
 func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	leases := carry.Leases(r.Context())
-	if leases == "" || redirected(r) {
+	if redirected(r) {
+		leases = ""
+	}
+	if leases == "" && r.Header.Values(carry.Header) == nil {
 		return t.next.RoundTrip(r)
 	}
 	r = r.Clone(r.Context()) // the caller's must not be changed
-	r.Header.Set(carry.Header, leases)
+	if r.Header.Del(carry.Header); leases != "" {
+		r.Header.Set(carry.Header, leases)
+	}
 	return t.next.RoundTrip(r)
 }
 

@@ -102,6 +102,7 @@ func TestRedirects(t *testing.T) {
 			if err != nil {
 				return err
 			}
+			r.Header.Set(carry.Header, "copied by a proxy")
 			response, err := client.Do(r)
 			if err != nil {
 				return err
