@@ -59,9 +59,7 @@ func TestResponsesByEchosMeans(t *testing.T) {
 				t.Fatalf("%d calls; replayed: %v, then %v", calls.Load(), first.Replayed(), again.Replayed())
 			}
 			for _, a := range []ruletest.Answer{first, again} {
-				if a.Status != tt.status || a.Body != tt.body || a.Broken != nil {
-					t.Errorf("answer = %d %q, want %d %q", a.Status, a.Body, tt.status, tt.body)
-				}
+				check(t, a.Status == tt.status && a.Body == tt.body && a.Broken == nil, "answer = %d %q, want %d %q", a.Status, a.Body, tt.status, tt.body)
 			}
 		})
 	}
@@ -88,9 +86,7 @@ func TestTheErrorHandlerDecidesTheStatus(t *testing.T) {
 	s.POST("/odd/:id", counted(&calls, func(echo.Context) error { return errors.New("odd") }), rule(t, eng, lockhttp.Once("*", "odd:{path.id}")))
 
 	first, again := s.Do("POST", "/pay/1", ""), s.Do("POST", "/pay/1", "")
-	if first.Status != 402 || first.Body != "no funds" || again.Status != 402 || again.Body != "no funds" || !again.Replayed() {
-		t.Errorf("answers = %+v, %+v", first, again)
-	}
+	check(t, first.Status == 402 && first.Body == "no funds" && again.Status == 402 && again.Body == "no funds" && again.Replayed(), "answers = %+v, %+v", first, again)
 	check(t, calls.Load() == 1 && answers.Load() == 1, "%d calls, %d answers, want one of each", calls.Load(), answers.Load())
 	calls.Store(0)
 	s.Do("POST", "/odd/1", "")

@@ -73,9 +73,7 @@ func TestTheHandlersOwnErrorPasses(t *testing.T) {
 			if err := ruletest.Receive(t, "the error", seen); err != tt.err {
 				t.Errorf("%s, %s: error = %v, want the handler's own", kind, tt.name, err)
 			}
-			if a.Status != tt.status || !strings.Contains(a.Body, "message") || a.Header.Get("X-Handler") == "" {
-				t.Errorf("%s, %s: answer = %+v, want Echo's %d", kind, tt.name, a, tt.status)
-			}
+			check(t, a.Status == tt.status && strings.Contains(a.Body, "message") && a.Header.Get("X-Handler") != "", "%s, %s: answer = %+v, want Echo's %d", kind, tt.name, a, tt.status)
 		}
 	}
 }
@@ -98,9 +96,7 @@ func TestAPanicReleases(t *testing.T) {
 				return nil
 			}, guard)
 			a := s.Do("GET", "/42", "")
-			if a.Status != 500 || strings.Contains(a.Body, "done") || a.Header.Get("Etag") != "" {
-				t.Errorf("answer = %+v, want a 500 that keeps nothing of the handler's", a)
-			}
+			check(t, a.Status == 500 && !strings.Contains(a.Body, "done") && a.Header.Get("Etag") == "", "answer = %+v, want a 500 that keeps nothing of the handler's", a)
 			if ruletest.IsHeld(t, eng, "user:42") {
 				t.Error("the lock is still held")
 			}

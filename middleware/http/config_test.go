@@ -149,12 +149,8 @@ func TestCoverage(t *testing.T) {
 			}
 		}
 	}
-	if !slices.Equal(partial, []string{"any", "some"}) {
-		t.Errorf("%q are partial", partial)
-	}
-	if !slices.Equal(got, want) {
-		t.Errorf("Coverage() =\n%q, want\n%q", got, want)
-	}
+	check(t, slices.Equal(partial, []string{"any", "some"}), "%q are partial", partial)
+	check(t, slices.Equal(got, want), "Coverage() =\n%q, want\n%q", got, want)
 	if left := coverage.Uncovered(routes.Coverage(), "GET /pay"); !slices.Equal(left, []string{"GET /users/{id}"}) {
 		t.Errorf("Uncovered() = %v", left)
 	}
@@ -163,9 +159,7 @@ func TestCoverage(t *testing.T) {
 	for _, c := range locks.Coverage() {
 		rules = append(rules, c.Name)
 	}
-	if !slices.Equal(rules, []string{"PUT /users/{id}", "POST /messages", "/messages", "/pay", "/any", "DELETE /any", "PUT /some"}) {
-		t.Errorf("the rules themselves: %q", rules)
-	}
+	check(t, slices.Equal(rules, []string{"PUT /users/{id}", "POST /messages", "/messages", "/pay", "/any", "DELETE /any", "PUT /some"}), "the rules themselves: %q", rules)
 
 	// The routes are real ones, with their rules in order.
 	s := ruletest.Serve(t, mux, false)

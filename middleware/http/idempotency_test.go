@@ -91,13 +91,9 @@ func TestIdempotency(t *testing.T) {
 			must(t, err)
 			switch tt.want {
 			case run:
-				if a.Status != 201 || a.Replayed() || calls.Load() != 2 {
-					t.Errorf("answer = %+v after %d calls, want the handler's", a, calls.Load())
-				}
+				check(t, a.Status == 201 && !a.Replayed() && calls.Load() == 2, "answer = %+v after %d calls, want the handler's", a, calls.Load())
 			case replay:
-				if a.Status != 201 || a.Body != first.Body || !a.Replayed() || calls.Load() != 1 {
-					t.Errorf("answer = %+v after %d calls, want %+v again", a, calls.Load(), first)
-				}
+				check(t, a.Status == 201 && a.Body == first.Body && a.Replayed() && calls.Load() == 1, "answer = %+v after %d calls, want %+v again", a, calls.Load(), first)
 			default:
 				if p := a.Problem(t, tt.status, tt.reason); !strings.Contains(p.Detail, tt.detail) || calls.Load() != 1 {
 					t.Errorf("problem = %+v after %d calls", p, calls.Load())
