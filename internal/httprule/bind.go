@@ -45,8 +45,7 @@ func (b *binder) bind(p keytmpl.Placeholder) (source, error) {
 	return source{}, errors.New("no such source: want path.<name>, query.<name>, header.<name>, form.<name>, body or body.<path>")
 }
 
-// plainName returns the name behind the source. It may contain dots, which a template takes for
-// steps of a path.
+// plainName returns the name behind a source that has a single value.
 func plainName(p keytmpl.Placeholder) (string, error) {
 	if p.Multiple() {
 		return "", fmt.Errorf("%s has a single value: use [*] only for values that a request may have several times, and for lists in the body", p.Path[0].Name)
@@ -55,14 +54,10 @@ func plainName(p keytmpl.Placeholder) (string, error) {
 }
 
 func nameOf(p keytmpl.Placeholder) (string, error) {
-	steps := make([]string, len(p.Path)-1)
-	for i, s := range p.Path[1:] {
-		steps[i] = s.Name
-	}
-	if len(steps) == 0 {
+	if len(p.Path) == 1 {
 		return "", fmt.Errorf("a name is missing: want %s.<name>", p.Path[0].Name)
 	}
-	return strings.Join(steps, "."), nil
+	return rule.Name(p), nil
 }
 
 // values binds to something that a request may have several times: to all values with [*],

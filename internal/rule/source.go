@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/keytmpl"
@@ -40,6 +41,16 @@ func Inside[R any, D Document](p keytmpl.Placeholder, document func(R) (D, error
 		}
 		return doc.One(p)
 	}}
+}
+
+// Name returns the name behind a placeholder's source. It may contain dots, which a template takes for
+// steps of a path.
+func Name(p keytmpl.Placeholder) string {
+	steps := make([]string, len(p.Path)-1)
+	for i, s := range p.Path[1:] {
+		steps[i] = s.Name
+	}
+	return strings.Join(steps, ".")
 }
 
 // FromJSON turns a typed key function into one for requests with a T in JSON. An empty key is

@@ -3,7 +3,6 @@ package lockasynq
 import (
 	"context"
 	"fmt"
-	"strings"
 	"sync"
 
 	"github.com/hibiken/asynq"
@@ -50,8 +49,9 @@ func bind(p keytmpl.Placeholder) (rule.Source[*request], error) {
 		return rule.Inside(p, func(r *request) (jsonpath.Document, error) { return r.payload() }), nil
 	case p.Multiple():
 		return rule.Source[*request]{}, fmt.Errorf("%s has a single value: use [*] only for lists in the payload", source)
-	case source == "header" && len(rest) > 0:
-		return header(rest), nil
+	case source == "header" && len(rest) > 0: // unlike in HTTP, upper and lower case differ
+		name := rule.Name(p)
+		return one(func(r *request) (string, error) { return r.task.Headers()[name], nil }), nil
 	case source == "type" && len(rest) == 0:
 		return one(func(r *request) (string, error) { return r.task.Type(), nil }), nil
 	case source == "queue" && len(rest) == 0:
@@ -64,17 +64,6 @@ func bind(p keytmpl.Placeholder) (rule.Source[*request], error) {
 
 func one(value func(*request) (string, error)) rule.Source[*request] {
 	return rule.Source[*request]{One: value}
-}
-
-// header reads a task header. Names may contain dots, which a template takes for steps of a
-// path. Unlike in HTTP, upper and lower case differ.
-func header(path []keytmpl.Segment) rule.Source[*request] {
-	steps := make([]string, len(path))
-	for i, s := range path {
-		steps[i] = s.Name
-	}
-	name := strings.Join(steps, ".")
-	return one(func(r *request) (string, error) { return r.task.Headers()[name], nil })
 }
 
 // fromContext returns what asynq's server put into the context. There is nothing if something

@@ -45,14 +45,9 @@ func isMetadata(p keytmpl.Placeholder) bool {
 	return p.Path[0].Name == metadataSource && len(p.Path) > 1 && !p.Multiple()
 }
 
-// fromMetadata reads the only value of a name. Names may contain dots, which a template takes
-// for steps of a path.
+// fromMetadata reads the only value of a name.
 func fromMetadata(p keytmpl.Placeholder) (rule.Source[request], error) {
-	steps := make([]string, len(p.Path)-1)
-	for i, s := range p.Path[1:] {
-		steps[i] = s.Name
-	}
-	name := strings.ToLower(strings.Join(steps, "."))
+	name := strings.ToLower(rule.Name(p))
 	binary := strings.HasSuffix(name, "-bin") // bytes, as in renderer
 	if binary && len(p.Filters) > 0 {
 		return rule.Source[request]{}, errors.New("is bytes, which have only one spelling: use no filter except |hash")
