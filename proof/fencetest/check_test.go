@@ -14,11 +14,11 @@ import (
 	"github.com/keyturn/keyturn/store/memstore"
 )
 
-// check is Check, or Claim of a row of the user's own.
-type check func(t *testing.T, tx *transaction, token uint64) error
+// tokenCheck is Check, or Claim of a row of the user's own.
+type tokenCheck func(t *testing.T, tx *transaction, token uint64) error
 
 // onEachCheck runs a test with Check and with Claim.
-func onEachCheck(t *testing.T, test func(t *testing.T, db *database, check check)) {
+func onEachCheck(t *testing.T, test func(t *testing.T, db *database, checkToken tokenCheck)) {
 	t.Run("Check", func(t *testing.T) {
 		onEachLevel(t, func(t *testing.T, db *database) {
 			test(t, db, func(t *testing.T, tx *transaction, token uint64) error {
@@ -36,7 +36,7 @@ func onEachCheck(t *testing.T, test func(t *testing.T, db *database, check check
 }
 
 func TestSmallerTokensAreStale(t *testing.T) {
-	onEachCheck(t, func(t *testing.T, db *database, check check) {
+	onEachCheck(t, func(t *testing.T, db *database, checkToken tokenCheck) {
 		for _, step := range []struct {
 			token  uint64
 			commit bool
@@ -51,7 +51,7 @@ func TestSmallerTokensAreStale(t *testing.T) {
 			{8, true, 0},
 		} {
 			tx := db.begin(t)
-			err := check(t, tx, step.token)
+			err := checkToken(t, tx, step.token)
 			var stale *fence.StaleError
 			switch {
 			case step.seen == 0 && err != nil:
@@ -73,16 +73,16 @@ func TestSmallerTokensAreStale(t *testing.T) {
 // A transaction that checks later commits later, also if the tokens are equal. One that waited for a greater
 // token is refused, or repeats and then is refused.
 func TestChecksFollowEachOther(t *testing.T) {
-	onEachCheck(t, func(t *testing.T, db *database, check check) {
-		must(t, db.in(t, func(tx *transaction) error { return check(t, tx, 4) }))
+	onEachCheck(t, func(t *testing.T, db *database, checkToken tokenCheck) {
+		must(t, db.in(t, func(tx *transaction) error { return checkToken(t, tx, 4) }))
 		for _, c := range []struct {
 			first, second uint64
 			want          error
 		}{{5, 5, nil}, {5, 6, nil}, {9, 8, fence.ErrStale}} {
 			first := db.begin(t)
-			must(t, check(t, first, c.first))
+			must(t, checkToken(t, first, c.first))
 			second := func() error {
-				return db.in(t, func(tx *transaction) error { return check(t, tx, c.second) })
+				return db.in(t, func(tx *transaction) error { return checkToken(t, tx, c.second) })
 			}
 			if err := waits(t, second, func() { must(t, first.Commit()) }); !errors.Is(err, c.want) {
 				t.Errorf("token %d after %d: %v", c.second, c.first, err)
@@ -95,7 +95,7 @@ func TestChecksFollowEachOther(t *testing.T) {
 // greater one.
 func TestTokensOfWritesIncrease(t *testing.T) {
 	const writers, writes = 6, 15
-	onEachCheck(t, func(t *testing.T, db *database, check check) {
+	onEachCheck(t, func(t *testing.T, db *database, checkToken tokenCheck) {
 		db.run(t, map[fence.Dialect]string{
 			fence.Postgres: `CREATE TABLE history (nr SERIAL PRIMARY KEY, token BIGINT)`,
 			fence.MySQL:    `CREATE TABLE history (nr INT AUTO_INCREMENT PRIMARY KEY, token BIGINT)`,
@@ -107,7 +107,7 @@ func TestTokensOfWritesIncrease(t *testing.T) {
 				for n := range writes {
 					token := uint64(1 + n*10 + rand.IntN(20))
 					err := db.in(t, func(tx *transaction) error {
-						if err := check(t, tx, token); err != nil {
+						if err := checkToken(t, tx, token); err != nil {
 							return err
 						}
 						_, err := tx.ExecContext(bounded(t), fmt.Sprintf(`INSERT INTO history (token) VALUES (%d)`, token))
@@ -204,7 +204,7 @@ func TestAfterAnEarlierRead(t *testing.T) {
 			_, err := tx.Mark(bounded(t), "id", fence.WithFingerprint([]byte(content)))
 			return err
 		}
-		for name, check := range map[string]func(tx *transaction) error{
+		for name, try := range map[string]func(tx *transaction) error{
 			"check": func(tx *transaction) error { return tx.Check(bounded(t), "r", 8) },
 			"claim": func(tx *transaction) error { return tx.Claim(bounded(t), row, 8) },
 			"mark":  func(tx *transaction) error { return mark(tx, "two") },
@@ -218,7 +218,7 @@ func TestAfterAnEarlierRead(t *testing.T) {
 			must(t, db.in(t, func(tx *transaction) error {
 				return errors.Join(tx.Check(bounded(t), "r", 9), tx.Claim(bounded(t), row, 9), mark(tx, "one"))
 			}))
-			err := check(tx)
+			err := try(tx)
 			_ = tx.Rollback() // its locks
 			check(t, errors.Is(err, fence.ErrStale) || errors.Is(err, fence.ErrRetry) || errors.Is(err, core.ErrFingerprintMismatch), "%s: %v", name, err)
 		}
