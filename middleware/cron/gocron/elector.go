@@ -43,7 +43,7 @@ func (e *Elector) Run(ctx context.Context) error {
 	return e.eng.Lead(ctx, e.key, func(ctx context.Context) error {
 		l, _ := core.LeaseFrom(ctx)
 		e.lease.Store(l)
-		defer e.lease.Store(nil)
+		defer e.lease.CompareAndSwap(l, nil) // another Run may lead by now
 		<-ctx.Done()
 		return ctx.Err()
 	}, e.opts...)

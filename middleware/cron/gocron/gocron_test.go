@@ -154,6 +154,23 @@ func TestElectorHasOneProcessRunAllJobs(t *testing.T) {
 	})
 }
 
+// TestElectorWithTwoRuns: the end of the one that led does not hide that the other one leads.
+func TestElectorWithTwoRuns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		kit := locktest.New(t)
+		elector, err := lockgocron.NewElector(kit.Engine, "leader")
+		must(t, err)
+		for range 2 {
+			go func() { _ = elector.Run(t.Context()) }()
+		}
+		for range 10 {
+			time.Sleep(time.Minute)
+			wantIs(t, "error", elector.IsLeader(bg), nil)
+			kit.Store.Lose("leader")
+		}
+	})
+}
+
 func TestWrongArguments(t *testing.T) {
 	eng := locktest.New(t).Engine
 	bare, err := core.New(exclusive{locktest.NewStore(nil)})
