@@ -97,8 +97,17 @@ func refused(err error) error {
 	return answer(err)
 }
 
-// answer makes connect's error of lockgrpc's, with the same code, text and details.
+// ownError is a handler's own error on its way through lockgrpc. It need not be of a type that can be compared.
+type ownError struct{ error }
+
+func (e *ownError) Unwrap() error { return e.error }
+
+// answer makes connect's error of lockgrpc's, with the same code, text and details. The handler's own
+// error comes back as it is.
 func answer(err error) error {
+	if own, ok := err.(*ownError); ok {
+		return own.error
+	}
 	said, _ := status.FromError(err)
 	e := connect.NewError(connect.Code(said.Code()), &cause{said.Message(), err})
 	if own := ownAnswer(err); own != nil {

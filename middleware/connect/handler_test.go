@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"go/scanner"
 	"strings"
 	"testing"
 
@@ -47,6 +48,20 @@ func TestOwnErrors(t *testing.T) {
 		if connect.CodeOf(err) != connect.CodeUnauthenticated {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+	list := scanner.ErrorList{{Msg: "the name"}} // a type that cannot be compared
+	c := serve(t, handlers{
+		check: func(context.Context, *request) (*response, error) { return nil, list },
+		watch: func(context.Context, *request, events) error { return list },
+	}, locktest.New(t).Engine, []lockgrpc.Rule{lockgrpc.Serialize(check, "k"), lockgrpc.Serialize(watch, "k")})
+	_, err := c.call("ann")
+	stream, opened := c.watch.CallServerStream(t.Context(), connect.NewRequest(&request{}))
+	must(t, opened)
+	defer stream.Close()
+	for stream.Receive() {
+	}
+	if connect.CodeOf(err) != connect.CodeUnknown || connect.CodeOf(stream.Err()) != connect.CodeUnknown {
+		t.Errorf("a handler's list of errors: %v, of a stream: %v", err, stream.Err())
 	}
 }
 

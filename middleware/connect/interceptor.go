@@ -47,17 +47,15 @@ func (i *Interceptor) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 		}
 		call := newCall(req.Spec().Procedure)
 		var response connect.AnyResponse
-		var own error
 		kept, err := i.unary(call.context(ctx, req.Header()), req.Any(), &grpc.UnaryServerInfo{FullMethod: call.method},
 			func(ctx context.Context, _ any) (any, error) {
-				if response, own = next(ctx, req); own != nil {
-					return nil, own
+				var err error
+				if response, err = next(ctx, req); err != nil {
+					return nil, &ownError{err}
 				}
 				return response.Any(), nil
 			})
 		switch {
-		case err != nil && err == own: // the handler's own error comes back as it is
-			return nil, err
 		case err != nil:
 			return nil, answer(err)
 		case response == nil:
@@ -87,13 +85,14 @@ func (i *Interceptor) WrapStreamingHandler(next connect.StreamingHandlerFunc) co
 	return func(ctx context.Context, conn connect.StreamingHandlerConn) error {
 		call := newCall(conn.Spec().Procedure)
 		stream := &serverStream{conn: conn, ctx: call.context(ctx, conn.RequestHeader())}
-		var own error
 		err := i.stream(nil, stream, &grpc.StreamServerInfo{FullMethod: call.method}, func(_ any, held grpc.ServerStream) error {
-			own = next(held.Context(), &heldConn{StreamingHandlerConn: conn, held: held})
-			return own
+			if err := next(held.Context(), &heldConn{StreamingHandlerConn: conn, held: held}); err != nil {
+				return &ownError{err}
+			}
+			return nil
 		})
-		if err == nil || err == own {
-			return err
+		if err == nil {
+			return nil
 		}
 		return answer(err)
 	}
