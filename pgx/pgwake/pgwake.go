@@ -22,7 +22,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -48,7 +47,6 @@ type Listener struct {
 	life     context.Context
 	cancel   context.CancelFunc
 	done     chan struct{}
-	once     sync.Once
 }
 
 // state is which server the connection leads to, or why there is none. The zero value: there was none yet.
@@ -134,7 +132,7 @@ func (l *Listener) Server() (string, error) {
 
 // Close ends the connection, and then closes the channel of Messages. It returns nil.
 func (l *Listener) Close() error {
-	l.once.Do(l.cancel)
+	l.cancel()
 	<-l.done
 	return nil
 }
