@@ -82,8 +82,10 @@ func (r *Rule[R]) Skipped(ctx context.Context, why coverage.SkipReason) {
 	author.Skipped(ctx, r.engine, r.policy, why)
 }
 
-// failed marks fn's own error on its way through the engine.
+// failed marks fn's own error on its way through the engine. Its executor looks into it.
 type failed struct{ error }
+
+func (f *failed) Unwrap() error { return f.error }
 
 func (r *Rule[R]) with(opts []core.CallOption) []core.CallOption {
 	if len(opts) == 0 {

@@ -12,6 +12,7 @@ import (
 	"github.com/keyturn/keyturn/fence"
 	"github.com/keyturn/keyturn/internal/servertest"
 	"github.com/keyturn/keyturn/internal/sqltest"
+	lockfunc "github.com/keyturn/keyturn/middleware/func"
 )
 
 // A deferred constraint that fails at the COMMIT is the caller's own error. On SQLite, Once ran the
@@ -171,11 +172,15 @@ func TestHandlersOwnDeadlockIsRolledBack(t *testing.T) {
 		c := db.connect(t, driver, db.DSN(), func() {})
 		own := errors.Join(errors.New("own"), fence.ErrRetry)
 		ran := 0
-		_, err := newEngine(t).Once(bounded(t), "k", func(context.Context) ([]byte, error) {
+		fails := func(context.Context, string) ([]byte, error) {
 			ran++
 			return nil, own
-		}, c.withDatabase())
+		}
+		_, err := newEngine(t).Once(bounded(t), "k", func(ctx context.Context) ([]byte, error) { return fails(ctx, "k") }, c.withDatabase())
 		expect(t, err, own, core.ErrRolledBack)
-		check(t, ran == 1, "%d runs", ran)
+		deliver, err := lockfunc.Once(lockfunc.New(newEngine(t)), "deliver", func(id string) string { return id }, fails, c.withDatabase())
+		must(t, err)
+		expect(t, second(deliver(bounded(t), "k")), own, core.ErrRolledBack)
+		check(t, ran == 2, "%d runs of 2 calls", ran)
 	})
 }
