@@ -55,13 +55,14 @@ func (d Dialect) bind(statement string) string {
 	}
 }
 
-// now is the database's clock in milliseconds since 1970, at the moment when it is asked.
+// now is the database's clock in milliseconds since 1970, when the statement began. A function whose
+// value may change within a statement would keep Sweep from its index.
 func (d Dialect) now() string {
 	switch d {
 	case Postgres:
-		return "CAST(extract(epoch FROM clock_timestamp()) * 1000 AS bigint)"
+		return "CAST(extract(epoch FROM statement_timestamp()) * 1000 AS bigint)"
 	case MySQL:
-		return "CAST(UNIX_TIMESTAMP(SYSDATE(3)) * 1000 AS SIGNED)"
+		return "CAST(UNIX_TIMESTAMP(NOW(3)) * 1000 AS SIGNED)"
 	}
 	return "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)"
 }

@@ -33,7 +33,7 @@ func Schema(d Dialect, opts ...Option) ([]string, error) {
 		fmt.Sprintf("CREATE TABLE IF NOT EXISTS %s (resource %s NOT NULL PRIMARY KEY, token BIGINT NOT NULL)%s", c.table(d, "fence"), id, tail),
 		fmt.Sprintf("CREATE TABLE IF NOT EXISTS %s (id %s NOT NULL PRIMARY KEY, at BIGINT NOT NULL, kept SMALLINT NOT NULL, fingerprint %s, result %s, trace VARCHAR(255)%s)%s",
 			c.table(d, "mark"), id, blob, result, index, tail),
-		fmt.Sprintf("CREATE TABLE IF NOT EXISTS %s (name %s NOT NULL PRIMARY KEY, at BIGINT NOT NULL)%s", c.table(d, "row"), id, tail),
+		fmt.Sprintf("CREATE TABLE IF NOT EXISTS %s (name %s NOT NULL PRIMARY KEY, at BIGINT NOT NULL%s)%s", c.table(d, "row"), id, index, tail),
 	}
 	if d != MySQL { // which has no IF NOT EXISTS for indexes
 		statements = append(statements, c.markIndex(d))
