@@ -130,11 +130,14 @@ func codeIn(err error) string {
 
 // unwrapOne returns what err wraps; of several errors the last, which is the driver's in explain.
 func unwrapOne(err error) error {
-	if several, ok := err.(interface{ Unwrap() []error }); ok {
-		all := several.Unwrap()
+	several, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		return errors.Unwrap(err)
+	}
+	if all := several.Unwrap(); len(all) > 0 {
 		return all[len(all)-1]
 	}
-	return errors.Unwrap(err)
+	return nil
 }
 
 // explain makes ErrRetry of a driver's error of that kind, and leaves other errors as they are.

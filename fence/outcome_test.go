@@ -49,6 +49,7 @@ func TestRolledBack(t *testing.T) {
 		{errors.New("database or disk is full (13)"), true},
 		{errors.New("disk I/O error (10)"), false},
 		{errors.New("cannot commit - no transaction is active"), false},
+		{fmt.Errorf("%w, %w", error(nil), error(nil)), false}, // it wraps several errors, which are none
 		{driver.ErrBadConn, false},
 		{io.ErrUnexpectedEOF, false},
 		{context.Canceled, false},
