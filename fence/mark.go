@@ -81,8 +81,11 @@ func (g *Guard) keep(ctx context.Context, id string, rec driver.Record) error {
 		statement += ` /*M!100000 AND @@in_transaction = 1 */`
 	}
 	n, err := g.exec(ctx, statement, g.table(g.dialect, "mark"), kept, rec.Fingerprint, rec.Result, rec.Trace, []byte(id))
-	if err == nil && n == 0 {
+	switch {
+	case err == nil && n == 0:
 		err = g.gone(ctx, id)
+	case errors.Is(err, sql.ErrTxDone) && ctx.Err() == nil: // the function has called Commit or Rollback
+		err = fmt.Errorf("%w: %w", ErrTransactionEnded, err)
 	}
 	if err != nil {
 		return fmt.Errorf("keyturn: mark %q: %w", id, err)

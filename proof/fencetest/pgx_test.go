@@ -82,7 +82,7 @@ func TestPgxOnce(t *testing.T) {
 	}
 	expect(t, once(bounded(t), "a", func(ctx context.Context, tx pgx.Tx) ([]byte, error) {
 		return nil, tx.Rollback(ctx) // which is forbidden
-	}), sql.ErrTxDone)
+	}), sql.ErrTxDone, fence.ErrTransactionEnded)
 	for level, want := range map[sql.IsolationLevel]string{
 		sql.LevelReadCommitted: "read committed", sql.LevelRepeatableRead: "repeatable read", sql.LevelSerializable: "serializable",
 	} {

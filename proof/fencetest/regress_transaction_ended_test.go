@@ -2,6 +2,7 @@ package fencetest
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"testing"
@@ -66,6 +67,10 @@ func TestFunctionThatEndsItsTransaction(t *testing.T) {
 					db.run(t, `DROP TABLE `+fmt.Sprintf(`t%d`, i))
 				}
 			}
+		}
+		for range 2 {
+			_, err := db.once(t, "Commit", func(_ context.Context, tx *sql.Tx) ([]byte, error) { return nil, tx.Commit() })
+			expect(t, err, fence.ErrTransactionEnded)
 		}
 	})
 }
