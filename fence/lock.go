@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/keyturn/keyturn/core"
@@ -156,7 +157,7 @@ func (l *locking) boundedPostgres(ctx context.Context, d time.Duration) error {
 	if err := run(ctx, "SAVEPOINT keyturn_lock"); err != nil {
 		return err
 	}
-	if err := run(ctx, restore, fmt.Sprintf("%dms", d.Milliseconds())); err != nil {
+	if err := run(ctx, restore, fmt.Sprintf("%dms", min(d.Milliseconds(), math.MaxInt32))); err != nil {
 		return err
 	}
 	err := l.take(ctx)
