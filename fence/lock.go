@@ -175,30 +175,12 @@ func (l *locking) boundedPostgres(ctx context.Context, d time.Duration) error {
 	return ErrLocked
 }
 
-// again tries until the lock is there or d is over. It is for databases on which the bound of a wait
-// is a setting of the connection, or a word that only MariaDB has.
-func again(ctx context.Context, d time.Duration, try func(context.Context) error) error {
-	deadline := time.Now().Add(d)
-	for n := 1; ; n++ {
-		err := try(ctx)
-		left := time.Until(deadline)
-		if !errors.Is(err, ErrLocked) || left <= 0 {
-			return err
-		}
-		bound, cancel := context.WithTimeout(ctx, left)
-		_ = pause(bound, min(n, 4)) // the end of the time is noticed after one more try
-		cancel()
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-	}
-}
-
-// tryMySQL takes the lock of a row that exists, or inserts one. MariaDB runs what stands in
-// /*M!...*/, so it never waits for another transaction that inserts the same row.
+// tryMySQL takes the lock of a row that exists, or inserts one. MariaDB reads what stands in
+// /*M!...*/. Its INSERT does not wait, so it does both. A SELECT that finds no row would lock a gap,
+// and no other transaction could insert there.
 func (l *locking) tryMySQL(ctx context.Context) error {
 	var at int64
-	err := l.row(ctx, `SELECT at FROM %s WHERE name = ? FOR UPDATE NOWAIT`, l.table(l.dialect, "row"), []any{[]byte(l.name)}, &at)
+	err := l.row(ctx, `SELECT at FROM %s WHERE name = ? /*M!100100 AND FALSE */ FOR UPDATE NOWAIT`, l.table(l.dialect, "row"), []any{[]byte(l.name)}, &at)
 	if errors.Is(err, sql.ErrNoRows) {
 		_, err = l.insert(ctx, "/*M!100100 SET STATEMENT innodb_lock_wait_timeout=0 FOR */ ")
 	}

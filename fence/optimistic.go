@@ -60,3 +60,22 @@ func pause(ctx context.Context, n int) error {
 		return nil
 	}
 }
+
+// again tries until the lock is there or d is over. It is for databases on which the bound of a wait
+// is a setting of the connection, or a word that only MariaDB has.
+func again(ctx context.Context, d time.Duration, try func(context.Context) error) error {
+	deadline := time.Now().Add(d)
+	for n := 1; ; n++ {
+		err := try(ctx)
+		left := time.Until(deadline)
+		if !errors.Is(err, ErrLocked) || left <= 0 {
+			return err
+		}
+		bound, cancel := context.WithTimeout(ctx, left)
+		_ = pause(bound, min(n, 4)) // the end of the time is noticed after one more try
+		cancel()
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+	}
+}
