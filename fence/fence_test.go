@@ -109,6 +109,7 @@ func TestBadInputIsRefusedBeforeIO(t *testing.T) {
 		"once, no id":          {once(newDB(t), fence.MySQL, "", nothing), core.ErrInvalidKey},
 		"once, no function":    {once(newDB(t), fence.MySQL, "a", nil), core.ErrInvalidOption},
 		"once, no attempts":    {once(newDB(t), fence.MySQL, "a", nothing, fence.WithAttempts(0)), core.ErrInvalidOption},
+		"once, no such level":  {once(newDB(t), fence.MySQL, "a", nothing, fence.WithIsolation(sql.LevelLinearizable)), core.ErrInvalidOption},
 		"sweep everything":     {checktest.ErrorOf(fence.Sweep(ctx, newDB(t), fence.SQLite, 0)), core.ErrInvalidOption},
 		"schema of no dialect": {schema(0, "a_"), core.ErrInvalidOption},
 		"schema with SQL":      {schema(fence.SQLite, "a b"), core.ErrInvalidOption},

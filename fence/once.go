@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
@@ -98,7 +99,15 @@ func newExecution(p Pool, d Dialect, opts []OnceOption) (*execution, error) {
 	if p == nil {
 		err = errors.Join(err, &core.OptionError{Option: "fence", Value: nil, Want: "a database"})
 	}
+	if d != SQLite && !slices.Contains(levels, c.isolation) { // a driver of SQLite has levels of its own
+		err = errors.Join(err, &core.OptionError{Option: "WithIsolation", Value: c.isolation, Want: "a level of the database"})
+	}
 	return &execution{pool: p, dialect: d, config: c}, errors.Join(d.validate(), err)
+}
+
+// levels are those of PostgreSQL, MySQL and MariaDB.
+var levels = []sql.IsolationLevel{
+	sql.LevelDefault, sql.LevelReadUncommitted, sql.LevelReadCommitted, sql.LevelRepeatableRead, sql.LevelSerializable,
 }
 
 // work is what a transaction is for. It returns what the mark keeps of it.

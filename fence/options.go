@@ -106,7 +106,8 @@ func WithAttempts(n int) RetryOption {
 }
 
 // WithIsolation sets the isolation level of the transactions that [Once] and [WithDatabase]
-// begin. Default: the database's own.
+// begin. One that PostgreSQL, MySQL and MariaDB do not have is a *core.OptionError there. Default:
+// the database's own.
 func WithIsolation(level sql.IsolationLevel) OnceOption {
 	return setting(func(c *config) error {
 		c.isolation = level
