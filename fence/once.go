@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
@@ -35,8 +36,8 @@ import (
 //
 //   - core.ErrFingerprintMismatch: id is marked for other content ([WithFingerprint]).
 //   - core.ErrResultNotKept: a duplicate, and the first execution has kept no result.
-//   - core.ErrOutcomeUnknown: no answer to COMMIT came, and none to the question whether id is
-//     marked. A repeat is safe.
+//   - core.ErrOutcomeUnknown: no answer to COMMIT came, and for 5 s none to the question whether
+//     id is marked. A repeat is safe.
 //   - [ErrTransactionEnded]: fn has ended its transaction.
 //   - [ErrRetry]: all attempts were refused because of others.
 //   - The database's own, if it can't be reached, or refuses a statement or the COMMIT: nothing was
@@ -116,10 +117,19 @@ type work func(context.Context) (driver.Record, error)
 // run runs fn in a transaction that marks id, and tries again as Once says. If id was marked
 // before, first is false and rec is the mark's record.
 func (x *execution) run(ctx context.Context, id string, fn work) (rec driver.Record, first bool, err error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
 	var unknown *unknownError // the last COMMIT without an answer
+	var asking *time.Timer    // ends ctx unless somebody says what became of it
+	answered := func(ctx context.Context) (driver.Record, error) {
+		if unknown != nil && !asking.Stop() { // the mark is not there, but the answer came too late
+			return driver.Record{}, errNoAnswer
+		}
+		return fn(ctx)
+	}
 	for n := 1; ; n++ {
 		before := err
-		rec, first, err = x.try(ctx, id, fn)
+		rec, first, err = x.try(ctx, id, answered)
 		if err == nil {
 			return rec, first, nil
 		}
@@ -135,6 +145,10 @@ func (x *execution) run(ctx context.Context, id string, fn work) (rec driver.Rec
 		if errors.As(err, &now) || first { // first: no earlier COMMIT was carried out
 			unknown = now
 		}
+		if now != nil {
+			asking = time.AfterFunc(endTimeout, func() { cancel(errNoAnswer) })
+			defer asking.Stop()
+		}
 		var early *earlyError
 		again := Retryable(err) || errors.As(err, &early) && x.lost(err)
 		// As long as the outcome is unknown, another try is the way to find out, also if it fails
@@ -148,6 +162,9 @@ func (x *execution) run(ctx context.Context, id string, fn work) (rec driver.Rec
 		}
 	}
 	if unknown != nil {
+		if context.Cause(ctx) == errNoAnswer { // the caller has cancelled nothing
+			err = errNoAnswer
+		}
 		return rec, false, fmt.Errorf("keyturn: once %q: %w", id, errors.Join(core.ErrOutcomeUnknown, unknown, err))
 	}
 	return rec, false, explain(err)

@@ -167,16 +167,16 @@ func TestCommitWithoutAnswerForLong(t *testing.T) {
 			proxy := servertest.NewProxy(t, db.Server.Addr())
 			var first sync.Once
 			c := db.connect(t, db.Database.Driver, db.DSNAt(proxy.Addr()), func() { first.Do(proxy.CutReplies) })
-			run := func(ctx context.Context) (core.Outcome, error) {
-				return c.once(ctx, "id", func(ctx context.Context) ([]byte, error) {
+			run := func() (core.Outcome, error) {
+				return c.once(bounded(t), "id", func(ctx context.Context) ([]byte, error) {
 					return []byte("done"), c.insert(ctx, `INSERT INTO effect VALUES ('id')`)
-				}, fence.WithAttempts(2))
+				})
 			}
-			ctx, cancel := context.WithTimeout(bounded(t), 7*time.Second) // the wait for the COMMIT alone takes 5
-			defer cancel()
-			expect(t, second(run(ctx)), core.ErrOutcomeUnknown)
+			err := second(run()) // the wait for the COMMIT takes 5 s, and so does the question
+			expect(t, err, core.ErrOutcomeUnknown)
+			check(t, !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded), "the caller has not gone: %v", err)
 			proxy.Heal()
-			out, err := run(bounded(t))
+			out, err := run()
 			check(t, err == nil && string(out.Result) == "done" && db.number(t, `SELECT count(*) FROM effect`) == 1, "the repeat: %q, %v", out.Result, err)
 		})
 	}
