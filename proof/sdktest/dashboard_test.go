@@ -118,7 +118,7 @@ func TestDashboardAsksForWhatThereIs(t *testing.T) {
 	must(t, json.Unmarshal(text, &dashboard))
 	there := inPrometheus(t)
 	asked := make(map[string]bool)
-	check := func(where, expr string) {
+	look := func(where, expr string) {
 		t.Helper()
 		for _, metric := range asks(t, there, where, expr) {
 			asked[metric] = true
@@ -127,13 +127,13 @@ func TestDashboardAsksForWhatThereIs(t *testing.T) {
 	for _, p := range dashboard.Panels {
 		check(t, len(p.Targets) != 0, "%s asks for nothing", p.Title)
 		for _, target := range p.Targets {
-			check(p.Title, target.Expr)
+			look(p.Title, target.Expr)
 			check(t, strings.Contains(target.Expr, `keyturn_store=~"$store"`), "%s mixes the stores: %s", p.Title, target.Expr)
 		}
 	}
 	for i, choice := range map[int]string{1: "rule", 2: "store"} {
 		if q, ok := dashboard.Templating.List[i].Query.(map[string]any); ok {
-			check("the choice of a "+choice, q["query"].(string))
+			look("the choice of a "+choice, q["query"].(string))
 		} else {
 			t.Errorf("no query for the choice of a %s", choice)
 		}
