@@ -124,23 +124,21 @@ func (a *app) captured(path string, argv []string, lease *core.Lease, f *runFlag
 	if err != nil {
 		return supervise.Result{}, nil, exit(statusBug, "%v", err)
 	}
-	kept := &head{most: mostOutput}
+	kept := &head{most: mostOutput, next: a.stdout}
 	copied := make(chan struct{})
 	go func() {
 		defer close(copied)
-		_, lost := io.Copy(io.MultiWriter(kept, a.stdout), read)
 		_, _ = io.Copy(kept, read)
-		switch {
-		case lost == nil, errors.Is(lost, os.ErrDeadlineExceeded): // there is no more
-		case errors.Is(lost, syscall.EPIPE): // a reader that has gone is no failure of the program
-		default:
-			a.say("not all of the output was passed on: %v", lost)
+		// The deadline may have come while the reader of our own output was slow.
+		_, _ = kept.Write(left(read))
+		if kept.lost != nil && !errors.Is(kept.lost, syscall.EPIPE) { // a reader that has gone is no failure of the program
+			a.say("not all of the output was passed on: %v", kept.lost)
 		}
 	}()
 	result, err := a.supervised(path, argv, lease, f, sigs, false, write)
 	_ = write.Close() // nothing was written here
-	// A process outside of the group may have the pipe, too. What is in it is read all the same.
-	_ = read.SetReadDeadline(time.Now().Add(100 * time.Millisecond))
+	// The group is dead, so the pipe has all of its output. A process outside of the group may keep the pipe open.
+	_ = read.SetReadDeadline(time.Now())
 	<-copied
 	_ = read.Close()
 	if err != nil {
@@ -153,17 +151,36 @@ func (a *app) captured(path string, argv []string, lease *core.Lease, f *runFlag
 	return result, append(append(record, '\n'), kept.b.Bytes()...), nil
 }
 
-// head keeps the beginning of what is written to it.
+// mostPiped is how much a pipe has at most: on Linux a program may enlarge it.
+const mostPiped = 1 << 20
+
+// left returns what a pipe has, without a wait.
+func left(pipe *os.File) []byte {
+	conn, err := pipe.SyscallConn()
+	if err != nil {
+		return nil
+	}
+	b, n := make([]byte, mostPiped), 0
+	_ = conn.Control(func(fd uintptr) { n, _ = syscall.Read(int(fd), b) }) // -1: it is empty, and others have it open
+	return b[:max(0, n)]
+}
+
+// head keeps the beginning of what is written to it, and passes all of it on for as long as next takes it.
 type head struct {
 	b    bytes.Buffer
 	most int
 	cut  bool
+	next io.Writer
+	lost error // next's
 }
 
 func (h *head) Write(p []byte) (int, error) {
 	room := min(len(p), h.most-h.b.Len())
 	h.cut = h.cut || room < len(p)
 	h.b.Write(p[:room])
+	if h.lost == nil {
+		_, h.lost = h.next.Write(p)
+	}
 	return len(p), nil
 }
 

@@ -3,11 +3,13 @@
 package main
 
 import (
+	"io"
 	"net"
 	"os"
 	"path/filepath"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/keyturn/keyturn/internal/checktest"
 )
@@ -85,4 +87,17 @@ func TestStatusOfASignal(t *testing.T) {
 		p.ends(status)
 		_, _ = conn.Close(), silent.Close()
 	}
+}
+
+// What a slow reader had not taken soon after the program's end was lost, and the record said that it was complete.
+func TestOnceWhoseReaderIsSlow(t *testing.T) {
+	p := command(t, "--store", onRedis(t), "once", "k", "--", "sh", "-c", "head -c 100000 /dev/zero; echo done >&2")
+	p.Stdout = nil
+	out, err := p.StdoutPipe()
+	must(t, err)
+	p.start().says("done")
+	time.Sleep(200 * time.Millisecond) // the slow reader
+	text, err := io.ReadAll(out)
+	check(t, err == nil && len(text) == 100000, "%d bytes, %v", len(text), err)
+	p.ends(0)
 }
