@@ -60,9 +60,10 @@ ran before, but the store had no room for its output.`,
 				return err
 			}
 			opts = append(opts, core.WithRetention(retention), core.WithResultLimit(mostOutput+1<<10))
-			return a.withEngine(context.WithoutCancel(cmd.Context()), func(eng *core.Engine) error {
-				return a.once(eng, keys[0], path, argv, &f, failures)
-			}, opts...)
+			sigs, ctx := catch(cmd.Context())
+			return ended(ctx, a.withEngine(ctx, func(eng *core.Engine) error {
+				return a.once(ctx, sigs, eng, keys[0], path, argv, &f, failures)
+			}, opts...))
 		},
 		ValidArgsFunction: a.completeKeys,
 	}
@@ -75,8 +76,7 @@ ran before, but the store had no room for its output.`,
 // errNotRecorded ends an execution that is not to be on record.
 var errNotRecorded = errors.New("not recorded")
 
-func (a *app) once(eng *core.Engine, key, path string, argv []string, f *runFlags, failures bool) error {
-	sigs, ctx := catch(context.Background())
+func (a *app) once(ctx context.Context, sigs *signals, eng *core.Engine, key, path string, argv []string, f *runFlags, failures bool) error {
 	ctx = carry.Accept(ctx, os.Getenv(leasesVar)) // within its own key it would wait for itself
 	stopProgress := func() {}
 	if !f.quiet {
@@ -85,12 +85,16 @@ func (a *app) once(eng *core.Engine, key, path string, argv []string, f *runFlag
 	var result supervise.Result
 	var failed error
 	ran := false
-	outcome, err := eng.Once(ctx, key, func(ctx context.Context) ([]byte, error) {
+	outcome, err := eng.Once(ctx, key, func(within context.Context) ([]byte, error) {
 		stopProgress()
+		passed, err := sigs.running(ctx)
+		if err != nil {
+			return nil, err
+		}
 		ran = true
-		lease, _ := core.LeaseFrom(ctx) // Once has one
+		lease, _ := core.LeaseFrom(within) // Once has one
 		var record []byte
-		result, record, failed = a.captured(path, argv, lease, f, sigs.running())
+		result, record, failed = a.captured(path, argv, lease, f, passed)
 		switch {
 		case failed != nil:
 			return nil, failed
@@ -112,7 +116,7 @@ func (a *app) once(eng *core.Engine, key, path string, argv []string, f *runFlag
 	case errors.Is(err, core.ErrResultNotKept):
 		return exit(statusNothing, "%s is on record, but the store had no room for the output and the status", table.Safe(key))
 	case err != nil:
-		return a.waitFailed(ctx, err, f)
+		return a.waitFailed(err, f)
 	}
 	return a.replay(key, outcome.Result, f)
 }

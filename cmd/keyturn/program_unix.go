@@ -51,19 +51,22 @@ func program(argv []string) (path string, err error) {
 // are passed on to the program.
 type signals struct {
 	all     chan os.Signal
-	waiting chan struct{} // closed when the wait is over
+	waiting chan struct{} // a receiver is there while the wait goes on
 }
 
-// catch begins a wait. The context ends with the first signal that would end the process.
-func catch(ctx context.Context) (*signals, context.Context) {
+// catch begins a wait. The context ends with the first signal that would end the process. That of the command, in
+// which a signal may have come before, has no meaning after the wait: the program decides what a signal does.
+func catch(command context.Context) (*signals, context.Context) {
 	s := &signals{all: make(chan os.Signal, 16), waiting: make(chan struct{})}
 	s.notify(syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2)
 	outliveReaders()
-	ctx, cancel := context.WithCancelCause(ctx)
+	ctx, cancel := context.WithCancelCause(context.WithoutCancel(command))
 	go func() {
 		select {
 		case sig := <-s.all:
 			cancel(signalError{sig.(syscall.Signal)})
+		case <-command.Done():
+			cancel(context.Cause(command))
 		case <-s.waiting:
 		}
 	}()
@@ -88,20 +91,30 @@ func (s *signals) notify(sigs ...os.Signal) {
 	}
 }
 
-// running ends the wait: signals are for the program now.
-func (s *signals) running() <-chan os.Signal {
-	close(s.waiting)
+// running ends the wait of ctx: signals are for the program now. The error is a signal that came before.
+func (s *signals) running(ctx context.Context) (<-chan os.Signal, error) {
+	select {
+	case s.waiting <- struct{}{}:
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
 	s.notify(slices.Clone(supervise.Passed)...)
-	return s.all
+	return s.all, nil
+}
+
+// ended returns the status of the signal that has ended the wait of ctx, if one has; otherwise err.
+func ended(ctx context.Context, err error) error {
+	var by signalError
+	if err != nil && errors.As(context.Cause(ctx), &by) {
+		return &exitError{status: statusSignal + int(by.Signal)}
+	}
+	return err
 }
 
 // waitFailed returns the error for a key that was not to be had.
-func (a *app) waitFailed(ctx context.Context, err error, f *runFlags) error {
-	var ended signalError
+func (a *app) waitFailed(err error, f *runFlags) error {
 	var held *core.HeldError
 	switch {
-	case errors.As(context.Cause(ctx), &ended):
-		return &exitError{status: statusSignal + int(ended.Signal)}
 	case errors.As(err, &held):
 		text := fmt.Sprintf("%s is held by another", table.Safe(held.Key))
 		if held.Holder != "" {

@@ -3,10 +3,12 @@
 package main
 
 import (
+	"fmt"
 	"io"
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -74,18 +76,21 @@ func TestWatchThatNobodyReadsAnyMore(t *testing.T) {
 	p.ends(141)
 }
 
-// ls that a SIGTERM had ended had the status of SIGINT.
+// ls that a SIGTERM had ended had the status of SIGINT. run and once did not hear a signal while the store was opened.
 func TestStatusOfASignal(t *testing.T) {
 	t.Parallel()
-	for s, status := range map[syscall.Signal]int{syscall.SIGINT: 130, syscall.SIGTERM: 143} {
-		silent, err := net.Listen("tcp", "127.0.0.1:0")
-		must(t, err)
-		p := command(t, "--store", "redis://"+silent.Addr().String(), "ls", "--timeout", "30s").start()
-		conn, err := silent.Accept() // so it has begun to ask
-		must(t, err)
-		_ = p.Process.Signal(s)
-		p.ends(status)
-		_, _ = conn.Close(), silent.Close()
+	for _, args := range []string{"redis://%s ls", "postgres://me@%s/db run k -- true", "postgres://me@%s/db once k -- true"} {
+		for s, status := range map[syscall.Signal]int{syscall.SIGINT: 130, syscall.SIGTERM: 143} {
+			silent, err := net.Listen("tcp", "127.0.0.1:0")
+			must(t, err)
+			store, rest, _ := strings.Cut(args, " ")
+			p := command(t, append([]string{"--store", fmt.Sprintf(store, silent.Addr()), "--timeout", "20s"}, strings.Fields(rest)...)...).start()
+			conn, err := silent.Accept() // so it has begun to ask
+			must(t, err)
+			_ = p.Process.Signal(s)
+			p.ends(status)
+			_, _ = conn.Close(), silent.Close()
+		}
 	}
 }
 

@@ -3,11 +3,17 @@
 package main
 
 import (
+	"context"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/observe"
+	"github.com/keyturn/keyturn/store/memstore"
 )
 
 // Signals for keyturn get to the program.
@@ -51,6 +57,30 @@ func TestRunSignalEndsTheWait(t *testing.T) {
 	}
 	if err := lease.Release(t.Context()); err != nil {
 		t.Error(err)
+	}
+}
+
+// A signal at the moment of the grant, too, ends the wait: the key is released, and the program does not run.
+func TestSignalAtTheGrant(t *testing.T) {
+	for name, call := range map[string]func(*app, context.Context, *signals, *core.Engine) error{
+		"run": func(a *app, ctx context.Context, s *signals, eng *core.Engine) error {
+			return a.run(ctx, s, eng, []core.Claim{core.Exclusive("k")}, "/bin/true", nil, &runFlags{}, false)
+		},
+		"once": func(a *app, ctx context.Context, s *signals, eng *core.Engine) error {
+			return a.once(ctx, s, eng, "k", "/bin/true", nil, &runFlags{}, false)
+		},
+	} {
+		sigs, ctx := catch(t.Context())
+		eng, err := core.New(memstore.New(), core.WithHooks(observe.Hooks{HoldStart: func(of context.Context, _ observe.Lease) context.Context {
+			_ = syscall.Kill(os.Getpid(), syscall.SIGTERM)
+			<-ctx.Done()
+			return of
+		}}))
+		must(t, err)
+		status := statusOf(ended(ctx, call(&app{stderr: io.Discard}, ctx, sigs, eng)))
+		info, err := eng.Inspect(t.Context(), "k")
+		check(t, status == 143 && err == nil && len(info.Holders) == 0 && info.Record == nil, "%s: %d, %+v, %v", name, status, info, err)
+		must(t, eng.Close(t.Context()))
 	}
 }
 

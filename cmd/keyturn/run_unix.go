@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/keyturn/keyturn/cmd/keyturn/internal/supervise"
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/core/experimental/carry"
@@ -61,9 +62,10 @@ The status is the program's own, or 128 and the signal's number. Otherwise: 75 t
 			if err != nil {
 				return err
 			}
-			return a.withEngine(context.WithoutCancel(cmd.Context()), func(eng *core.Engine) error {
-				return a.run(eng, claims, path, argv, &f, detach)
-			}, opts...)
+			sigs, ctx := catch(cmd.Context())
+			return ended(ctx, a.withEngine(ctx, func(eng *core.Engine) error {
+				return a.run(ctx, sigs, eng, claims, path, argv, &f, detach)
+			}, opts...))
 		},
 		ValidArgsFunction: a.completeKeys,
 	}
@@ -74,14 +76,17 @@ The status is the program's own, or 128 and the signal's number. Otherwise: 75 t
 	return cmd
 }
 
-func (a *app) run(eng *core.Engine, claims []core.Claim, path string, argv []string, f *runFlags, detach bool) error {
-	sigs, ctx := catch(context.Background())
+func (a *app) run(ctx context.Context, sigs *signals, eng *core.Engine, claims []core.Claim, path string, argv []string, f *runFlags, detach bool) error {
 	// A run under a run of the same key goes on under its lease.
 	lease, err := a.acquire(carry.Accept(ctx, os.Getenv(leasesVar)), eng, claims, f)
 	if err != nil {
-		return a.waitFailed(ctx, err, f)
+		return a.waitFailed(err, f)
 	}
-	result, err := a.supervised(path, argv, lease, f, sigs.running(), detach, os.Stdout)
+	var result supervise.Result
+	passed, err := sigs.running(ctx)
+	if err == nil {
+		result, err = a.supervised(path, argv, lease, f, passed, detach, os.Stdout)
+	}
 	released := lease.Release(context.Background())
 	if err != nil {
 		return err
