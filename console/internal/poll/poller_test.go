@@ -217,6 +217,19 @@ func TestHotKeys(t *testing.T) {
 	})
 }
 
+// Whoever comes and goes, no time counts twice.
+func TestHotKeysOfSeveralVisits(t *testing.T) {
+	polling(t, false, func(t *testing.T, f *fake, p *poll.Poller) {
+		f.set("a", lock{since: time.Now()})
+		for range 3 {
+			look(p)
+			time.Sleep(2 * time.Minute)
+		}
+		top := p.Hot(poll.Held, time.Time{}, 1)
+		check(t, len(top) == 1 && top[0].Amount > 80 && top[0].Amount < 100, "%v", top) // three half minutes
+	})
+}
+
 // The moments of a lease do not change with the time that a sample takes.
 func TestMomentsAreSteady(t *testing.T) {
 	polling(t, false, func(t *testing.T, f *fake, p *poll.Poller) {

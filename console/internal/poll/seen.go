@@ -104,7 +104,10 @@ func (s *seen) add(at time.Time, info driver.LockInfo) {
 // count counts what the sample adds to the amounts of the key. It reports whether the key has changed
 // hands.
 func (s *seen) count(old *Row, at time.Time, info driver.LockInfo) (changed bool) {
-	last := s.started
+	last := s.since
+	if s.sweptAt.After(last) { // it was free then, or there is no room for its row
+		last = s.sweptAt
+	}
 	var owner string
 	var token uint64
 	if old != nil {
