@@ -137,6 +137,11 @@ func (g *Graph) connect(dead, hinted map[edge]bool) {
 	}
 	type waiter struct{ owner, key string }
 	counted := make(map[waiter]bool)
+	type keyOf struct {
+		edge int
+		key  string
+	}
+	listed := make(map[keyOf]bool)
 	for _, w := range g.Waits {
 		from, to, id := node(w.From), node(w.To), edgeOf(w)
 		i, found := known[id]
@@ -148,8 +153,9 @@ func (g *Graph) connect(dead, hinted map[edge]bool) {
 				n.InDeadlock, n.InHint = n.InDeadlock || dead[id], n.InHint || hinted[id]
 			}
 		}
-		if e := &g.Edges[i]; !slices.Contains(e.Keys, w.Key) {
-			e.Keys = append(e.Keys, w.Key)
+		if one := (keyOf{i, w.Key}); !listed[one] {
+			listed[one] = true
+			g.Edges[i].Keys = append(g.Edges[i].Keys, w.Key)
 		}
 		g.Nodes[to].Blocked++
 		if one := (waiter{w.Waiter.Owner, w.Key}); !counted[one] || w.Local {

@@ -162,3 +162,15 @@ func TestALongChain(t *testing.T) {
 	g = waits.Build(waits.Pairs(infos))
 	check(t, len(g.Deadlocks) == 1 && len(g.Deadlocks[0].Waits) == n+1, "the circle was not found")
 }
+
+// Very many keys of one pair of processes took minutes.
+func TestOneEdgeOfManyKeys(t *testing.T) {
+	t.Parallel()
+	all := make([]waits.Wait, 100_000)
+	for i := range all {
+		all[i].Key = fmt.Sprintf("user:status:%08d", i)
+	}
+	begin := time.Now()
+	g := waits.Build(all)
+	check(t, len(g.Edges[0].Keys) == len(all) && time.Since(begin) < 10*time.Second, "%v", time.Since(begin))
+}
