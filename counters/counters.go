@@ -22,6 +22,8 @@ const (
 	duplicates = "keyturn_duplicates_total"
 	losses     = "keyturn_losses_total"
 	unlocked   = "keyturn_unlocked_total"
+
+	rehearsedWait = "" // a request of a shadow rule that waited: LogShadows alone tells of it
 )
 
 // labels name a series.
@@ -73,7 +75,9 @@ func (c *Counters) all() []one {
 	defer c.mu.Unlock()
 	var list []one
 	for l, a := range c.series {
-		list = append(list, one{l, a})
+		if l.metric != rehearsedWait {
+			list = append(list, one{l, a})
+		}
 	}
 	slices.SortFunc(list, func(a, b one) int {
 		return cmp.Or(cmp.Compare(a.metric, b.metric), cmp.Compare(a.rule, b.rule), cmp.Compare(a.store, b.store),
@@ -114,6 +118,9 @@ func (c *Counters) Hooks() observe.Hooks {
 			if r, ok := ctx.Value(askingKey{}).(*asking); ok && !r.blocked {
 				r.blocked = true
 				c.add(of(conflicts, a), 0)
+				if a.Shadow && a.Wait {
+					c.add(of(rehearsedWait, a), 0)
+				}
 			}
 		},
 		AcquireEnd: func(ctx context.Context, a observe.Acquisition, lease observe.Lease, err error) {

@@ -101,10 +101,11 @@ func TestLogShadows(t *testing.T) {
 			}()
 			synctest.Wait()
 		}
+		wantNil(t, eng.Do(ctx, "k", func(context.Context) error { return nil }, core.WithShadow(), core.WithRule("members"), core.WithFailFast()))
 		time.Sleep(3 * time.Minute)
 		cancel()
 		<-ended
-		if text := log.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, "rule=members calls=3 waited=2 refused=1 duplicates=0") {
+		if text := log.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, "rule=members calls=4 waited=2 refused=2 duplicates=0") {
 			t.Error(text)
 		}
 		wantNil(t, eng.Close(t.Context()))

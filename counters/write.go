@@ -98,25 +98,27 @@ func (r rehearsed) less(o rehearsed) rehearsed {
 
 func (c *Counters) shadows() map[string]rehearsed {
 	all := make(map[string]rehearsed)
-	for _, s := range c.all() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for s, n := range c.series {
 		if !s.shadow {
 			continue
 		}
 		r := all[s.rule]
 		switch s.metric {
-		case conflicts:
-			r.waited += s.count
+		case rehearsedWait:
+			r.waited += n.count
 		case duplicates:
-			r.duplicates += s.count
+			r.duplicates += n.count
 		case wait:
-			r.calls += s.count
+			r.calls += n.count
 			switch s.outcome {
 			case "held", "wait_timeout", "too_many_waiters", "deadline":
-				r.refused += s.count
+				r.refused += n.count
 			case "not_rehearsed":
-				r.skipped += s.count
+				r.skipped += n.count
 			case "unavailable":
-				r.out += s.count
+				r.out += n.count
 			}
 		}
 		all[s.rule] = r
