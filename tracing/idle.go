@@ -40,7 +40,7 @@ func (i *idle) start(ctx context.Context, t trace.Tracer, name string, opts []tr
 	switch real := span.SpanContext().SpanID() != trace.SpanContextFromContext(ctx).SpanID(); {
 	case real:
 		i.provider.Store(nil)
-	case reflect.TypeOf(asked).Comparable():
+	case reflect.ValueOf(asked).Comparable():
 		i.provider.Store(&asked)
 	}
 	return in, span

@@ -95,8 +95,8 @@ func TestNotConfigured(t *testing.T) {
 // switched is a provider that something outside of the program turns on. It can't be compared, either.
 type switched struct {
 	embedded.TracerProvider
-	to *trace.Tracer
-	_  []int
+	to   *trace.Tracer
+	tags any
 }
 
 func (s switched) Tracer(string, ...trace.TracerOption) trace.Tracer { return switchedTracer{to: s.to} }
@@ -118,7 +118,7 @@ func TestTurnedOnFromOutside(t *testing.T) {
 	a := observe.Acquisition{Claims: []core.Claim{core.Exclusive(key)}}
 	to := noop.NewTracerProvider().Tracer("")
 	for name, provider := range map[string]trace.TracerProvider{
-		"comparable": &switched{to: &to}, "not comparable": switched{to: &to},
+		"comparable": &switched{to: &to}, "not comparable": switched{to: &to, tags: []int{}},
 	} {
 		to = noop.NewTracerProvider().Tracer("")
 		otel.SetTracerProvider(provider)
