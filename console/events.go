@@ -81,11 +81,13 @@ func (s *stream) run(r *http.Request) {
 		next := s.console.poll.Next()
 		s.console.poll.Look(s.query.Get("k"))
 		text += s.news()
-		if text != "" && s.send(text) != nil {
-			return
+		if text != "" {
+			if s.send(text) != nil {
+				return
+			}
+			timer.Reset(keepAlive)
 		}
 		text = ""
-		timer.Reset(keepAlive)
 		select {
 		case <-next:
 		case <-timer.C:
@@ -104,7 +106,11 @@ func (s *stream) send(text string) error {
 	if _, err := s.w.Write([]byte(text)); err != nil {
 		return err
 	}
-	return s.rc.Flush()
+	if err := s.rc.Flush(); err != nil {
+		return err
+	}
+	_ = s.rc.SetWriteDeadline(time.Time{}) // HTTP/2 ends a stream at its deadline, even if nothing is written
+	return nil
 }
 
 // news returns what the viewer does not know yet, as an event.

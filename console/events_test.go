@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/keyturn/keyturn/console"
@@ -113,6 +114,24 @@ func TestNothingNewIsNotSent(t *testing.T) {
 	if n > 100 { // of 300; once a minute, old bars are cut anew
 		t.Errorf("%d parts were sent again", n)
 	}
+}
+
+type quietViewer struct {
+	*httptest.ResponseRecorder
+	deadline time.Time
+}
+
+func (v *quietViewer) SetWriteDeadline(at time.Time) error { v.deadline = at; return nil }
+
+// A stream with nothing to say says so, and has no deadline meanwhile, at which HTTP/2 would end it.
+func TestAQuietStreamStaysOpen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), 59*time.Second)
+		defer cancel()
+		v := &quietViewer{ResponseRecorder: httptest.NewRecorder()}
+		open(t, newFake()).ServeHTTP(v, httptest.NewRequest(http.MethodGet, "/events?page=locks", http.NoBody).WithContext(ctx))
+		check(t, strings.Count(v.Body.String(), "\n: still here\n") == 3 && v.deadline.IsZero(), "%v, %s", v.deadline, v.Body)
+	})
 }
 
 func TestTooManyViewers(t *testing.T) {
