@@ -39,6 +39,25 @@ func TestRunWhoseMessagesNobodyReads(t *testing.T) {
 	p.ends(76) // it said why, and lived on to end the program in order
 }
 
+// A message for which standard error had no room kept the signals from the program, and the key held.
+func TestRunWhoseMessagesFindNoRoom(t *testing.T) {
+	store := onRedis(t)
+	read, write, err := os.Pipe()
+	must(t, err)
+	_ = write.SetWriteDeadline(time.Now().Add(100 * time.Millisecond))
+	_, err = write.Write(make([]byte, 1<<20))
+	check(t, os.IsTimeout(err), "the pipe is not full: %v", err)
+	p := command(t, "--store", store, "run", "k", shortTTL, "--max-hold=1s", "--grace=100ms", "--", "sh", "-c", `trap "" TERM; echo in; sleep 60`)
+	p.Stderr = write
+	p.start().says("in")
+	await(t, "the key is free", func() bool {
+		info, err := engine(t, store).Inspect(t.Context(), "k")
+		return err == nil && len(info.Holders) == 0
+	})
+	_, _ = read.Close(), write.Close()
+	p.ends(76)
+}
+
 // An execution whose output nobody reads comes to its end, and is on record.
 func TestOnceWhoseOutputNobodyReads(t *testing.T) {
 	store := onRedis(t)

@@ -10,6 +10,7 @@ import (
 	"os/signal"
 	"regexp"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -30,6 +31,8 @@ type app struct {
 	output                   string
 	noHeaders, verbose       bool
 	timeout                  time.Duration
+
+	saying sync.WaitGroup // messages on their way
 }
 
 // Main runs the command and returns its exit status. Data goes to stdout, everything else to stderr.
@@ -42,6 +45,7 @@ func Main(args []string, stdin *os.File, stdout, stderr io.Writer) int {
 	root.SetErr(stderr)
 	ctx, stop := signalled()
 	defer stop()
+	defer a.saying.Wait()
 	err := root.ExecuteContext(ctx)
 	return a.end(ctx, err)
 }

@@ -31,7 +31,8 @@ type Program struct {
 	MaxHold time.Duration  // after this time the program is asked to end; 0: never
 	Detach  bool           // what stays of the group after the program's end is not waited for
 
-	Say func(format string, args ...any) // messages for people
+	// Say has messages for people. It must not wait for a reader: the program would not be ended in time.
+	Say func(format string, args ...any)
 }
 
 // Result is how the program ended.
