@@ -170,7 +170,8 @@ func (f *uiFlags) read() (listed *users, keys []tls.Certificate, err error) {
 func (f *uiFlags) options(gate *gate) []console.Option {
 	opts := []console.Option{console.WithInterval(f.interval), console.WithOperator(gate.operator)}
 	if f.proxy == "" && f.users == "" { // the token is for this machine
-		opts = append(opts, console.WithHosts(append([]string{"localhost", "127.0.0.1", "::1"}, f.hosts...)...))
+		host, _, _ := net.SplitHostPort(f.listen) // it was checked; this machine has more addresses than 127.0.0.1
+		opts = append(opts, console.WithHosts(append([]string{"localhost", "127.0.0.1", "::1", host}, f.hosts...)...))
 	} else if len(f.hosts) > 0 {
 		opts = append(opts, console.WithHosts(f.hosts...))
 	}
