@@ -99,15 +99,5 @@ func (a *app) acquire(ctx context.Context, eng *core.Engine, claims []core.Claim
 	if !f.quiet {
 		defer a.progress(ctx, eng, driver.Keys(claims))()
 	}
-	if len(claims) > 1 {
-		return eng.AcquireAll(ctx, claims, core.WithRule(f.rule))
-	}
-	opts := []core.CallOption{core.WithRule(f.rule)}
-	switch c := claims[0]; c.Mode {
-	case core.Shared("").Mode:
-		opts = append(opts, core.WithShared())
-	case core.Permit("", 1).Mode:
-		opts = append(opts, core.WithPermits(c.Permits))
-	}
-	return eng.Acquire(ctx, claims[0].Key, opts...)
+	return eng.AcquireAll(ctx, claims, core.WithRule(f.rule))
 }
