@@ -7,7 +7,6 @@ import (
 	"iter"
 	"net/http"
 	"reflect"
-	"sync"
 	"time"
 
 	"github.com/keyturn/keyturn/console/internal/poll"
@@ -37,7 +36,6 @@ type Console struct {
 	streams   streams
 	mux       *http.ServeMux
 	origins   *http.CrossOriginProtection
-	closing   sync.Once
 }
 
 // New makes a console over source. It does no I/O, and has no goroutine while nobody looks, unless
@@ -66,7 +64,7 @@ func New(source Source, opts ...Option) (*Console, error) {
 // Close ends the streams and the poller, and waits for the poller. Pages that are asked for later are
 // answered from what was seen.
 func (c *Console) Close() error {
-	c.closing.Do(c.poll.Close)
+	c.poll.Close()
 	return nil
 }
 
