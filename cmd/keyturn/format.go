@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"os"
 	"strconv"
 	"time"
@@ -75,5 +74,3 @@ func finish(f flusher, err error) error {
 	}
 	return err
 }
-
-var _ io.Writer = (*os.File)(nil)

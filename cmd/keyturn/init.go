@@ -2,12 +2,9 @@ package main
 
 import (
 	"context"
-	"errors"
 	"io"
 
 	"github.com/spf13/cobra"
-
-	"github.com/keyturn/keyturn/store/sqlstore"
 )
 
 func (a *app) initCommand() *cobra.Command {
@@ -39,6 +36,3 @@ marks that let the new nodes of a Redlock vote at once. Other stores need nothin
 	cmd.Flags().BoolVar(&print, "print", false, "print the SQL instead, for a migration")
 	return cmd
 }
-
-// needsInit reports whether init would help.
-func (a *app) needsInit(err error) bool { return errors.Is(err, sqlstore.ErrSchema) }

@@ -22,7 +22,7 @@ import (
 	_ "github.com/keyturn/keyturn/store/natsstore"  // nats
 	_ "github.com/keyturn/keyturn/store/redisstore" // redis and its kin
 	_ "github.com/keyturn/keyturn/store/redlock"    // redlock
-	_ "github.com/keyturn/keyturn/store/sqlstore"   // postgres, mysql, sqlite
+	"github.com/keyturn/keyturn/store/sqlstore"     // postgres, mysql, sqlite
 	"github.com/keyturn/keyturn/store/storeurl"
 	_ "github.com/keyturn/keyturn/store/zkstore" // zk
 )
@@ -124,7 +124,7 @@ func (a *app) openStore(ctx context.Context) (driver.Store, error) {
 	case errors.As(err, &unknown): // what a program imports is of no interest here
 		return nil, exit(statusConfig, "the URL of the store begins with %s:, want a scheme, as in redis://localhost: one of %s",
 			unknown.Scheme, strings.Join(unknown.Registered, ", "))
-	case statusOf(err) == statusConfig && a.needsInit(err):
+	case statusOf(err) == statusConfig && errors.Is(err, sqlstore.ErrSchema):
 		return nil, exit(statusConfig, "%v (keyturn init makes what is missing)", err)
 	case err != nil:
 		return nil, err

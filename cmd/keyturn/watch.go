@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -34,12 +35,8 @@ and goes in between is not seen. The first look prints what is there.`,
 			if interval < minInterval {
 				return usage("--interval %v: want %v or more", interval, minInterval)
 			}
-			prefix := ""
-			if len(args) > 0 {
-				prefix = args[0]
-			}
 			return a.withEngine(cmd.Context(), func(eng *core.Engine) error {
-				return a.watch(cmd.Context(), eng, prefix, interval, records)
+				return a.watch(cmd.Context(), eng, strings.Join(args, ""), interval, records)
 			})
 		},
 		ValidArgsFunction: a.completeKeys,

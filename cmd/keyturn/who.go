@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -26,11 +27,7 @@ requests of one process may have nothing to do with each other.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withEngine(cmd.Context(), func(eng *core.Engine) error {
-				prefix := ""
-				if len(args) > 0 {
-					prefix = args[0]
-				}
-				return a.who(eng.List(cmd.Context(), prefix))
+				return a.who(eng.List(cmd.Context(), strings.Join(args, "")))
 			})
 		},
 		ValidArgsFunction: a.completeKeys,

@@ -5,7 +5,6 @@ package supervise
 import (
 	"bufio"
 	"fmt"
-	"io"
 	"os"
 	"os/signal"
 	"strconv"
@@ -176,5 +175,3 @@ func keep(lines <-chan string, kill func(pgid int)) int {
 		}
 	}
 }
-
-var _ io.Writer = (*os.File)(nil)
