@@ -146,13 +146,9 @@ func TestJSON(t *testing.T) {
 	for path, v := range map[string]any{"/api/locks?waiting=1": &all, "/api/lock?key=a": &one, "/api/graph": &graph} {
 		wantIs(t, path, json.Unmarshal([]byte(get(t, c, path)), v), nil)
 	}
-	if len(all) != 2 || all[0].Key != "a" || len(all[0].Waiters) != 1 || all[0].Holders[0].PID != 41 {
-		t.Errorf("%+v", all)
-	}
+	check(t, len(all) == 2 && all[0].Key == "a" && len(all[0].Waiters) == 1 && all[0].Holders[0].PID == 41, "%+v", all)
 	check(t, one.Key == "a" && *one.Holders[0].SinceMS >= 90_000 && one.Holders[0].TraceID != "", "%+v", one)
-	if len(graph.Waits) != 2 || len(graph.Deadlocks) != 1 || len(graph.Deadlocks[0]) != 2 || graph.Deadlocks[0][0].Waiter.Host != "im" {
-		t.Errorf("%+v", graph)
-	}
+	check(t, len(graph.Waits) == 2 && len(graph.Deadlocks) == 1 && len(graph.Deadlocks[0]) == 2 && graph.Deadlocks[0][0].Waiter.Host == "im", "%+v", graph)
 	if res := serve(c, httptest.NewRequest(http.MethodGet, "/api/lock?key=%7B", nil)); res.StatusCode != http.StatusBadRequest {
 		t.Error(res.Status)
 	}

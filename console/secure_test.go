@@ -165,9 +165,7 @@ func TestHeaders(t *testing.T) {
 		if csp := h.Get("Content-Security-Policy"); !strings.Contains(csp, "default-src 'none'") || strings.Contains(csp, "unsafe") || !strings.Contains(csp, "frame-ancestors 'none'") {
 			t.Errorf("%s: %q", path, csp)
 		}
-		if h.Get("X-Content-Type-Options") != "nosniff" || h.Get("Referrer-Policy") != "no-referrer" || h.Get("Cache-Control") != "no-store" {
-			t.Errorf("%s: %v", path, h)
-		}
+		check(t, h.Get("X-Content-Type-Options") == "nosniff" && h.Get("Referrer-Policy") == "no-referrer" && h.Get("Cache-Control") == "no-store", "%s: %v", path, h)
 	}
 	text := get(t, c, "/")
 	for _, kind := range []string{"style", "script"} {
@@ -194,8 +192,6 @@ func TestHostileText(t *testing.T) {
 		console.WithRules(func() []coverage.Target { return []coverage.Target{{Name: evil, Rules: []coverage.Rule{{Key: evil}}}} }))
 	for _, path := range []string{"/", "/?prefix=" + url.QueryEscape(evil) + "&rule=" + url.QueryEscape(evil), "/key?k=" + url.QueryEscape(evil), "/key?k=none" + url.QueryEscape(evil), "/processes", "/waits", "/hot?window=" + url.QueryEscape(evil), "/rules"} {
 		text := get(t, c, path)
-		if strings.Contains(text, "<script>") || strings.Contains(text, `="javascript:`) || strings.Contains(text, "\u202e") {
-			t.Errorf("%s:\n%s", path, text)
-		}
+		check(t, !strings.Contains(text, "<script>") && !strings.Contains(text, `="javascript:`) && !strings.Contains(text, "\u202e"), "%s:\n%s", path, text)
 	}
 }

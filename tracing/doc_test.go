@@ -200,9 +200,7 @@ func TestOutcomesAreAsDocumented(t *testing.T) {
 		errorType := s.attrs[semconv.ErrorTypeKey].AsString()
 		seenPlaces.add(outcome, place)
 		seenTypes.add(outcome, errorType)
-		if (s.status == codes.Error) != (errorType != "") || s.status == codes.Ok {
-			t.Errorf("%s with outcome %s and error type %q has the status %v", s.name, outcome, errorType, s.status)
-		}
+		check(t, (s.status == codes.Error) == (errorType != "") && s.status != codes.Ok, "%s with outcome %s and error type %q has the status %v", s.name, outcome, errorType, s.status)
 		check(t, s.kind == trace.SpanKindInternal, "%s is of kind %v", s.name, s.kind)
 	}
 	same(t, "outcomes of spans", places, seenPlaces)

@@ -36,9 +36,7 @@ func TestOptionsAreChecked(t *testing.T) {
 	}
 	for name, tt := range tests {
 		obs, err := tracing.New(tt.opts...)
-		if (err != nil) != (len(tt.want) > 0) || (obs.AcquireStart == nil) != (err != nil) || err != nil && !errors.Is(err, core.ErrInvalidOption) {
-			t.Errorf("%s: New gave %+v, %v", name, obs, err)
-		}
+		check(t, (err != nil) == (len(tt.want) > 0) && (obs.AcquireStart == nil) == (err != nil) && (err == nil || errors.Is(err, core.ErrInvalidOption)), "%s: New gave %+v, %v", name, obs, err)
 		for _, option := range tt.want {
 			check(t, strings.Contains(fmt.Sprint(err), option) && !strings.Contains(fmt.Sprint(err), "hunter2"), "%s: %v does not name %s, or tells the secret", name, err, option)
 		}
@@ -62,9 +60,7 @@ func TestAttributesAreOnEverySpanFromItsStart(t *testing.T) {
 				if strings.HasPrefix(name, "keyturn.") {
 					starts++
 					got := collect(attrs)
-					if got[semconv.StoreKey].AsString() != store || got[semconv.RuleKey].AsString() != rule || opts != nil && got["shard"].AsInt64() != 3 {
-						t.Errorf("a sampler sees %v at the start of %s", attrs, name)
-					}
+					check(t, got[semconv.StoreKey].AsString() == store && got[semconv.RuleKey].AsString() == rule && (opts == nil || got["shard"].AsInt64() == 3), "a sampler sees %v at the start of %s", attrs, name)
 				}
 				return false
 			}
@@ -77,9 +73,7 @@ func TestAttributesAreOnEverySpanFromItsStart(t *testing.T) {
 			}
 			for metric, series := range s.meter.numbers {
 				for labels := range series {
-					if !strings.Contains(labels, "keyturn.store="+store) || strings.Contains(labels, "shard=3") != (opts != nil) {
-						t.Errorf("%s has the labels %s", metric, labels)
-					}
+					check(t, strings.Contains(labels, "keyturn.store="+store) && strings.Contains(labels, "shard=3") == (opts != nil), "%s has the labels %s", metric, labels)
 				}
 			}
 		})

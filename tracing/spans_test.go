@@ -18,9 +18,7 @@ const (
 
 func TestSpans(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
-	if err != nil || len(files) != len(plays) && !*update {
-		t.Errorf("%d files of %d plays, %v: a file without a play would look like a proof", len(files), len(plays), err)
-	}
+	check(t, err == nil && (len(files) == len(plays) || *update), "%d files of %d plays, %v: a file without a play would look like a proof", len(files), len(plays), err)
 	for name, play := range plays {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

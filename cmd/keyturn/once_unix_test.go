@@ -29,9 +29,7 @@ func TestOnce(t *testing.T) {
 		return strings.Count(string(text), "run")
 	}
 	first, second := once(0, "a", `echo "out $KEYTURN_KEY"; echo err >&2`), once(0, "a", "echo other")
-	if first.stdout.String() != "out a\n" || second.stdout.String() != "out a\n" || !strings.Contains(second.stderr.String(), "on record") || count() != 1 {
-		t.Errorf("%q, %q, %q", first.stdout.String(), second.stdout.String(), second.stderr.String())
-	}
+	check(t, first.stdout.String() == "out a\n" && second.stdout.String() == "out a\n" && strings.Contains(second.stderr.String(), "on record") && count() == 1, "%q, %q, %q", first.stdout.String(), second.stdout.String(), second.stderr.String())
 
 	// A failure is recorded only if that is asked for, a death by a signal never.
 	once(3, "b", "exit 3")
@@ -48,16 +46,12 @@ func TestOnce(t *testing.T) {
 	// All of a long output is passed on, and the record has its beginning.
 	long := once(0, "d", "head -c 200000 /dev/zero | tr '\\0' x")
 	replayed := once(0, "d", "true")
-	if len(long.stdout.String()) != 200000 || len(replayed.stdout.String()) != 64<<10 || !strings.Contains(replayed.stderr.String(), "65536 bytes") {
-		t.Errorf("%d, %d bytes, %q", len(long.stdout.String()), len(replayed.stdout.String()), replayed.stderr.String())
-	}
+	check(t, len(long.stdout.String()) == 200000 && len(replayed.stdout.String()) == 64<<10 && strings.Contains(replayed.stderr.String(), "65536 bytes"), "%d, %d bytes, %q", len(long.stdout.String()), len(replayed.stdout.String()), replayed.stderr.String())
 
 	// After forget it runs again.
 	count()
 	command(t, "--store", store, "forget", "a", "--reason", "again").ends(0)
-	if once(0, "a", "echo new").stdout.String() != "new\n" || count() != 1 {
-		t.Error("it did not run")
-	}
+	check(t, once(0, "a", "echo new").stdout.String() == "new\n" && count() == 1, "it did not run")
 	command(t, "--store", store, "once", "a", "b", "--", "true").ends(64)
 	command(t, "--store", store, "once", "e", "--", "nosuchprogram").ends(127)
 }

@@ -46,10 +46,7 @@ func takeAway(l *core.Lease) url.Values {
 func TestUI(t *testing.T) {
 	store := onRedis(t)
 	lease := held(t, engine(t, store), "group:7")
-	host := "127.0.0.1"
-	if runtime.GOOS == "linux" { // elsewhere it is this machine's only address
-		host = "127.0.0.5"
-	}
+	host := map[bool]string{true: "127.0.0.5", false: "127.0.0.1"}[runtime.GOOS == "linux"] // elsewhere there is one address
 	p := command(t, "--store", store, "ui", "--operate", "--title", "im prod", "--listen", host+":0").start()
 	p.says("http://")
 	with, err := url.Parse(strings.TrimSpace(p.stdout.String()))
@@ -70,9 +67,7 @@ func TestUI(t *testing.T) {
 		}
 	}
 	resp, text := get(friend, with.String())
-	if resp.StatusCode != http.StatusOK || !strings.Contains(text, "group:7") || !strings.Contains(text, "im prod") || resp.Request.URL.RawQuery != "" {
-		t.Errorf("%s %s: %s", resp.Request.URL, resp.Status, text)
-	}
+	check(t, resp.StatusCode == http.StatusOK && strings.Contains(text, "group:7") && strings.Contains(text, "im prod") && resp.Request.URL.RawQuery == "", "%s %s: %s", resp.Request.URL, resp.Status, text)
 	// A page of a stranger whose name leads here now: not even with the cookie.
 	req := request(t, http.MethodGet, root, nil)
 	req.Host = "evil.example"
@@ -117,8 +112,6 @@ func TestUIBehindAProxy(t *testing.T) {
 			req.Header.Add("X-Forwarded-User", name)
 		}
 		resp, text := answer(t, http.DefaultClient, req)
-		if resp.StatusCode != c.status || c.status == 200 && !strings.Contains(text, "operator alice") {
-			t.Errorf("%+v: %s", c, resp.Status)
-		}
+		check(t, resp.StatusCode == c.status && (c.status != 200 || strings.Contains(text, "operator alice")), "%+v: %s", c, resp.Status)
 	}
 }

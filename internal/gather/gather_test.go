@@ -236,9 +236,7 @@ func TestHangingRoundTripsDoNotHoldUpOthers(t *testing.T) {
 		n := len(p.batches) - 1
 		check(t, n == mostRoundTrips, "%d round trips are out, want %d", n, mostRoundTrips)
 		p.answerAll()
-		if p.underWay != 0 || len(p.waiting) != 0 || p.out != 0 || p.all.Load() != 0 {
-			t.Errorf("%d round trips are left, %d requests wait, %d are out, %d are counted", p.underWay, len(p.waiting), p.out, p.all.Load())
-		}
+		check(t, p.underWay == 0 && len(p.waiting) == 0 && p.out == 0 && p.all.Load() == 0, "%d round trips are left, %d requests wait, %d are out, %d are counted", p.underWay, len(p.waiting), p.out, p.all.Load())
 	})
 }
 

@@ -89,9 +89,7 @@ func TestOnlyEnds(t *testing.T) {
 	require(t, err == nil && a.Held != nil && s.Refused, "got %+v, %v", a, err)
 	s.OnlyEnds = true
 	loss, err := s.Release(&driver.Grant{Owner: "first", Claims: []driver.Claim{driver.Exclusive("a")}, Token: g.Token})
-	if loss != nil || err != nil || len(s.Keys[0].Holders()) > 0 || s.Keys[0].Waiting() != 1 {
-		t.Errorf("released with %v, %v: %+v hold the key, %d wait", loss, err, s.Keys[0].Holders(), s.Keys[0].Waiting())
-	}
+	check(t, loss == nil && err == nil && len(s.Keys[0].Holders()) == 0 && s.Keys[0].Waiting() == 1, "released with %v, %v: %+v hold the key, %d wait", loss, err, s.Keys[0].Holders(), s.Keys[0].Waiting())
 	s.OnlyEnds = false
 	err = s.Settle()
 	check(t, err == nil && s.Keys[0].Holding("second", 0) != nil, "the next decision has not let the waiter in: %v", err)

@@ -89,9 +89,7 @@ func TestStartTakesAnotherPortWhenThePickedOneIsTaken(t *testing.T) {
 		return servertest.FreePort()
 	}
 	s := servertest.Start(t, p)
-	if picks != 2 || s.Port() == taken {
-		t.Errorf("%d picks, port %d", picks, s.Port())
-	}
+	check(t, picks == 2 && s.Port() != taken, "%d picks, port %d", picks, s.Port())
 	wantNil(t, answers(s.Addr(), patience))
 }
 

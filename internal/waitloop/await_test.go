@@ -50,13 +50,9 @@ func TestInsist(t *testing.T) {
 			}
 		}
 		began := time.Now()
-		if !waitloop.Insist(t.Context(), began.Add(time.Hour), until(3)) || tries != 3 || time.Since(began) != 30*time.Millisecond {
-			t.Errorf("success ended it after %d tries and %v", tries, time.Since(began))
-		}
+		check(t, waitloop.Insist(t.Context(), began.Add(time.Hour), until(3)) && tries == 3 && time.Since(began) == 30*time.Millisecond, "success ended it after %d tries and %v", tries, time.Since(began))
 		began = time.Now()
-		if !waitloop.Insist(t.Context(), began.Add(10*time.Second), until(-1)) || time.Since(began) > 11*time.Second || tries > 20 {
-			t.Errorf("its time ended it after %d tries and %v", tries, time.Since(began))
-		}
+		check(t, waitloop.Insist(t.Context(), began.Add(10*time.Second), until(-1)) && time.Since(began) <= 11*time.Second && tries <= 20, "its time ended it after %d tries and %v", tries, time.Since(began))
 		life, end := context.WithTimeout(t.Context(), time.Minute)
 		defer end()
 		check(t, !waitloop.Insist(life, time.Now().Add(time.Hour), until(-1)), "the end of the store counts as success")

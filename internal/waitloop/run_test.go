@@ -242,8 +242,6 @@ func TestEndOfPatience(t *testing.T) {
 func TestClose(t *testing.T) {
 	for name, b := range map[string]*backend{"asleep": {}, "asking": {silent: time.Second, within: time.Second}} {
 		o := wait(t, b, never, func(_ *waitloop.Terms, closes context.CancelFunc) { time.AfterFunc(2*time.Second, closes) })
-		if !errors.Is(o.err, driver.ErrClosed) || o.after > 2*time.Second+waitloop.Grace || b.withdrawn != 1 {
-			t.Errorf("%s: %+v, withdrawn %d times", name, o, b.withdrawn)
-		}
+		check(t, errors.Is(o.err, driver.ErrClosed) && o.after <= 2*time.Second+waitloop.Grace && b.withdrawn == 1, "%s: %+v, withdrawn %d times", name, o, b.withdrawn)
 	}
 }

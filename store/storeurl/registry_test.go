@@ -81,9 +81,7 @@ func TestUnknownScheme(t *testing.T) {
 	_, err := Open(t.Context(), "redis://:secret@host?password=secret")
 	var unknown *UnknownSchemeError
 	require(t, errors.As(err, &unknown) && errors.Is(err, ErrInvalidURL), "%v", err)
-	if unknown.Import != "github.com/keyturn/keyturn/store/redisstore" || !slices.Equal(unknown.Registered, Schemes()) || !slices.Contains(unknown.Registered, "sample") {
-		t.Errorf("%+v", unknown)
-	}
+	check(t, unknown.Import == "github.com/keyturn/keyturn/store/redisstore" && slices.Equal(unknown.Registered, Schemes()) && slices.Contains(unknown.Registered, "sample"), "%+v", unknown)
 	text := err.Error()
 	check(t, strings.Contains(text, unknown.Import) && strings.Contains(text, "broken, mem, sample") && !strings.Contains(text, "secret"), "%v", text)
 	if _, err = Open(t.Context(), "nosuch:x"); !errors.As(err, &unknown) || unknown.Import != "" {

@@ -61,15 +61,11 @@ func TestPollsWhileSomebodyLooks(t *testing.T) {
 		f.free("a")
 		f.set("b", lock{since: time.Now()})
 		look(p)
-		if p.Row("a") != nil || p.Row("b") == nil {
-			t.Error("old rows are shown")
-		}
+		check(t, p.Row("a") == nil && p.Row("b") != nil, "old rows are shown")
 		step()
 		// Nobody looked for an hour, so nothing is known of it.
 		spans := p.Spans("a", time.Now().Add(-2*time.Hour))
-		if len(spans) != 2 || spans[1].From.Sub(spans[0].To) < 59*time.Minute || !spans[1].Free {
-			t.Errorf("%+v", spans)
-		}
+		check(t, len(spans) == 2 && spans[1].From.Sub(spans[0].To) >= 59*time.Minute && spans[1].Free, "%+v", spans)
 	})
 }
 
@@ -127,9 +123,7 @@ func TestManyKeysInRotation(t *testing.T) {
 			t.Errorf("a key with waiters was seen %v ago", age)
 		}
 		rows, pass := p.Rows(func(r *poll.Row) bool { return !strings.HasPrefix(r.Key, "w1") }, 25)
-		if pass != 5020 || len(rows) != 25 || rows[0].Key != "w29" || rows[19].Key != "w00" || rows[20].Key != "k0000" {
-			t.Errorf("%d rows of %d, first %s", len(rows), pass, rows[0].Key)
-		}
+		check(t, pass == 5020 && len(rows) == 25 && rows[0].Key == "w29" && rows[19].Key == "w00" && rows[20].Key == "k0000", "%d rows of %d, first %s", len(rows), pass, rows[0].Key)
 	})
 }
 
@@ -175,12 +169,8 @@ func TestAStoreThatIsOut(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		synctest.Wait()
 		st := p.Status()
-		if !errors.Is(st.Err, driver.ErrUnavailable) || time.Since(st.ErrSince) < 3*time.Second || p.Row("a") == nil {
-			t.Errorf("%+v", st)
-		}
-		if time.Since(p.Row("a").At()) < 4*time.Second {
-			t.Error("the row looks young")
-		}
+		check(t, errors.Is(st.Err, driver.ErrUnavailable) && time.Since(st.ErrSince) >= 3*time.Second && p.Row("a") != nil, "%+v", st)
+		check(t, time.Since(p.Row("a").At()) >= 4*time.Second, "the row looks young")
 		f.fail(nil)
 		step()
 		if st = p.Status(); st.Err != nil {
