@@ -4,6 +4,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -107,6 +108,9 @@ func (a *app) once(ctx context.Context, sigs *signals, eng *core.Engine, key, pa
 	switch {
 	case failed != nil:
 		return failed
+	case ran && errors.Is(err, core.ErrOutcomeUnknown):
+		a.say("%s may not be on record, so the program may run again: %v", table.Safe(key), err)
+		return cmp.Or(a.statusOfProgram(result, nil), error(&exitError{status: statusUnavailable}))
 	case ran:
 		var released error
 		if !errors.Is(err, errNotRecorded) {

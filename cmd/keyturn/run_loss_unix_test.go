@@ -178,15 +178,23 @@ func TestRunMaxHold(t *testing.T) {
 	p.ends(76).says("--max-hold")
 }
 
-// A release that is not answered is said; the status stays the program's.
-func TestRunReleaseUnanswered(t *testing.T) {
+// A release that is not answered is said; the status stays the program's. So is a record, without which a success is none.
+func TestTheEndIsUnanswered(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	way := servertest.NewProxy(t, server.Addr())
-	p := command(t, "--store", "redis://"+way.Addr()+"?read_timeout=300ms", "--timeout=1s", "run", "k", "--", "sh", "-c", "echo in; read x; exit 5")
-	stdin := p.typed()
-	p.says("in")
-	way.Blackhole()
-	_ = stdin.Close()
-	p.ends(5).says("the release was not answered")
+	for verb, end := range map[string]struct {
+		exit, says string
+		status     int
+	}{
+		"run":  {"exit 5", "the release was not answered", 5},
+		"once": {"exit 0", "may run again", statusUnavailable},
+	} {
+		way := servertest.NewProxy(t, server.Addr())
+		p := command(t, "--store", "redis://"+way.Addr()+"?read_timeout=300ms", "--timeout=1s", verb, verb, "--ttl=3s", "--", "sh", "-c", "echo in; read x; "+end.exit)
+		stdin := p.typed()
+		p.says("in")
+		way.Blackhole()
+		_ = stdin.Close()
+		p.ends(end.status).says(end.says)
+	}
 }
