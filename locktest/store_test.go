@@ -110,9 +110,7 @@ func TestLose(t *testing.T) {
 		next := acquire(t, kit.Engine, "k")
 		<-l.Context().Done()
 		var lost *driver.LeaseLostError
-		if !errors.As(context.Cause(l.Context()), &lost) || lost.Reason != driver.LossTaken {
-			t.Errorf("cause %v", context.Cause(l.Context()))
-		}
+		check(t, errors.As(context.Cause(l.Context()), &lost) && lost.Reason == driver.LossTaken, "cause %v", context.Cause(l.Context()))
 		_ = l.Release(ctx) // leaves the next one's alone
 		wantNil(t, next.Err())
 		release(t, next)

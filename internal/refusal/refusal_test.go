@@ -10,9 +10,12 @@ import (
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/core/observe"
+	"github.com/keyturn/keyturn/internal/checktest"
 	"github.com/keyturn/keyturn/internal/refusal"
 	"github.com/keyturn/keyturn/keytmpl"
 )
+
+var check = checktest.That
 
 // examples has errors of every kind, as the engine and the key templates make them.
 var examples = map[refusal.Kind][]error{
@@ -42,12 +45,8 @@ var examples = map[refusal.Kind][]error{
 
 func TestOf(t *testing.T) {
 	for _, kind := range refusal.Kinds() {
-		if len(examples[kind]) == 0 {
-			t.Errorf("kind %d has no example", kind)
-		}
-		if kind.Reason() == "" {
-			t.Errorf("kind %d has no reason", kind)
-		}
+		check(t, len(examples[kind]) != 0, "kind %d has no example", kind)
+		check(t, kind.Reason() != "", "kind %d has no reason", kind)
 		for _, err := range examples[kind] {
 			for _, err := range []error{err, fmt.Errorf("wrapped: %w", err)} {
 				if got := refusal.Of(err); got != kind {
@@ -62,12 +61,8 @@ func TestOf(t *testing.T) {
 // send it again, unless the store made sure that a repeat does no harm.
 func TestAgain(t *testing.T) {
 	for _, kind := range refusal.Kinds() {
-		if kind.Again() && kind.Ran() && kind != refusal.OutcomeUnknown {
-			t.Errorf("%s: a repeat is called safe, and the handler has run", kind.Reason())
-		}
-		if kind.Contended() && !kind.Again() {
-			t.Errorf("%s: the key becomes free, and a repeat is called useless", kind.Reason())
-		}
+		check(t, !kind.Again() || !kind.Ran() || kind == refusal.OutcomeUnknown, "%s: a repeat is called safe, and the handler has run", kind.Reason())
+		check(t, !kind.Contended() || kind.Again(), "%s: the key becomes free, and a repeat is called useless", kind.Reason())
 	}
 }
 

@@ -5,16 +5,17 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/keyturn/keyturn/internal/checktest"
 	"github.com/keyturn/keyturn/internal/who"
 )
+
+var check = checktest.That
 
 func TestOf(t *testing.T) {
 	t.Parallel()
 	id := strings.Repeat("ab", 16)
 	first, second := who.Of("im-7/41/1/t0abcd/"+id), who.Of("im-7/41/1/t0abcd/"+strings.Repeat("cd", 16))
-	if first != second || first.Label != "im-7 pid 41" || first.ID != "im-7/41/1/t0abcd" || first.Foreign {
-		t.Errorf("%+v, %+v", first, second)
-	}
+	check(t, first == second && first.Label == "im-7 pid 41" && first.ID == "im-7/41/1/t0abcd" && !first.Foreign, "%+v, %+v", first, second)
 	// The number of a process may be used again: in a container it is always the same.
 	if again := who.Of("im-7/41/1/t0abce/" + id); again.ID == first.ID || again.Label != first.Label {
 		t.Errorf("%+v", again)
@@ -24,9 +25,7 @@ func TestOf(t *testing.T) {
 	}
 	for _, value := range []string{"", "9f2c", `"><script>alert(1)</script>` + strings.Repeat("ü", 100), "a/b/c/d/e"} {
 		p := who.Of(value)
-		if !p.Foreign || p.ID != value || len(p.Label) > 100 {
-			t.Errorf("%+v", p)
-		}
+		check(t, p.Foreign && p.ID == value && len(p.Label) <= 100, "%+v", p)
 	}
 }
 
@@ -38,12 +37,8 @@ func TestColours(t *testing.T) {
 		p := who.Process{ID: fmt.Sprint(i)}
 		colour := c.Of(p)
 		used[colour]++
-		if c.Of(p) != colour || colour < 0 || colour >= who.ColourCount {
-			t.Errorf("%d: %d, then %d", i, colour, c.Of(p))
-		}
-		if i < who.ColourCount && used[colour] > 1 {
-			t.Errorf("the first processes have colours that differ, but %d has %d again", i, colour)
-		}
+		check(t, c.Of(p) == colour && colour >= 0 && colour < who.ColourCount, "%d: %d, then %d", i, colour, c.Of(p))
+		check(t, i >= who.ColourCount || used[colour] <= 1, "the first processes have colours that differ, but %d has %d again", i, colour)
 	}
 	for i := range 10_000 { // the colours of processes that are gone are forgotten
 		c.Of(who.Process{ID: fmt.Sprint("more", i)})

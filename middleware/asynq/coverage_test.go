@@ -40,13 +40,9 @@ func TestCheckFindsRulesForNothing(t *testing.T) {
 		t.Errorf("Check() = %v, want nil: all rules cover something", err)
 	}
 	err := l.Check("im:status:set", "im:message")
-	if err == nil || !strings.Contains(err.Error(), `rule for "im:mesage"`) || strings.Count(err.Error(), "rule for") != 1 {
-		t.Errorf("Check() = %v, want one error, about im:mesage", err)
-	}
+	check(t, err != nil && strings.Contains(err.Error(), `rule for "im:mesage"`) && strings.Count(err.Error(), "rule for") == 1, "Check() = %v, want one error, about im:mesage", err)
 	err = l.Check("im:status")
-	if err == nil || !strings.Contains(err.Error(), `rule for "im:"`) {
-		t.Errorf("Check() = %v, want an error about im:, whose only type has a longer pattern", err)
-	}
+	check(t, err != nil && strings.Contains(err.Error(), `rule for "im:"`), "Check() = %v, want an error about im:, whose only type has a longer pattern", err)
 }
 
 // At start, into the log: which tasks have which rule. In a test:

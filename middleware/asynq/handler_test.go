@@ -119,9 +119,7 @@ func TestTraceGoesAlongWithTheTask(t *testing.T) {
 	}
 	given := map[string]string{"traceparent": "stale", "user": "42"}
 	headers := lockasynq.TraceHeaders(inTrace(7), given)
-	if !maps.Equal(given, map[string]string{"traceparent": "stale", "user": "42"}) || headers["user"] != "42" {
-		t.Errorf("the caller's headers are %v now, and the task has %v", given, headers)
-	}
+	check(t, maps.Equal(given, map[string]string{"traceparent": "stale", "user": "42"}) && headers["user"] == "42", "the caller's headers are %v now, and the task has %v", given, headers)
 	if got := lockasynq.TraceHeaders(context.Background(), nil); got == nil || len(got) != 0 {
 		t.Errorf("without a trace: headers %#v, want an empty map", got)
 	}

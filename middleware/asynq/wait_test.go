@@ -83,9 +83,7 @@ func TestRefusalSaysWhenToComeAgain(t *testing.T) {
 		hold(t, eng, "k")
 		err := process(ctx, nothingRuns(t, locks(t, eng, lockasynq.Serialize("t", "k", core.WithFailFast()))), "t", "")
 		var again *lockasynq.RescheduleError
-		if !errors.As(err, &again) || again.Pattern != "t" || again.RetryAfter != 3*time.Second {
-			t.Errorf("error = %#v, want a RescheduleError with the 3s that holds take here", err)
-		}
+		check(t, errors.As(err, &again) && again.Pattern == "t" && again.RetryAfter == 3*time.Second, "error = %#v, want a RescheduleError with the 3s that holds take here", err)
 	})
 }
 
@@ -109,9 +107,7 @@ func TestEndsThatAreNoConflict(t *testing.T) {
 			defer cancel()
 			tt.before(t, kit, cancel)
 			err := process(ctx, nothingRuns(t, locks(t, kit.Engine, lockasynq.Serialize("t", "k"))), "t", "")
-			if !errors.Is(err, tt.is) || isAgain(err) != tt.again || errors.Is(err, core.ErrHeld) {
-				t.Errorf("%s: %v, want %v, to come again: %t", name, err, tt.is, tt.again)
-			}
+			check(t, errors.Is(err, tt.is) && isAgain(err) == tt.again && !errors.Is(err, core.ErrHeld), "%s: %v, want %v, to come again: %t", name, err, tt.is, tt.again)
 		})
 	}
 }
@@ -149,9 +145,7 @@ func TestHandlerKeepsTheTasksDeadline(t *testing.T) {
 			<-ctx.Done()
 			return ctx.Err()
 		})), "t", "")
-		if !errors.Is(err, context.DeadlineExceeded) || !time.Now().Equal(want) {
-			t.Errorf("the handler ended with %v at %v, want its deadline %v", err, time.Now(), want)
-		}
+		check(t, errors.Is(err, context.DeadlineExceeded) && time.Now().Equal(want), "the handler ended with %v at %v, want its deadline %v", err, time.Now(), want)
 	})
 }
 

@@ -53,9 +53,7 @@ func TestRefusalsReachOuterMiddleware(t *testing.T) {
 	err := ruletest.Receive(t, "the error", seen)
 	var held *core.HeldError
 	var answered *echo.HTTPError
-	if !errors.As(err, &held) || held.Holder != lease.Owner() || !errors.As(err, &answered) || answered.Code != 409 {
-		t.Errorf("error = %v, want an HTTPError 409 with the holder inside", err)
-	}
+	check(t, errors.As(err, &held) && held.Holder == lease.Owner() && errors.As(err, &answered) && answered.Code == 409, "error = %v, want an HTTPError 409 with the holder inside", err)
 }
 
 // TestTheRequestsOwnEnd: a deadline and a cancel of the request itself are answered as Echo answers them, by its
@@ -80,12 +78,8 @@ func TestTheRequestsOwnEnd(t *testing.T) {
 		e.ServeHTTP(rec, httptest.NewRequestWithContext(ctx, http.MethodGet, "/42", nil))
 		cancel()
 		var answered *echo.HTTPError
-		if !errors.Is(seen, want) || errors.Is(seen, core.ErrHeld) || !errors.As(seen, &answered) || answered.Code != status {
-			t.Errorf("error = %v, want %d for %v", seen, status, want)
-		}
-		if rec.Code != status || !strings.Contains(rec.Body.String(), `"message"`) {
-			t.Errorf("answer = %d %s, want Echo's %d", rec.Code, rec.Body, status)
-		}
+		check(t, errors.Is(seen, want) && !errors.Is(seen, core.ErrHeld) && errors.As(seen, &answered) && answered.Code == status, "error = %v, want %d for %v", seen, status, want)
+		check(t, rec.Code == status && strings.Contains(rec.Body.String(), `"message"`), "answer = %d %s, want Echo's %d", rec.Code, rec.Body, status)
 	}
 }
 

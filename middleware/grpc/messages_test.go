@@ -63,9 +63,7 @@ func TestEachMessageTakesItsOwnTurn(t *testing.T) {
 				}
 				for {
 					e, err := stream.Recv()
-					if token > 0 && !errors.Is(context.Cause(before), core.ErrReleased) {
-						t.Errorf("the context of the message before: %v", context.Cause(before))
-					}
+					check(t, token <= 0 || errors.Is(context.Cause(before), core.ErrReleased), "the context of the message before: %v", context.Cause(before))
 					if err != nil {
 						if held := claimsOf(stream.Context()); held != "" || err != io.EOF {
 							t.Errorf("%s is held after the last message, %v", held, err)
@@ -74,9 +72,7 @@ func TestEachMessageTakesItsOwnTurn(t *testing.T) {
 					}
 					before = stream.Context()
 					lease, ok := core.LeaseFrom(before)
-					if !ok || lease.Key() != "group:"+e.GetGroupId() || lease.Token() <= token || !isHeld(t, eng, lease.Key()) {
-						t.Errorf("lease: %v %+v", ok, lease)
-					}
+					check(t, ok && lease.Key() == "group:"+e.GetGroupId() && lease.Token() > token && isHeld(t, eng, lease.Key()), "lease: %v %+v", ok, lease)
 					token = lease.Token()
 					if err := stream.Send(e); err != nil {
 						return err

@@ -115,9 +115,7 @@ func TestCoverageWithoutTheInterceptor(t *testing.T) {
 			check(t, (len(c.Rules) > 0) == (c.Name == guarded), "%v, want a rule for %s alone", c, guarded)
 		}
 		err := fmt.Sprint(i.Check(imServer()))
-		if !strings.Contains(err, missing) || !strings.Contains(err, says) || strings.Contains(err, guarded) {
-			t.Errorf("error = %v, want one with %s and %s", err, missing, says)
-		}
+		check(t, strings.Contains(err, missing) && strings.Contains(err, says) && !strings.Contains(err, guarded), "error = %v, want one with %s and %s", err, missing, says)
 	}
 }
 
@@ -132,9 +130,7 @@ func TestCheckFindsRulesThatNobodyServes(t *testing.T) {
 		t.Fatalf("error = %q, want one for each of %v", lines, want)
 	}
 	for n, method := range want {
-		if !strings.Contains(lines[n], "/keyturn.test.v1.Annotated/"+method+`"`) || !strings.Contains(lines[n], "does not serve") {
-			t.Errorf("error %q, want one about %s", lines[n], method)
-		}
+		check(t, strings.Contains(lines[n], "/keyturn.test.v1.Annotated/"+method+`"`) && strings.Contains(lines[n], "does not serve"), "error %q, want one about %s", lines[n], method)
 	}
 }
 

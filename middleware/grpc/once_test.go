@@ -219,8 +219,6 @@ func TestStorable(t *testing.T) {
 	for n, want := range []string{"run 1", "run 2", "run 2"} {
 		var header metadata.MD
 		resp, err := c.SetStatus(bounded(t), message("a", 1), grpc.Header(&header))
-		if err != nil || resp.GetText() != want || len(header.Get(lockgrpc.ReplayedHeader)) != n/2 {
-			t.Errorf("call %d: %v, %v, %v", n, resp, err, header)
-		}
+		check(t, err == nil && resp.GetText() == want && len(header.Get(lockgrpc.ReplayedHeader)) == n/2, "call %d: %v, %v, %v", n, resp, err, header)
 	}
 }

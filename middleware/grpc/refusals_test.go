@@ -103,9 +103,7 @@ func TestRefusals(t *testing.T) {
 
 				err := g.send(bounded(t), c, "42")
 
-				if status.Code(err) != tt.code || reason(t, err) != tt.reason {
-					t.Errorf("got %v, reason %q; want %v, %q", err, reason(t, err), tt.code, tt.reason)
-				}
+				check(t, status.Code(err) == tt.code && reason(t, err) == tt.reason, "got %v, reason %q; want %v, %q", err, reason(t, err), tt.code, tt.reason)
 				if info, ok := detail[*errdetails.ErrorInfo](err); ok && (info.GetMetadata()[lockgrpc.MethodKey] == g.method) != (kind != "message") {
 					t.Errorf("the method in %v", info)
 				}

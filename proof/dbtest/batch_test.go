@@ -99,9 +99,7 @@ func (c *crowd) takes(t *testing.T, n int, do func(call func(i int, key string) 
 	for i, g := range grants {
 		info, err := c.other.Inspect(t.Context(), fmt.Sprint("key", i))
 		must(t, err)
-		if len(info.Holders) != 1 || info.Holders[0].Owner != g.Owner || info.Holders[0].Token != g.Token {
-			t.Errorf("key %d has the holders %+v instead of %+v", i, info.Holders, g)
-		}
+		check(t, len(info.Holders) == 1 && info.Holders[0].Owner == g.Owner && info.Holders[0].Token == g.Token, "key %d has the holders %+v instead of %+v", i, info.Holders, g)
 	}
 	do(func(i int, _ string) error { return c.Release(t.Context(), grants[i]) })
 	for i := range n {

@@ -38,18 +38,14 @@ func TestHostileTexts(t *testing.T) {
 				t.Fatalf("%q: %v", text, err)
 			}
 			info, err := s.Inspect(ctx, text)
-			if err != nil || len(info.Holders) != 1 || info.Holders[0].Rule != text || info.Holders[0].Trace != text {
-				t.Errorf("%q: %+v, %v", text, info, err)
-			}
+			check(t, err == nil && len(info.Holders) == 1 && info.Holders[0].Rule == text && info.Holders[0].Trace == text, "%q: %+v, %v", text, info, err)
 			for _, result := range [][]byte{every, bytes.Repeat(every, 1000), {}} {
 				rec := driver.Record{Fingerprint: every[:200], Result: result}
 				if err := s.Complete(ctx, g, rec, time.Minute); err != nil {
 					t.Fatalf("%q: %v", text, err)
 				}
 				_, got, err := s.Begin(ctx, request(text, time.Minute))
-				if err != nil || got == nil || !bytes.Equal(got.Result, result) || !bytes.Equal(got.Fingerprint, rec.Fingerprint) {
-					t.Errorf("%q: the record of %d bytes is %+v, %v", text, len(result), got, err)
-				}
+				check(t, err == nil && got != nil && bytes.Equal(got.Result, result) && bytes.Equal(got.Fingerprint, rec.Fingerprint), "%q: the record of %d bytes is %+v, %v", text, len(result), got, err)
 				must(t, checktest.ErrorOf(s.Forget(ctx, text)))
 				if g, _, err = s.Begin(ctx, request(text, time.Minute)); err != nil {
 					t.Fatal(err)

@@ -8,8 +8,11 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/checktest"
 	"github.com/keyturn/keyturn/proof/history"
 )
+
+var check = checktest.That
 
 var errNothing = errors.New("nothing")
 
@@ -22,9 +25,7 @@ func says(t *testing.T, err error, all []string) {
 		t.Errorf("the checker complains: %v", err)
 	}
 	for _, want := range all {
-		if !strings.Contains(err.Error(), want) {
-			t.Errorf("the checker says %q, want %q in it", err, want)
-		}
+		check(t, strings.Contains(err.Error(), want), "the checker says %q, want %q in it", err, want)
 	}
 }
 
@@ -65,9 +66,7 @@ func TestSectionsTakenByForce(t *testing.T) {
 			events := slices.Concat(held(1, 10, 20), held(2, 30, 40), held(3, 2*second, 3*second), test.force)
 			for i, s := range history.Sections(events, test.died) {
 				taken, told := s.Taken < history.Never, s.Told < history.Never
-				if taken != test.taken[i] || told != test.told[i] || s.End != min(s.Returning, s.Taken) {
-					t.Errorf("%s: taken %v and told %v", s, taken, told)
-				}
+				check(t, taken == test.taken[i] && told == test.told[i] && s.End == min(s.Returning, s.Taken), "%s: taken %v and told %v", s, taken, told)
 			}
 		})
 	}
@@ -84,9 +83,7 @@ func TestAHolderThatWasToldOfALossCountsNoMore(t *testing.T) {
 		{Process: 1, Nr: 1, What: history.Returning, At: 50},
 		{Process: 1, Nr: 1, What: history.Gone, At: 51},
 	}, nil)
-	if len(sections) != 1 || sections[0].End != 10 || sections[0].Answered != 51 || sections[0].Outcome != history.Gone {
-		t.Errorf("%+v", sections)
-	}
+	check(t, len(sections) == 1 && sections[0].End == 10 && sections[0].Answered == 51 && sections[0].Outcome == history.Gone, "%+v", sections)
 }
 
 // TestCheck has the histories that the stores at hand can't be made to leave.

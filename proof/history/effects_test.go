@@ -85,9 +85,7 @@ func TestOnce(t *testing.T) {
 			}
 			sum, err := history.Once(events, test.losses...)
 			says(t, err, test.says)
-			if sum.Done != test.effects {
-				t.Errorf("%d effects", sum.Done)
-			}
+			check(t, sum.Done == test.effects, "%d effects", sum.Done)
 		})
 	}
 }
@@ -107,9 +105,7 @@ func TestCount(t *testing.T) {
 	one(6, history.Adding, history.Writing)
 	c := history.CountOf(events)
 	want := history.Count{Operations: 9, Unknown: 2, Grants: 3, Tokens: 3, HandedOn: 2, Lost: 1, Extended: 1}
-	if c != want {
-		t.Errorf("%+v\nwant %+v", c, want)
-	}
+	check(t, c == want, "%+v\nwant %+v", c, want)
 	says(t, c.Enough(4), []string{"3 grants, and there should be 4"})
 	says(t, c.Enough(3), []string{"of 9 operations"})
 	c.Operations = 10
@@ -125,12 +121,8 @@ func TestLongest(t *testing.T) {
 		return all
 	}
 	longest, latest := history.Longest(given(10, 20, 70, 95), history.Span{To: 100}, []history.Span{{From: 25, To: 60}})
-	if longest != (history.Gap{Span: history.Span{From: 20, To: 70}, Late: 10}) {
-		t.Errorf("the longest gap is %+v", longest)
-	}
-	if latest != (history.Gap{Span: history.Span{From: 70, To: 95}, Late: 25}) {
-		t.Errorf("the latest is %+v", latest)
-	}
+	check(t, longest == (history.Gap{Span: history.Span{From: 20, To: 70}, Late: 10}), "the longest gap is %+v", longest)
+	check(t, latest == (history.Gap{Span: history.Span{From: 70, To: 95}, Late: 25}), "the latest is %+v", latest)
 	if longest, _ := history.Longest(nil, history.Span{From: 5, To: 9}, nil); longest.To-longest.From != 4 {
 		t.Errorf("without a grant: %+v", longest)
 	}

@@ -51,9 +51,7 @@ func TestSettings(t *testing.T) {
 		for _, f := range s.Describe().Examine(t.Context()) {
 			found += f.Risk
 		}
-		if !strings.Contains(found, want) {
-			t.Errorf("%s: an operator reads %q", want, found)
-		}
+		check(t, strings.Contains(found, want), "%s: an operator reads %q", want, found)
 	}
 }
 
@@ -70,9 +68,7 @@ func TestForeignEntries(t *testing.T) {
 	_, err := s.Acquire(t.Context(), request("other", time.Minute))
 	storetest.IsRefused(t, err)
 	page, next, err := s.List(t.Context(), driver.Listing{Records: true})
-	if err != nil || next != "" || len(page) != 1 || page[0].Key != "mine:1/Ä " {
-		t.Errorf("the list: %v, %q, %v", page, next, err)
-	}
+	check(t, err == nil && next == "" && len(page) == 1 && page[0].Key == "mine:1/Ä ", "the list: %v, %q, %v", page, next, err)
 	if _, _, err := s.List(t.Context(), driver.Listing{Cursor: "a=zz", Records: true}); !errors.Is(err, driver.ErrInvalidOption) {
 		t.Errorf("a cursor that nobody made: %v", err)
 	}
@@ -92,9 +88,7 @@ func TestEntriesGo(t *testing.T) {
 		msg, err := st.GetLastMsgForSubject(t.Context(), "$KV.keyturn.k")
 		must(t, err)
 		ttl, err := time.ParseDuration(msg.Header.Get("Nats-TTL"))
-		if err != nil || ttl != least+10*time.Minute {
-			t.Errorf("an entry with %s stays for %v, %v", what, ttl, err)
-		}
+		check(t, err == nil && ttl == least+10*time.Minute, "an entry with %s stays for %v, %v", what, ttl, err)
 	}
 	g := take(t, s, request("k", time.Hour))
 	stays("a lease of an hour", time.Hour)

@@ -73,9 +73,7 @@ func TestLeaderGoes(t *testing.T) {
 				req.Wait = true
 				g, err := store.Acquire(ctx, req)
 				if err != nil {
-					if ctx.Err() == nil {
-						t.Errorf("a waiter: %v", err)
-					}
+					check(t, ctx.Err() != nil, "a waiter: %v", err)
 					continue
 				}
 				mu.Lock()

@@ -83,7 +83,5 @@ func TestBackupIsRestored(t *testing.T) {
 	// The one that has released it last remembers the lock as free.
 	storetest.IsHeld(t, b, request("released", time.Minute))
 	g := enqueue(t, b, request("released", time.Minute)).Granted()
-	if next.Token <= since.Token || g.Token <= last.Token {
-		t.Errorf("tokens %d after %d, and %d after %d, which the backup does not know", next.Token, since.Token, g.Token, last.Token)
-	}
+	check(t, next.Token > since.Token && g.Token > last.Token, "tokens %d after %d, and %d after %d, which the backup does not know", next.Token, since.Token, g.Token, last.Token)
 }

@@ -73,9 +73,7 @@ func TestFailure(t *testing.T) {
 	} {
 		err := failure("acquire", "k", tc.err)
 		var out *keyturn.UnavailableError
-		if !errors.As(err, &out) || out.Refused != tc.refused || errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("%v: %v", tc.err, err)
-		}
+		check(t, errors.As(err, &out) && out.Refused == tc.refused && !errors.Is(err, context.DeadlineExceeded), "%v: %v", tc.err, err)
 		if errors.Is(err, ErrReadOnly) != (tc.err == state("25006")) {
 			t.Errorf("%v is read-only: %v", tc.err, err)
 		}

@@ -28,9 +28,7 @@ func TestBadOptions(t *testing.T) {
 		for _, opts := range [][]Option{{opt, good}, {good, opt}} {
 			_, err := New(t.Context(), new(sql.DB), Postgres, opts...)
 			var bad *driver.OptionError
-			if !errors.As(err, &bad) || bad.Option != name {
-				t.Errorf("%s: %v", name, err)
-			}
+			check(t, errors.As(err, &bad) && bad.Option == name, "%s: %v", name, err)
 		}
 	}
 	for what, try := range map[string]func() (*Store, error){

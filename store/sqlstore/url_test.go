@@ -9,6 +9,8 @@ import (
 	"github.com/keyturn/keyturn/store/storeurl"
 )
 
+var check = checktest.That
+
 // A program that links no driver is told so.
 func TestURLWithoutDriver(t *testing.T) {
 	_, err := storeurl.Open(t.Context(), "postgres://:secret@host/db")
@@ -16,9 +18,7 @@ func TestURLWithoutDriver(t *testing.T) {
 		t.Fatalf("%v", err)
 	}
 	for _, want := range []string{"postgres://host/db", "pgx", "github.com/jackc/pgx/v5/stdlib"} {
-		if !strings.Contains(err.Error(), want) {
-			t.Errorf("%v does not name %s", err, want)
-		}
+		check(t, strings.Contains(err.Error(), want), "%v does not name %s", err, want)
 	}
 }
 
@@ -58,8 +58,6 @@ func TestURLWakerOfNobody(t *testing.T) {
 		"mysql://h/db?waker=off":      `there is no parameter "waker"`,
 	} {
 		_, err := storeurl.Open(t.Context(), text)
-		if !errors.Is(err, storeurl.ErrInvalidURL) || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v", text, err)
-		}
+		check(t, errors.Is(err, storeurl.ErrInvalidURL) && strings.Contains(err.Error(), want), "%s: %v", text, err)
 	}
 }

@@ -110,9 +110,7 @@ func TestLeasesAreAsEverToTheirHolders(t *testing.T) {
 			check(t, err == nil && !out.Duplicate && string(out.Result) == "r", "%+v, %v", out, err)
 		}
 		wantNil(t, eng.Close(ctx))
-		if runs != 2 || store.asked != 0 || store.closed != 1 {
-			t.Errorf("Once ran %d times; the store was asked %d times and closed %d", runs, store.asked, store.closed)
-		}
+		check(t, runs == 2 && store.asked == 0 && store.closed == 1, "Once ran %d times; the store was asked %d times and closed %d", runs, store.asked, store.closed)
 	})
 }
 

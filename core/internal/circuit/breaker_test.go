@@ -12,7 +12,10 @@ import (
 
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/core/internal/circuit"
+	"github.com/keyturn/keyturn/internal/checktest"
 )
+
+var check = checktest.That
 
 const silence = 2 * time.Second
 
@@ -86,9 +89,7 @@ func (tr *trial) wantRefused(t *testing.T, keys ...string) {
 	// The pause may be over by now; a request that asks begins the next one.
 	_, _ = tr.ask(t.Context(), errDown, keys...)
 	sent, err := tr.ask(t.Context(), nil, keys...)
-	if sent || !errors.Is(err, circuit.ErrOpen) || !errors.Is(err, driver.ErrUnavailable) {
-		t.Errorf("%v: sent %v, error %v; want it refused", keys, sent, err)
-	}
+	check(t, !sent && errors.Is(err, circuit.ErrOpen) && errors.Is(err, driver.ErrUnavailable), "%v: sent %v, error %v; want it refused", keys, sent, err)
 	if err := tr.Refuses(claimsOf(keys...)); !errors.Is(err, circuit.ErrOpen) {
 		t.Errorf("%v: Refuses says %v", keys, err)
 	}
@@ -158,9 +159,7 @@ func TestAnswersInQuickSuccession(t *testing.T) {
 			time.Sleep(2 * silence)
 			_ = tr.askWith(t.Context(), began, fails, "k")
 			tr.wantAsked(t, "k")
-			if len(tr.lines) > 0 {
-				t.Errorf("opened: %q", tr.lines)
-			}
+			check(t, len(tr.lines) <= 0, "opened: %q", tr.lines)
 		})
 	}
 }
@@ -180,9 +179,7 @@ func TestLateAndShortRequests(t *testing.T) {
 			_ = tr.askWith(ctx, time.Now(), hangs, "k")
 			cancel()
 		}
-		if len(tr.lines) > 0 {
-			t.Errorf("opened: %q", tr.lines)
-		}
+		check(t, len(tr.lines) <= 0, "opened: %q", tr.lines)
 	})
 }
 
@@ -209,9 +206,7 @@ func TestProbes(t *testing.T) {
 				t.Errorf("a probe took %v", took)
 			}
 			time.Sleep(pause - time.Millisecond)
-			if tr.Refuses(claimsOf("k")) == nil {
-				t.Errorf("a pause is shorter than %v", pause)
-			}
+			check(t, tr.Refuses(claimsOf("k")) != nil, "a pause is shorter than %v", pause)
 			time.Sleep(time.Millisecond)
 			if err := tr.Refuses(claimsOf("k")); err != nil {
 				t.Errorf("a pause is longer than %v", pause)
@@ -230,13 +225,9 @@ func TestProbes(t *testing.T) {
 				return driver.Grant{}, nil, nil
 			}
 		})
-		if err != nil {
-			t.Errorf("a probe that waits for a holder: %v", err)
-		}
+		check(t, err == nil, "a probe that waits for a holder: %v", err)
 		tr.wantAsked(t, "k")
-		if len(tr.lines) != 2 || !strings.Contains(tr.lines[1], "store answers") {
-			t.Errorf("lines %q", tr.lines)
-		}
+		check(t, len(tr.lines) == 2 && strings.Contains(tr.lines[1], "store answers"), "lines %q", tr.lines)
 	})
 }
 

@@ -14,25 +14,19 @@ func TestAStoreThatIsAwayAtStart(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			tr := newTrial(silence, nil)
 			_, _ = tr.ask(t.Context(), errDown, "k")
-			if len(tr.lines) != 1 || !strings.Contains(tr.lines[0], "WARN keyturn: store has not answered yet") {
-				t.Errorf("lines %q", tr.lines)
-			}
+			check(t, len(tr.lines) == 1 && strings.Contains(tr.lines[0], "WARN keyturn: store has not answered yet"), "lines %q", tr.lines)
 			for range 20 {
 				time.Sleep(time.Second)
 				_, _ = tr.ask(t.Context(), errDown, "k")
 			}
 			time.Sleep(time.Second)
 			tr.wantAsked(t, "k")
-			if len(tr.lines) != 2 || !strings.Contains(tr.lines[1], "INFO keyturn: store answers [after 21s") {
-				t.Errorf("lines %q", tr.lines)
-			}
+			check(t, len(tr.lines) == 2 && strings.Contains(tr.lines[1], "INFO keyturn: store answers [after 21s"), "lines %q", tr.lines)
 			for range 20 { // from now on only an outage has lines
 				_, _ = tr.ask(t.Context(), errDown, "k")
 				_, _ = tr.ask(t.Context(), nil, "k")
 			}
-			if len(tr.lines) != 2 {
-				t.Errorf("lines %q", tr.lines)
-			}
+			check(t, len(tr.lines) == 2, "lines %q", tr.lines)
 		})
 	}
 }

@@ -9,7 +9,10 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core/internal/lazyctx"
+	"github.com/keyturn/keyturn/internal/checktest"
 )
+
+var check = checktest.That
 
 type key struct{}
 
@@ -53,9 +56,7 @@ func TestEnds(t *testing.T) {
 				}
 				tc.end(cancelParent, closeEngine, b)
 				synctest.Wait()
-				if !errors.Is(b.Err(), tc.want) {
-					t.Errorf("%s: %v, want %v", name, b.Err(), tc.want)
-				}
+				check(t, errors.Is(b.Err(), tc.want), "%s: %v, want %v", name, b.Err(), tc.want)
 				select {
 				case <-b.Done():
 				default:
@@ -64,15 +65,11 @@ func TestEnds(t *testing.T) {
 				if watched && (!errors.Is(child.Err(), tc.want) || called.Load() != 1) {
 					t.Errorf("%s: derived: %v, want %v; %d calls", name, child.Err(), tc.want, called.Load())
 				}
-				if name == "its parent" && !errors.Is(context.Cause(b), errDown) {
-					t.Errorf("the cause is lost: %v", context.Cause(b))
-				}
+				check(t, name != "its parent" || errors.Is(context.Cause(b), errDown), "the cause is lost: %v", context.Cause(b))
 				late := make(chan struct{})
 				stop := b.AfterFunc(func() { close(late) })
 				<-late
-				if stop() {
-					t.Errorf("%s: AfterFunc after the end was stopped", name)
-				}
+				check(t, !stop(), "%s: AfterFunc after the end was stopped", name)
 			})
 		}
 	}
@@ -123,7 +120,5 @@ func TestEndTakesRegistrationsBack(t *testing.T) {
 		t.Fatalf("%d registrations, want one as the parent and one as what ends it", parent.n)
 	}
 	b.Cancel()
-	if parent.n != 0 {
-		t.Errorf("%d registrations are left", parent.n)
-	}
+	check(t, parent.n == 0, "%d registrations are left", parent.n)
 }

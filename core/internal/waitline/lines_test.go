@@ -13,7 +13,10 @@ import (
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/core/internal/handoff"
 	"github.com/keyturn/keyturn/core/internal/waitline"
+	"github.com/keyturn/keyturn/internal/checktest"
 )
+
+var check = checktest.That
 
 const (
 	fair = 100 * time.Millisecond
@@ -88,9 +91,7 @@ func refused() waitline.Answer {
 
 func empty(t *testing.T, ls *waitline.Lines) {
 	t.Helper()
-	if ls.Len() != 0 || ls.Waiting() != 0 {
-		t.Errorf("%d lines with %d waiting are left", ls.Len(), ls.Waiting())
-	}
+	check(t, ls.Len() == 0 && ls.Waiting() == 0, "%d lines with %d waiting are left", ls.Len(), ls.Waiting())
 }
 
 // A caller that gives up does not ask the store.
@@ -144,9 +145,7 @@ func TestRecordIsShared(t *testing.T) {
 		mustEnter(t, shared)
 		mustWait(t, waits)
 		mustWait(t, afterwards)
-		if string(twin.Got.Record.Result) != "done" {
-			t.Errorf("%q", twin.Got.Record.Result)
-		}
+		check(t, string(twin.Got.Record.Result) == "done", "%q", twin.Got.Record.Result)
 		for _, w := range []*waitline.Waiter{first, other, late} {
 			ls.Leave(w, refused())
 		}
@@ -179,12 +178,8 @@ func TestLeaseIsHandedOn(t *testing.T) {
 			t.Fatalf("%v", d)
 		}
 		mustEnter(t, handed)
-		if !slices.Equal(by, told{"1"}) {
-			t.Errorf("told of %q", by)
-		}
-		if second.Got.From != "1" || second.Got.Grant.FencingToken() != first.Got.Grant.FencingToken()+1 {
-			t.Errorf("%+v", second.Got)
-		}
+		check(t, slices.Equal(by, told{"1"}), "told of %q", by)
+		check(t, second.Got.From == "1" && second.Got.Grant.FencingToken() == first.Got.Grant.FencingToken()+1, "%+v", second.Got)
 		if h := ls.Holder(driver.HeldError{Key: "k", Holder: "o", Trace: "1"}); h.Trace != "2" {
 			t.Errorf("%+v", h)
 		}

@@ -19,6 +19,8 @@ import (
 	"github.com/keyturn/keyturn/proof/bench/stats"
 )
 
+var check = checktest.That
+
 // The scenarios with several processes run this test binary again.
 func TestMain(m *testing.M) {
 	if IsChild() {
@@ -58,9 +60,7 @@ func TestScenarios(t *testing.T) {
 				}
 			}
 			for _, system := range s.Systems {
-				if !slices.ContainsFunc(rows, func(r stats.Row) bool { return r.System == system }) || !strings.Contains(progress.String(), system) {
-					t.Errorf("nothing of %s in\n%s", system, progress.String())
-				}
+				check(t, !slices.ContainsFunc(rows, func(r stats.Row) bool { return r.System != system }) && strings.Contains(progress.String(), system), "nothing of %s in\n%s", system, progress.String())
 			}
 		})
 	}
@@ -92,12 +92,8 @@ func TestRunTakesTurns(t *testing.T) {
 		return []stats.Sample{{Unit: "n", Value: 1}}, nil
 	}}
 	rows, err := Run(t.Context(), env, []Scenario{s}, new(bytes.Buffer))
-	if !errors.Is(err, broken) || !strings.Contains(err.Error(), "a, x") {
-		t.Errorf("the error is %v", err)
-	}
-	if order != "xyyxxy" || len(rows) != 1 || rows[0].System != "y" || len(rows[0].Values) != 3 {
-		t.Errorf("the order is %s, the rows are %v", order, rows)
-	}
+	check(t, errors.Is(err, broken) && strings.Contains(err.Error(), "a, x"), "the error is %v", err)
+	check(t, order == "xyyxxy" && len(rows) == 1 && rows[0].System == "y" && len(rows[0].Values) == 3, "the order is %s, the rows are %v", order, rows)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := Run(ctx, env, []Scenario{s}, new(bytes.Buffer)); !errors.Is(err, context.Canceled) {
@@ -110,9 +106,7 @@ func TestPick(t *testing.T) {
 		t.Errorf("%d scenarios, %v", len(all), err)
 	}
 	two, err := Pick(All(), "handover,once-64,grpc", "redsync,keyturn")
-	if err != nil || len(two) != 2 || two[0].Name != "handover" || strings.Join(two[1].Systems, ",") != "keyturn,redsync" {
-		t.Errorf("%v, %v", two, err)
-	}
+	check(t, err == nil && len(two) == 2 && two[0].Name == "handover" && strings.Join(two[1].Systems, ",") == "keyturn,redsync", "%v, %v", two, err)
 }
 
 // Warming up does not count, and the first error ends all goroutines.
@@ -132,9 +126,7 @@ func TestLoad(t *testing.T) {
 		<-ctx.Done()
 		return 0, ctx.Err()
 	})
-	if !errors.Is(err, broken) {
-		t.Errorf("the error is %v", err)
-	}
+	check(t, errors.Is(err, broken), "the error is %v", err)
 }
 
 // A child says why it cannot open a system. It ends when its parent closes the connection, as the

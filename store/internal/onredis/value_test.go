@@ -4,7 +4,11 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/keyturn/keyturn/internal/checktest"
 )
+
+var check = checktest.That
 
 func TestParseValue(t *testing.T) {
 	foreign := func(s string) Value { return Value{Owner: s} }
@@ -37,20 +41,12 @@ func FuzzNotes(f *testing.F) {
 	f.Add("a:b|c %", "+ |:%3A\xff")
 	f.Fuzz(func(t *testing.T, rule, trace string) {
 		stored := Notes(30*time.Second, rule, trace)
-		if strings.Count(stored, ":") != 1 || strings.Contains(stored, " ") {
-			t.Errorf("%q", stored)
-		}
+		check(t, strings.Count(stored, ":") == 1 && !strings.Contains(stored, " "), "%q", stored)
 		v := ParseValue("o:1763683200000001:0:1:" + stored)
-		if v.Rule != rule || v.Trace != trace || v.Owner != "o" {
-			t.Errorf("%q and %q became %+v", rule, trace, v)
-		}
+		check(t, v.Rule == rule && v.Trace == trace && v.Owner == "o", "%q and %q became %+v", rule, trace, v)
 		lingers := ParseValue("o:1763683200000001:0:1:" + Lingering(stored, "a|b:inbox:0f"))
-		if v.Lingers || !lingers.Lingers || lingers.Rule != rule || lingers.Trace != trace {
-			t.Errorf("lingering, %q and %q became %+v", rule, trace, lingers)
-		}
+		check(t, !v.Lingers && lingers.Lingers && lingers.Rule == rule && lingers.Trace == trace, "lingering, %q and %q became %+v", rule, trace, lingers)
 		quiet := ParseValue("o:1763683200000001:0:1:" + Quietly(stored))
-		if v.Quiet || !quiet.Quiet || quiet.Rule != rule || quiet.Trace != trace {
-			t.Errorf("marked, %q and %q became %+v", rule, trace, quiet)
-		}
+		check(t, !v.Quiet && quiet.Quiet && quiet.Rule == rule && quiet.Trace == trace, "marked, %q and %q became %+v", rule, trace, quiet)
 	})
 }

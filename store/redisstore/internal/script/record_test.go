@@ -29,9 +29,7 @@ func FuzzRecord(f *testing.F) {
 		given := driver.Record{Fingerprint: fingerprint, Result: result, Trace: trace, ResultNotKept: notKept}
 		rec, err := decodeRecord(head(owner, given) + ":" + about(given) + string(result))
 		must(t, err)
-		if !bytes.Equal(rec.Fingerprint, fingerprint) || !bytes.Equal(rec.Result, result) || rec.Trace != trace || rec.ResultNotKept != notKept {
-			t.Errorf("%q and %q became %+v", fingerprint, result, rec)
-		}
+		check(t, bytes.Equal(rec.Fingerprint, fingerprint) && bytes.Equal(rec.Result, result) && rec.Trace == trace && rec.ResultNotKept == notKept, "%q and %q became %+v", fingerprint, result, rec)
 		h, _ := parseHeader(head(owner, given) + ":")
 		check(t, len(owner) >= mostHost || h.owner == owner, "the owner %q became %q", owner, h.owner)
 	})

@@ -96,7 +96,5 @@ func TestLateSeal(t *testing.T) {
 	check(t, !r.seal(early, "1"), "the vote of round 3 was sealed for round 1")
 	got := r.value().Token
 	check(t, got == late && got > between, "the token is %d; it was %d, and %d for the owner between", got, late, between)
-	if !r.seal(late+5, "3") || r.value().Token != late+5 {
-		t.Errorf("the vote of round 3 was not sealed with %d: %+v", late+5, r.value())
-	}
+	check(t, r.seal(late+5, "3") && r.value().Token == late+5, "the vote of round 3 was not sealed with %d: %+v", late+5, r.value())
 }
