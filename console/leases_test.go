@@ -118,9 +118,8 @@ func TestALeaseThatWasHandedOn(t *testing.T) {
 		must(t, first.Release(context.Background()))
 		second := <-next
 		text := h.page("/key?k=k")
-		if labels := had(t, text); len(labels) != 1 {
-			t.Errorf("bars of %q", labels)
-		}
+		labels := had(t, text)
+		check(t, len(labels) == 1, "bars of %q", labels)
 		contains(t, text, "Its process may have handed the lease on", trace(1)[3:35])
 		h.force("k")
 		time.Sleep(30 * time.Second) // the next renewal tells
@@ -163,9 +162,8 @@ func TestWaitersWithinAProcess(t *testing.T) {
 		}
 		arrows := func(want int) {
 			t.Helper()
-			if text := h.page("/waits"); strings.Count(text, `class="arrow`) != want {
-				t.Errorf("want %d arrows:\n%s", want, text)
-			}
+			text := h.page("/waits")
+			check(t, strings.Count(text, `class="arrow`) == want, "want %d arrows:\n%s", want, text)
 		}
 		go wait(h.engines[0])
 		go wait(h.engines[0])
@@ -214,9 +212,8 @@ func TestADeadlockOfACarriedLease(t *testing.T) {
 		go wait(other, traced(ctx, 2), "a")
 		text := h.page("/waits")
 		contains(t, text, "Deadlock, for", ", under a lease of")
-		if labels := had(t, h.page("/key?k=a")); len(labels) != 1 {
-			t.Errorf("the band of the carried lease: %q", labels)
-		}
+		labels := had(t, h.page("/key?k=a"))
+		check(t, len(labels) == 1, "the band of the carried lease: %q", labels)
 		h.force("b")
 		wantIs(t, "the request that is left over", <-ended, nil)
 		if text := h.page("/waits"); strings.Contains(text, "Deadlock, for") {

@@ -67,9 +67,8 @@ func TestMemory(t *testing.T) {
 			all.Go(func() { c.ServeHTTP(viewer{make(http.Header)}, r) })
 		}
 		time.Sleep(3 * time.Second)
-		if text := get(t, c, "/hot"); !strings.Contains(text, "<b>100\u202f000</b> held") {
-			t.Errorf("not all were seen:\n%s", text)
-		}
+		text := get(t, c, "/hot")
+		check(t, strings.Contains(text, "<b>100\u202f000</b> held"), "not all were seen:\n%s", text)
 		// Twice what is alive: the collector lets as much garbage grow before it runs.
 		if took := 2 * (heap() - before); took > most {
 			t.Errorf("%d MiB, want %d", took>>20, most>>20)

@@ -71,9 +71,8 @@ func TestAKeyThatNobodyKnows(t *testing.T) {
 	get(t, c, "/")
 	f.fail(&driver.UnavailableError{Op: "inspect", Err: driver.ErrUnavailable})
 	for range 2 { // at the second time it is known that the store is out
-		if text := get(t, c, "/key?k=b"); strings.Contains(text, "Nobody holds it") || !strings.Contains(text, "Unknown") {
-			t.Errorf("%s", text)
-		}
+		text := get(t, c, "/key?k=b")
+		check(t, !strings.Contains(text, "Nobody holds it") && strings.Contains(text, "Unknown"), "%s", text)
 		if res := serve(c, httptest.NewRequest(http.MethodGet, "/api/lock?key=b", nil)); res.StatusCode != http.StatusServiceUnavailable {
 			t.Errorf("%s: %s", res.Status, body(t, res))
 		}
@@ -123,9 +122,8 @@ func TestGoldenPages(t *testing.T) {
 			if *update {
 				must(t, os.WriteFile(file, got, 0o644))
 			}
-			if want, err := os.ReadFile(file); err != nil || !bytes.Equal(got, want) {
-				t.Errorf("%s, %v: got\n%s", file, err, got)
-			}
+			want, err := os.ReadFile(file)
+			check(t, err == nil && bytes.Equal(got, want), "%s, %v: got\n%s", file, err, got)
 		}
 	})
 }
@@ -206,9 +204,8 @@ func TestKeyFilter(t *testing.T) {
 	if res := post(c, "/forget", form("user:4713")); res.StatusCode != http.StatusOK {
 		t.Error(res.Status)
 	}
-	if said := f.said(); len(said) != 3 {
-		t.Errorf("%q", said)
-	}
+	said := f.said()
+	check(t, len(said) == 3, "%q", said)
 
 	// Of a name from before this console's start nobody knows the key, so nothing is done.
 	if res := post(c, "/force", form("user:***#0123456789ab", leaseOf(held("", 41)))); res.StatusCode != http.StatusConflict {

@@ -40,9 +40,8 @@ func TestForce(t *testing.T) {
 	for path, reloads := range map[string]bool{"/": true, "/key?k=b": false, "/key": false} {
 		check(t, strings.Contains(get(t, c, path), `http-equiv="refresh"`) == reloads, "%s: reloads by itself: %v", path, !reloads)
 	}
-	if said := f.said(); len(said) != 2 || said[0] != "alice: hangs" || said[1] != "alice: hangs" {
-		t.Errorf("%q", said)
-	}
+	said := f.said()
+	check(t, len(said) == 2 && said[0] == "alice: hangs" && said[1] == "alice: hangs", "%q", said)
 }
 
 // Nobody has to choose anew what a form had when it was rejected.
@@ -99,12 +98,10 @@ func TestForceIsRefused(t *testing.T) {
 		get(t, c, "/") // before the store fails
 		f.fail(test.err)
 		res := post(c, "/force", test.form)
-		if text := body(t, res); res.StatusCode != test.status || !strings.Contains(text, test.says) {
-			t.Errorf("%s: %s, want %d %q: %s", name, res.Status, test.status, test.says, text)
-		}
-		if said := f.said(); len(said) > 0 {
-			t.Errorf("%s: it was done: %q", name, said)
-		}
+		text := body(t, res)
+		check(t, res.StatusCode == test.status && strings.Contains(text, test.says), "%s: %s, want %d %q: %s", name, res.Status, test.status, test.says, text)
+		said := f.said()
+		check(t, len(said) <= 0, "%s: it was done: %q", name, said)
 	}
 }
 
@@ -130,12 +127,10 @@ func TestWhoMay(t *testing.T) {
 		check(t, status == http.StatusForbidden, "%s: %d", name, status)
 	}
 	c := open(t, f, console.WithOperator(alice))
-	if res := serve(c, httptest.NewRequest(http.MethodGet, "/force?key=a&confirm=a&reason=x", nil)); res.StatusCode != http.StatusMethodNotAllowed {
-		t.Errorf("by GET: %s", res.Status)
-	}
-	if said := f.said(); len(said) > 0 {
-		t.Errorf("it was done: %q", said)
-	}
+	res := serve(c, httptest.NewRequest(http.MethodGet, "/force?key=a&confirm=a&reason=x", nil))
+	check(t, res.StatusCode == http.StatusMethodNotAllowed, "by GET: %s", res.Status)
+	said := f.said()
+	check(t, len(said) <= 0, "it was done: %q", said)
 	if status := send(c, ours); status != http.StatusOK {
 		t.Errorf("the operator: %d", status)
 	}
@@ -151,9 +146,8 @@ func TestHosts(t *testing.T) {
 	} {
 		r := httptest.NewRequest(http.MethodGet, "/", nil)
 		r.Host = host
-		if got := serve(c, r).StatusCode; got != want {
-			t.Errorf("%q: %d, want %d", host, got, want)
-		}
+		got := serve(c, r).StatusCode
+		check(t, got == want, "%q: %d, want %d", host, got, want)
 	}
 }
 
@@ -162,9 +156,8 @@ func TestHeaders(t *testing.T) {
 	c := open(t, newFake())
 	for _, path := range []string{"/", "/key?k=a", "/none", "/events?page=none"} {
 		h := serve(c, httptest.NewRequest(http.MethodGet, path, nil)).Header
-		if csp := h.Get("Content-Security-Policy"); !strings.Contains(csp, "default-src 'none'") || strings.Contains(csp, "unsafe") || !strings.Contains(csp, "frame-ancestors 'none'") {
-			t.Errorf("%s: %q", path, csp)
-		}
+		csp := h.Get("Content-Security-Policy")
+		check(t, strings.Contains(csp, "default-src 'none'") && !strings.Contains(csp, "unsafe") && strings.Contains(csp, "frame-ancestors 'none'"), "%s: %q", path, csp)
 		check(t, h.Get("X-Content-Type-Options") == "nosniff" && h.Get("Referrer-Policy") == "no-referrer" && h.Get("Cache-Control") == "no-store", "%s: %v", path, h)
 	}
 	text := get(t, c, "/")

@@ -40,9 +40,8 @@ func TestReadersAreAdmittedTogether(t *testing.T) {
 		for range readers {
 			defer mustRelease(t, <-granted)
 		}
-		if took := time.Since(began); took > (readers/most+1)*roundTrip {
-			t.Errorf("it took %v until all had it", took)
-		}
+		took := time.Since(began)
+		check(t, took <= (readers/most+1)*roundTrip, "it took %v until all had it", took)
 		wantEqual(t, "requests at the same time", spy.mostAtOne, most)
 	})
 }

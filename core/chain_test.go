@@ -35,9 +35,8 @@ func TestSetThatIsHeldInPart(t *testing.T) {
 	check(t, outer.Err() == nil && store.releases() == 1, "outer: %v; %d releases", outer.Err(), store.releases())
 
 	err = eng.DoAll(outer.Context(), exclusive("a", "b"), func(context.Context) error { mustRelease(t, outer); return nil })
-	if lost := (*core.LeaseLostError)(nil); !errors.As(err, &lost) || lost.Key != "b" || lost.Reason != driver.LossOuter {
-		t.Errorf("the part that it left to another was lost: %v", err)
-	}
+	lost := (*core.LeaseLostError)(nil)
+	check(t, errors.As(err, &lost) && lost.Key == "b" && lost.Reason == driver.LossOuter, "the part that it left to another was lost: %v", err)
 	check(t, store.releases() == 3 && eng.Left() == "", "%d releases; left: %s", store.releases(), eng.Left())
 }
 
@@ -77,9 +76,8 @@ func TestAttach(t *testing.T) {
 	defer cancelTwo()
 	hangUp()
 	cancelOne()
-	if got, _ := core.LeaseFrom(two); got != l || two.Err() != nil || !errors.Is(context.Cause(one), context.Canceled) {
-		t.Errorf("lease %v, %v; the other one: %v", got, two.Err(), context.Cause(one))
-	}
+	got, _ := core.LeaseFrom(two)
+	check(t, got == l && two.Err() == nil && errors.Is(context.Cause(one), context.Canceled), "lease %v, %v; the other one: %v", got, two.Err(), context.Cause(one))
 	both, err := eng.AcquireAll(two, exclusive("a", "b"))
 	must(t, err)
 	check(t, core.Observed(both).Depth() == 2 && spy.requests() == 2, "asked %d times", spy.requests())

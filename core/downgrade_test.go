@@ -31,9 +31,8 @@ func TestDowngradeLetsReadersInAndKeepsWritersOut(t *testing.T) {
 		token := l.Token()
 		wantOnly(t, tryAll(other, core.Shared("a")), core.ErrHeld)
 		must(t, l.Downgrade(bg))
-		if want := []core.Claim{core.Shared("a"), core.Shared("b"), core.Shared("c")}; !slices.Equal(l.Claims(), want) || l.Token() != token {
-			t.Errorf("claims %v, token %d after %d", l.Claims(), l.Token(), token)
-		}
+		want := []core.Claim{core.Shared("a"), core.Shared("b"), core.Shared("c")}
+		check(t, slices.Equal(l.Claims(), want) && l.Token() == token, "claims %v, token %d after %d", l.Claims(), l.Token(), token)
 		wantNil(t, tryAll(other, core.Shared("a"), core.Shared("c")))
 		wantOnly(t, tryAll(other, core.Exclusive("a")), core.ErrHeld)
 		time.Sleep(2 * time.Minute)

@@ -69,9 +69,8 @@ func TestRetryAfterGoesByTheHand(t *testing.T) {
 		_, tried := eng.TryAcquire(bg, "k")
 		_, waited := eng.Acquire(bg, "k", core.WithMaxWait(time.Second))
 		for err, want := range map[error]time.Duration{tried: time.Second, waited: 2 * time.Second} {
-			if held := (*core.HeldError)(nil); !errors.As(err, &held) || held.HeldFor != want {
-				t.Errorf("error %#v, want one that is held for %v", err, want)
-			}
+			held := (*core.HeldError)(nil)
+			check(t, errors.As(err, &held) && held.HeldFor == want, "error %#v, want one that is held for %v", err, want)
 		}
 		mustRelease(t, second)
 	})
@@ -88,14 +87,12 @@ func TestRetryAfterWithoutTheStoresHelp(t *testing.T) {
 		mustRelease(t, l)
 		spy.onAcquire = func(context.Context, driver.Request) error { return &core.HeldError{Key: "k"} }
 		_, err := eng.TryAcquire(bg, "k")
-		if held := (*core.HeldError)(nil); !errors.As(err, &held) || held.RetryAfter != time.Second {
-			t.Errorf("%+v", held)
-		}
+		held := (*core.HeldError)(nil)
+		check(t, errors.As(err, &held) && held.RetryAfter == time.Second, "%+v", held)
 		spy.onAcquire = func(context.Context, driver.Request) error {
 			_, err := eng.Acquire(bg, "k")
-			if full := (*core.TooManyWaitersError)(nil); !errors.As(err, &full) || full.RetryAfter != time.Second {
-				t.Errorf("%+v", full)
-			}
+			full := (*core.TooManyWaitersError)(nil)
+			check(t, errors.As(err, &full) && full.RetryAfter == time.Second, "%+v", full)
 			return nil
 		}
 		mustRelease(t, mustAcquire(t, eng, "k"))
@@ -148,9 +145,8 @@ func TestMinHoldKeepsTheKey(t *testing.T) {
 				wantOnly(t, errOf(e.TryAcquire(bg, "k")), core.ErrHeld)
 			}
 			next := mustAcquire(t, eng, "k", core.WithMinHold(time.Second))
-			if got := time.Since(began); got < 10*time.Second || got > 10100*time.Millisecond || next.Token() <= l.Token() {
-				t.Errorf("the next one came after %v, with token %d after %d", got, next.Token(), l.Token())
-			}
+			got := time.Since(began)
+			check(t, got >= 10*time.Second && got <= 10100*time.Millisecond && next.Token() > l.Token(), "the next one came after %v, with token %d after %d", got, next.Token(), l.Token())
 			time.Sleep(2 * time.Second)
 			mustRelease(t, next)
 			isFree(t, other, "k") // its min hold was over

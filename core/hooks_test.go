@@ -50,9 +50,8 @@ func TestHooksSeeTheWholeLife(t *testing.T) {
 			if strings.Contains(seen[i], "End") {
 				order = "21"
 			}
-			if a, b := seen[i], seen[i+1]; a[:1]+b[:1] != order || a[1:] != b[1:] {
-				t.Errorf("first %q, then %q", a, b)
-			}
+			a, b := seen[i], seen[i+1]
+			check(t, a[:1]+b[:1] == order && a[1:] == b[1:], "first %q, then %q", a, b)
 			once = append(once, seen[i][1:])
 		}
 		want := []string{

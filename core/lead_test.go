@@ -51,9 +51,8 @@ func TestLeadOneAtATime(t *testing.T) {
 		}
 		stop()
 		for range 2 {
-			if err := <-returned; err == nil || errors.Is(err, core.ErrLeaseLost) {
-				t.Errorf("Lead returned %v", err)
-			}
+			err := <-returned
+			check(t, err != nil && !errors.Is(err, core.ErrLeaseLost), "Lead returned %v", err)
 		}
 		wantEqual(t, "terms", terms, 7)
 	})

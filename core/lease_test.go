@@ -57,9 +57,8 @@ func TestReleaseIsBounded(t *testing.T) {
 			spy.onRelease = tc.store
 			var first, others sync.WaitGroup
 			first.Go(func() {
-				if err := l.Release(bg); !errors.Is(err, tc.first) {
-					t.Errorf("the first: %v", err)
-				}
+				err := l.Release(bg)
+				check(t, errors.Is(err, tc.first), "the first: %v", err)
 			})
 			synctest.Wait()
 			began := time.Now()
@@ -151,9 +150,8 @@ func TestWithoutCancelOnLoss(t *testing.T) {
 			}
 			wantOnly(t, l.Release(bg), core.ErrLeaseLost)
 			check(t, l.Context().Err() != nil, "the context outlives the release")
-			if told := len(spy.released); told != 1 && name == "max hold" {
-				t.Errorf("the store was told %d times", told)
-			}
+			told := len(spy.released)
+			check(t, told == 1 || name != "max hold", "the store was told %d times", told)
 		})
 	}
 }
@@ -171,9 +169,8 @@ func TestLeaseContext(t *testing.T) {
 	defer stop()
 	for _, ctx := range []context.Context{l.Context(), below} {
 		at, _ := ctx.Deadline()
-		if got, _ := core.LeaseFrom(ctx); got != l || !at.Equal(deadline) || ctx.Value(key{}) != "v" || ctx.Err() != nil {
-			t.Errorf("lease %v, deadline %v, value %v, %v", got, at, ctx.Value(key{}), ctx.Err())
-		}
+		got, _ := core.LeaseFrom(ctx)
+		check(t, got == l && at.Equal(deadline) && ctx.Value(key{}) == "v" && ctx.Err() == nil, "lease %v, deadline %v, value %v, %v", got, at, ctx.Value(key{}), ctx.Err())
 	}
 	if _, ok := core.LeaseFrom(parent); ok {
 		t.Error("a lease where there is none")

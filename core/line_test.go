@@ -96,9 +96,8 @@ func TestWhatTheLineKnows(t *testing.T) {
 func wantFull(t *testing.T, err error, key string, limit int) {
 	t.Helper()
 	wantOnly(t, err, core.ErrTooManyWaiters)
-	if full := (*core.TooManyWaitersError)(nil); !errors.As(err, &full) || full.Key != key || full.Limit != limit {
-		t.Errorf("%+v", full)
-	}
+	full := (*core.TooManyWaitersError)(nil)
+	check(t, errors.As(err, &full) && full.Key == key && full.Limit == limit, "%+v", full)
 }
 
 func TestTooManyWaiters(t *testing.T) {
@@ -163,9 +162,8 @@ func TestLongHoldsNeedNoLines(t *testing.T) {
 			held = append(held, mustAcquire(t, eng, fmt.Sprint("k", i)))
 			time.Sleep(time.Millisecond)
 		}
-		if n := core.Lines(eng); n > 1500 {
-			t.Errorf("%d lines for %d leases", n, len(held))
-		}
+		n := core.Lines(eng)
+		check(t, n <= 1500, "%d lines for %d leases", n, len(held))
 		got := make(chan *core.Lease)
 		go func() { got <- mustAcquire(t, eng, "k0") }()
 		synctest.Wait()

@@ -73,13 +73,11 @@ func TestLingerAndClose(t *testing.T) {
 			began := time.Now()
 			time.AfterFunc(time.Second, func() { _ = inside.Release(bg) })
 			err := eng.Close(bg)
-			if took := time.Since(began); took > time.Second+2*defaultReleaseTimeout+time.Second {
-				t.Errorf("Close took %v", took)
-			}
+			took := time.Since(began)
+			check(t, took <= time.Second+2*defaultReleaseTimeout+time.Second, "Close took %v", took)
 			check(t, silent == errors.Is(err, core.ErrOutcomeUnknown), "Close: %v", err)
-			if n := s.releases(); !silent && n != many+1 {
-				t.Errorf("%d of %d leases went back", n, many+1)
-			}
+			n := s.releases()
+			check(t, silent || n == many+1, "%d of %d leases went back", n, many+1)
 			s.tell("0", s.asked[1].Owner) // too late
 			wantNothingLeft(t, eng)
 		})
@@ -129,9 +127,8 @@ func TestLingerGivesWay(t *testing.T) {
 				began := time.Now()
 				l, err := take(who)
 				must(t, err)
-				if waited := time.Since(began); waited > 0 || l.Token() <= last.Token() {
-					t.Errorf("waited %v, token %d after %d", waited, l.Token(), last.Token())
-				}
+				waited := time.Since(began)
+				check(t, waited <= 0 && l.Token() > last.Token(), "waited %v, token %d after %d", waited, l.Token(), last.Token())
 				mustRelease(t, l)
 				time.Sleep(2 * time.Minute)
 			}

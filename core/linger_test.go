@@ -42,9 +42,8 @@ func lingers(t *testing.T, s *telling, key string, want bool) {
 	t.Helper()
 	info, err := s.Inspect(bg, key)
 	must(t, err)
-	if is := len(info.Holders) == 1 && info.Holders[0].Lingers; is != want {
-		t.Errorf("%s is shown as %+v, lingers: want %t", key, info.Holders, want)
-	}
+	is := len(info.Holders) == 1 && info.Holders[0].Lingers
+	check(t, is == want, "%s is shown as %+v, lingers: want %t", key, info.Holders, want)
 }
 
 // sticky uses a lease for a moment. The clock goes on before that: tokens must not outrun it.
@@ -137,9 +136,8 @@ func TestLingerBehindTheLine(t *testing.T) {
 		c.all.Wait()
 		wantTook(t, began, 0) // the lease is of its own process
 		s.deaf = false
-		if want := append(c.names(3), "3"); !slices.Equal(c.order, want) {
-			t.Errorf("served in the order %v, want %v", c.order, want)
-		}
+		want := append(c.names(3), "3")
+		check(t, slices.Equal(c.order, want), "served in the order %v, want %v", c.order, want)
 	})
 }
 
@@ -154,9 +152,8 @@ func TestLingerTakenByACallerThatHasGone(t *testing.T) {
 			}
 		}}))
 		sticky(t, eng, "k")
-		if _, err := eng.Acquire(ctx, "k"); !errors.Is(err, context.Canceled) {
-			t.Errorf("%v", err)
-		}
+		_, err := eng.Acquire(ctx, "k")
+		check(t, errors.Is(err, context.Canceled), "%v", err)
 		synctest.Wait()
 		isFree(t, newEngine(t, s.Peer()), "k")
 	})

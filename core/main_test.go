@@ -129,18 +129,16 @@ func inBubble(t *testing.T, name string, test func(*testing.T)) {
 
 func wantTook(t testing.TB, began time.Time, want time.Duration) {
 	t.Helper()
-	if took := time.Since(began); took != want {
-		t.Errorf("took %v, want %v", took, want)
-	}
+	took := time.Since(began)
+	check(t, took == want, "took %v, want %v", took, want)
 }
 
 // wantNothingLeft fails if an engine still keeps books on something.
 func wantNothingLeft(t testing.TB, engines ...*core.Engine) {
 	t.Helper()
 	for _, eng := range engines {
-		if left := eng.Left(); left != "" {
-			t.Errorf("left: %s", left)
-		}
+		left := eng.Left()
+		check(t, left == "", "left: %s", left)
 	}
 }
 

@@ -74,9 +74,8 @@ func TestOuterReleaseEndsTheNested(t *testing.T) {
 		err := inner.Release(bg)
 		wantOnly(t, err, core.ErrLeaseLost)
 		wantOnly(t, inner.Err(), core.ErrLeaseLost)
-		if lost := (*core.LeaseLostError)(nil); !errors.As(err, &lost) || lost.Reason != driver.LossOuter || lost.Key != "k" || lost.Token != outer.Token() {
-			t.Errorf("lost: %+v", lost)
-		}
+		lost := (*core.LeaseLostError)(nil)
+		check(t, errors.As(err, &lost) && lost.Reason == driver.LossOuter && lost.Key == "k" && lost.Token == outer.Token(), "lost: %+v", lost)
 	}
 	fresh, err := eng.Acquire(kept, "k")
 	check(t, err == nil && core.Observed(fresh).Depth() == 1 && spy.requests() == 2, "depth %d, asked %d, %v", core.Observed(fresh).Depth(), spy.requests(), err)

@@ -48,9 +48,8 @@ func TestAttempts(t *testing.T) {
 		"a wait that ends in line": {do: func(t *testing.T, eng, _ *core.Engine, _ *spy) error {
 			defer mustRelease(t, mustAcquire(t, eng, "k"))
 			err := eng.Do(bg, "k", noWork, core.WithMaxWait(time.Millisecond))
-			if held := (*core.HeldError)(nil); !errors.As(err, &held) || !held.Local {
-				t.Errorf("%#v is not said to be of the line", err)
-			}
+			held := (*core.HeldError)(nil)
+			check(t, errors.As(err, &held) && held.Local, "%#v is not said to be of the line", err)
 			return err
 		}, err: core.ErrWaitTimeout},
 		"nested": {do: func(t *testing.T, eng, _ *core.Engine, _ *spy) error {
@@ -118,9 +117,8 @@ func TestDeclaredRulesHaveTheEnginesDefaults(t *testing.T) {
 		},
 		"no result": {rule: coverage.Rule{Skips: coverage.SkipHeld}, want: coverage.Rule{Skips: coverage.SkipHeld, RunUnlocked: true}},
 	} {
-		if got, err := author.Declare(eng, author.Rule{Policy: policy(t, tc.opts...), About: tc.rule, Like: []string{"k"}}); err != nil || got != tc.want {
-			t.Errorf("%s: %+v, %v; want %+v", name, got, err, tc.want)
-		}
+		got, err := author.Declare(eng, author.Rule{Policy: policy(t, tc.opts...), About: tc.rule, Like: []string{"k"}})
+		check(t, err == nil && got == tc.want, "%s: %+v, %v; want %+v", name, got, err, tc.want)
 	}
 }
 

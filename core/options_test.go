@@ -91,9 +91,8 @@ func TestMessages(t *testing.T) {
 		`does not support permits`:                      &driver.UnsupportedError{Feature: "permits"},
 		`store unavailable: acquire: connection closed`: &core.UnavailableError{Op: "acquire", Err: errors.New("connection closed")},
 	} {
-		if got := err.Error(); !strings.HasPrefix(got, "keyturn: ") || !strings.Contains(got, want) || strings.Contains(got, holder) {
-			t.Errorf("%q, want %q", got, want)
-		}
+		got := err.Error()
+		check(t, strings.HasPrefix(got, "keyturn: ") && strings.Contains(got, want) && !strings.Contains(got, holder), "%q, want %q", got, want)
 	}
 }
 

@@ -86,9 +86,8 @@ func TestBatchHasTheTimeOfItsShortest(t *testing.T) {
 		time.Sleep(80 * time.Millisecond)
 		mustRelease(t, short)
 		mustRelease(t, long)
-		if want := []time.Duration{100 * time.Millisecond, 100 * time.Millisecond}; !slices.Equal(bounds, want) {
-			t.Errorf("bounds %v", bounds)
-		}
+		want := []time.Duration{100 * time.Millisecond, 100 * time.Millisecond}
+		check(t, slices.Equal(bounds, want), "bounds %v", bounds)
 	})
 }
 

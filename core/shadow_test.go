@@ -163,9 +163,8 @@ func TestShadowsNest(t *testing.T) {
 			shadow(ctx, "more", nothing, core.Exclusive("a"), core.Exclusive("b"))
 			shadow(bg, "stranger", nothing, core.Exclusive("a"))
 			synctest.Wait()
-			if info, err := mem.Inspect(bg, "%shadow:b"); err != nil || len(info.Holders) != 0 {
-				t.Errorf("%+v, %v", info, err)
-			}
+			info, err := mem.Inspect(bg, "%shadow:b")
+			check(t, err == nil && len(info.Holders) == 0, "%+v, %v", info, err)
 		}, core.Exclusive("a"))
 		_ = eng.Do(bg, "a", func(ctx context.Context) error {
 			shadow(ctx, "under a lease", nothing, core.Exclusive("a"))
@@ -190,9 +189,8 @@ func TestShadowEndsWithTheEngine(t *testing.T) {
 			_ = eng.Do(bg, "k", func(context.Context) error { time.Sleep(time.Hour); return nil }, core.WithShadow())
 		}()
 		synctest.Wait()
-		if err := eng.Close(bg); err != nil || time.Since(began) > time.Second {
-			t.Errorf("Close took %v: %v", time.Since(began), err)
-		}
+		err := eng.Close(bg)
+		check(t, err == nil && time.Since(began) <= time.Second, "Close took %v: %v", time.Since(began), err)
 		wantNil(t, eng.Do(bg, "k", noWork, core.WithShadow()))
 		time.Sleep(time.Hour)
 	})

@@ -143,9 +143,8 @@ func TestAdaptiveTTLOfRules(t *testing.T) {
 			"fractions":            {[]core.CallOption{quick, core.WithAdaptiveTTL(adaptiveCeiling, adaptiveCeiling+999)}, adaptiveCeiling, adaptiveCeiling},
 			"fractions of a floor": {[]core.CallOption{quick, core.WithAdaptiveTTL(time.Second+999, adaptiveCeiling)}, time.Second + time.Millisecond, time.Second + time.Millisecond},
 		} {
-			if got := ttlNow(t, eng, tc.opt...); got < tc.min || got > tc.max {
-				t.Errorf("%s: TTL %v, want %v to %v", name, got, tc.min, tc.max)
-			}
+			got := ttlNow(t, eng, tc.opt...)
+			check(t, got >= tc.min && got <= tc.max, "%s: TTL %v, want %v to %v", name, got, tc.min, tc.max)
 		}
 	})
 }
@@ -162,8 +161,7 @@ func TestAdaptiveTTLGrowsWithLosses(t *testing.T) {
 			wantOnly(t, err, core.ErrLeaseLost)
 			time.Sleep(adaptiveCeiling)
 		}
-		if got := ttlNow(t, eng); got < 2*adaptiveFloor {
-			t.Errorf("after losses the TTL is %v", got)
-		}
+		got := ttlNow(t, eng)
+		check(t, got >= 2*adaptiveFloor, "after losses the TTL is %v", got)
 	})
 }

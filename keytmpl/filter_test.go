@@ -154,9 +154,8 @@ func TestRegisterRefuses(t *testing.T) {
 	} {
 		func() {
 			defer func() {
-				if said, _ := recover().(string); !strings.HasPrefix(said, "keytmpl: Register: ") {
-					t.Errorf("%s: %q", what, said)
-				}
+				said, _ := recover().(string)
+				check(t, strings.HasPrefix(said, "keytmpl: Register: "), "%s: %q", what, said)
 			}()
 			keytmpl.Register(f)
 		}()

@@ -43,9 +43,8 @@ func TestParseReadsPlaceholders(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := tmpl.Placeholders(); !reflect.DeepEqual(got, tt.want) || tmpl.Multiple() != tt.multiple {
-			t.Errorf("%s: placeholders %+v, want %+v; multiple: %v", tt.src, got, tt.want, tmpl.Multiple())
-		}
+		got := tmpl.Placeholders()
+		check(t, reflect.DeepEqual(got, tt.want) && tmpl.Multiple() == tt.multiple, "%s: placeholders %+v, want %+v; multiple: %v", tt.src, got, tt.want, tmpl.Multiple())
 		checkSource(t, tmpl, tt.src)
 	}
 }
@@ -123,9 +122,8 @@ func TestParseAcceptsUpToTheLimit(t *testing.T) {
 
 func TestSyntaxErrorDoesNotPrintAHugeTemplate(t *testing.T) {
 	_, err := keytmpl.Parse("begin" + strings.Repeat("\x00", 1<<20))
-	if msg := fmt.Sprint(err); len(msg) > 500 || !strings.Contains(msg, "begin") {
-		t.Errorf("message of %d bytes: %.100s", len(msg), msg)
-	}
+	msg := fmt.Sprint(err)
+	check(t, len(msg) <= 500 && strings.Contains(msg, "begin"), "message of %d bytes: %.100s", len(msg), msg)
 }
 
 func TestMustParsePanicsWithTheError(t *testing.T) {
@@ -140,7 +138,6 @@ func TestMustParsePanicsWithTheError(t *testing.T) {
 func TestPlaceholdersIsACopy(t *testing.T) {
 	tmpl := keytmpl.MustParse("{a.b}")
 	tmpl.Placeholders()[0].Path[0].Name = "changed"
-	if got := tmpl.Placeholders()[0].String(); got != "{a.b}" {
-		t.Errorf("a caller changed the template to %s", got)
-	}
+	got := tmpl.Placeholders()[0].String()
+	check(t, got == "{a.b}", "a caller changed the template to %s", got)
 }

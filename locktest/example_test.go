@@ -55,9 +55,8 @@ func TestPresenceWhileTheStoreIsOut(t *testing.T) {
 		kit := locktest.New(t)
 		presence := &Presence{kit.Engine, func(string, string) { t.Error("ran without its lock") }}
 		kit.Store.Hang()
-		if err := presence.Set(t.Context(), "42", "online"); !errors.Is(err, driver.ErrUnavailable) {
-			t.Errorf("error %v", err)
-		}
+		err := presence.Set(t.Context(), "42", "online")
+		check(t, errors.Is(err, driver.ErrUnavailable), "error %v", err)
 	})
 }
 

@@ -136,9 +136,8 @@ func TestSpansAndAttributesAreAsDocumented(t *testing.T) {
 	note := func(place string, attrs map[attribute.Key]attribute.Value) {
 		for name, value := range attrs {
 			seen.add(string(name), strings.TrimPrefix(place, "keyturn."))
-			if want := types[string(name)]; typeName(value) != want {
-				t.Errorf("%s is a %s, documented as %s", name, typeName(value), want)
-			}
+			want := types[string(name)]
+			check(t, typeName(value) == want, "%s is a %s, documented as %s", name, typeName(value), want)
 		}
 	}
 	for _, s := range allSpans(t) {

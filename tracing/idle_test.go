@@ -30,9 +30,8 @@ func inProcessOfItsOwn(t *testing.T) bool {
 	}
 	cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", "-test.count=1")
 	cmd.Env = append(os.Environ(), alone+"=1")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Errorf("%v\n%s", err, out)
-	}
+	out, err := cmd.CombinedOutput()
+	check(t, err == nil, "%v\n%s", err, out)
 	return false
 }
 
@@ -63,9 +62,8 @@ func TestNotConfigured(t *testing.T) {
 	}
 	first, a := newGlobal(t), observe.Acquisition{Claims: []core.Claim{core.Exclusive(key)}, Rule: rule}
 	ctx := inTrace(1, trace.FlagsSampled)
-	if allocs := testing.AllocsPerRun(1000, func() { ask(ctx, first, a) }); allocs != 0 && canTell() {
-		t.Errorf("in somebody's trace: %v allocations", allocs)
-	}
+	allocs := testing.AllocsPerRun(1000, func() { ask(ctx, first, a) })
+	check(t, allocs == 0 || !canTell(), "in somebody's trace: %v allocations", allocs)
 	rec := newRecorder()
 	otel.SetTracerProvider(rec)
 	ask(context.Background(), first, a)                                                             // the observer that was there before
@@ -76,9 +74,8 @@ func TestNotConfigured(t *testing.T) {
 	m := newMeter()
 	otel.SetMeterProvider(m)
 	first.StoreCalled("memory", "acquire", time.Second, nil)
-	if got := m.text(); got != "keyturn.store.operation.duration {keyturn.operation=acquire keyturn.store=memory} [1]\n" {
-		t.Errorf("measured %q", got)
-	}
+	got := m.text()
+	check(t, got == "keyturn.store.operation.duration {keyturn.operation=acquire keyturn.store=memory} [1]\n", "measured %q", got)
 	for range 2 { // and also where one takes the other's place
 		rec := newRecorder()
 		otel.SetTracerProvider(rec)
@@ -131,9 +128,8 @@ func TestTurnedOnFromOutside(t *testing.T) {
 		for range 600 {
 			ask(context.Background(), obs, a)
 		}
-		if n := len(rec.spans); n < 300 {
-			t.Errorf("%s: %d spans of 600", name, n)
-		}
+		n := len(rec.spans)
+		check(t, n >= 300, "%s: %d spans of 600", name, n)
 	}
 }
 

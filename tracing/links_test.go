@@ -66,9 +66,8 @@ func TestLinks(t *testing.T) {
 			if l.SpanContext.TraceID() != (trace.TraceID{0xab, tt.want[i]}) || l.SpanContext.SpanID() != (trace.SpanID{0xcd, tt.want[i]}) || !l.SpanContext.IsRemote() {
 				t.Errorf("%s: link %d to %v", name, i, l.SpanContext)
 			}
-			if got := collect(l.Attributes)[semconv.LinkKey].AsString(); got != semconv.LinkBlockedBy {
-				t.Errorf("%s: link %d is of kind %q", name, i, got)
-			}
+			got := collect(l.Attributes)[semconv.LinkKey].AsString()
+			check(t, got == semconv.LinkBlockedBy, "%s: link %d is of kind %q", name, i, got)
 		}
 	}
 }

@@ -96,9 +96,8 @@ func TestMetricsNeedNoSpans(t *testing.T) {
 		s.finish()
 		want, err := os.ReadFile("testdata/blocked.txt")
 		must(t, err)
-		if got := s.meter.text(); got == "" || !strings.HasSuffix(string(want), "\n"+got) {
-			t.Errorf("measured\n%s", got)
-		}
+		got := s.meter.text()
+		check(t, got != "" && strings.HasSuffix(string(want), "\n"+got), "measured\n%s", got)
 	})
 }
 
@@ -129,9 +128,8 @@ func TestStoreErrors(t *testing.T) {
 		if tt.want != "" {
 			want = "error.type=" + tt.want + " " + want
 		}
-		if got := m.numbers[semconv.MetricStore][want]; !slices.Equal(got, []float64{1.5}) {
-			t.Errorf("%s, %v: measured %v, want %s", tt.op, tt.err, m.numbers, want)
-		}
+		got := m.numbers[semconv.MetricStore][want]
+		check(t, slices.Equal(got, []float64{1.5}), "%s, %v: measured %v, want %s", tt.op, tt.err, m.numbers, want)
 	}
 }
 
@@ -147,12 +145,10 @@ func TestLossReasonsAreBounded(t *testing.T) {
 			s.obs.HoldEnd(lease.Context(), seen{lease}, &core.LeaseLostError{Key: key, Reason: reason, Detail: "user 42 hangs"})
 			s.want(lease.Release(s.ctx), nil) // a second end, which is this test's fault
 			s.want(s.eng.Close(context.Background()), nil)
-			if n := len(s.meter.numbers[semconv.MetricLosses]["keyturn.loss_reason="+label+" keyturn.mode=exclusive keyturn.store=memory"]); n != 1 {
-				t.Errorf("%s: measured %v", reason, s.meter.numbers[semconv.MetricLosses])
-			}
-			if got := s.rec.named(semconv.SpanHold)[0].attrs[semconv.LossReasonKey].AsString(); got != label {
-				t.Errorf("%s: %q on the span", reason, got)
-			}
+			n := len(s.meter.numbers[semconv.MetricLosses]["keyturn.loss_reason="+label+" keyturn.mode=exclusive keyturn.store=memory"])
+			check(t, n == 1, "%s: measured %v", reason, s.meter.numbers[semconv.MetricLosses])
+			got := s.rec.named(semconv.SpanHold)[0].attrs[semconv.LossReasonKey].AsString()
+			check(t, got == label, "%s: %q on the span", reason, got)
 		})
 	}
 }

@@ -98,9 +98,8 @@ func TestManyRules(t *testing.T) {
 			t.Fatalf("rule %s on the span of rule %d", got, i)
 		}
 	}
-	if n := cached(); n != 1024 {
-		t.Errorf("%d rules kept", n)
-	}
+	n := cached()
+	check(t, n == 1024, "%d rules kept", n)
 	series := m.numbers[semconv.MetricDuplicates]
 	check(t, len(series) == 1025 && len(series["keyturn.rule=_OTHER"]) == 3000-1024, "%d series, %d of them for other rules", len(series), len(series["keyturn.rule=_OTHER"]))
 	if call(7); len(series["keyturn.rule=7"]) != 2 {
@@ -118,9 +117,8 @@ func TestLogHandler(t *testing.T) {
 	log.With("a", 1).InfoContext(inTrace(1, trace.FlagsSampled), "inside")
 	outside, inside, _ := strings.Cut(out.String(), "\n")
 	check(t, !strings.Contains(outside, "trace_id"), "no trace, but %s", outside)
-	if want := "msg=inside a=1 trace_id=ab010000000000000000000000000000 span_id=cd01000000000000\n"; !strings.HasSuffix(inside, want) {
-		t.Errorf("%s, want %s", inside, want)
-	}
+	want := "msg=inside a=1 trace_id=ab010000000000000000000000000000 span_id=cd01000000000000\n"
+	check(t, strings.HasSuffix(inside, want), "%s, want %s", inside, want)
 	if log := slog.New(tracing.LogHandler(nil)); !log.Enabled(context.Background(), slog.LevelInfo) {
 		t.Error("without a handler it is not the default one")
 	}

@@ -107,9 +107,8 @@ func TestHashesMatchByTheSecret(t *testing.T) {
 	taken := tracing.WithKeySecret(mine)
 	obs := newHooks(t, taken)
 	clear(mine) // the observer has its own by now
-	if got := hashBy(t, obs); got != other {
-		t.Errorf("hash %s after the caller's copy was wiped, want %s", got, other)
-	}
+	got := hashBy(t, obs)
+	check(t, got == other, "hash %s after the caller's copy was wiped, want %s", got, other)
 	a, b := newHooks(t), newHooks(t)
 	if mine := hashBy(t, a); mine != hashBy(t, a) || mine == hashBy(t, b) {
 		t.Error("without a secret, hashes of one observer differ, or those of two match")
@@ -144,9 +143,8 @@ func TestInvalidKeysAreNotShown(t *testing.T) {
 		bad := strings.Repeat("x", 1<<20)
 		s.want(checktest.ErrorOf(s.eng.Once(s.ctx, bad, s.result(0))), core.ErrInvalidKey)
 		s.finish()
-		if text := s.rec.tree(); len(text) > 1000 {
-			t.Errorf("%d bytes of spans", len(text))
-		}
+		text := s.rec.tree()
+		check(t, len(text) <= 1000, "%d bytes of spans", len(text))
 	})
 }
 
@@ -157,9 +155,8 @@ func TestLargeSetsAreCut(t *testing.T) {
 	}
 	for list, opts := range map[attribute.Key][]tracing.Option{semconv.KeyHashesKey: nil, semconv.KeysKey: {tracing.WithRawKeys()}} {
 		attrs := started(t, newHooks(t, opts...), claims...).attrs
-		if shown, all := len(attrs[list].AsStringSlice()), attrs[semconv.ClaimsKey].AsInt64(); shown != 16 || all != 40 {
-			t.Errorf("%s: %d keys shown of %d", list, shown, all)
-		}
+		shown, all := len(attrs[list].AsStringSlice()), attrs[semconv.ClaimsKey].AsInt64()
+		check(t, shown == 16 && all == 40, "%s: %d keys shown of %d", list, shown, all)
 	}
 }
 

@@ -49,9 +49,8 @@ func TestDroppedSpansEndNoOthers(t *testing.T) {
 				s.finish()
 				for _, name := range []string{semconv.SpanOnce, semconv.SpanHold} {
 					outer := s.rec.named(name)[0]
-					if took := outer.end.Sub(outer.begin); took != 3*time.Second {
-						t.Errorf("the outer %s took %v", name, took)
-					}
+					took := outer.end.Sub(outer.begin)
+					check(t, took == 3*time.Second, "the outer %s took %v", name, took)
 					check(t, outer.attrs[semconv.ErrorTypeKey].AsString() == "" && len(outer.events) == 0, "the outer %s says\n%s", name, shown(outer))
 				}
 				if got, want := s.rec.named(semconv.SpanHold), 3; len(got) != want && !slices.Contains(drop, semconv.SpanHold) {
@@ -70,9 +69,8 @@ func TestRunIsNotedWithoutItsAcquisition(t *testing.T) {
 		s.rec.drop = func(name string, _ []attribute.KeyValue) bool { return name == semconv.SpanAcquire }
 		s.want(checktest.ErrorOf(s.eng.Once(s.ctx, key, func(context.Context) ([]byte, error) { return nil, core.ErrHeld })), core.ErrHeld)
 		s.finish()
-		if got := s.rec.named(semconv.SpanOnce)[0].attrs[semconv.OutcomeKey].AsString(); got != semconv.OutcomeFailed {
-			t.Errorf("outcome %s", got)
-		}
+		got := s.rec.named(semconv.SpanOnce)[0].attrs[semconv.OutcomeKey].AsString()
+		check(t, got == semconv.OutcomeFailed, "outcome %s", got)
 	})
 }
 
@@ -186,7 +184,6 @@ func TestManyAtOnce(t *testing.T) {
 	}
 	all.Wait()
 	s.finish()
-	if n := len(s.rec.named(semconv.SpanHold)); n != 800 {
-		t.Errorf("%d holds", n)
-	}
+	n := len(s.rec.named(semconv.SpanHold))
+	check(t, n == 800, "%d holds", n)
 }

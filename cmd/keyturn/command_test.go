@@ -29,9 +29,8 @@ func TestOperator(t *testing.T) {
 	must(t, err)
 	at := func(args ...string) *process { return command(t, append([]string{"--store", store}, args...)...) }
 
-	if out := at("ls", "group:").ends(0).stdout.String(); !strings.HasPrefix(out, "KEY\tMODE\tHOLDER\t") || strings.Count(out, "\n") != 2 || !strings.Contains(out, "group:7\texclusive\t") {
-		t.Errorf("%q", out)
-	}
+	out := at("ls", "group:").ends(0).stdout.String()
+	check(t, strings.HasPrefix(out, "KEY\tMODE\tHOLDER\t") && strings.Count(out, "\n") == 2 && strings.Contains(out, "group:7\texclusive\t"), "%q", out)
 	var list []lockjson.Lock
 	for want, args := range map[string][]string{"group:7": {"ls", "-o", "json"}, "payment:1": {"ls", "--records", "-o", "json"}} {
 		if err := json.Unmarshal([]byte(at(args...).ends(0).stdout.String()), &list); err != nil || len(list) != 1 || list[0].Key != want {

@@ -95,9 +95,8 @@ func TestListBreaksOff(t *testing.T) {
 	broken := errors.New("broken")
 	for _, output := range []string{"", "json", "jsonl"} {
 		var b bytes.Buffer
-		if err := (&app{stdout: &b, output: output}).list(seq(samples[:1], broken)); !errors.Is(err, broken) || b.Len() == 0 {
-			t.Errorf("%s: %v, %q", output, err, b.String())
-		}
+		err := (&app{stdout: &b, output: output}).list(seq(samples[:1], broken))
+		check(t, errors.Is(err, broken) && b.Len() != 0, "%s: %v, %q", output, err, b.String())
 	}
 }
 
@@ -132,9 +131,8 @@ func TestAge(t *testing.T) {
 		-1: "?", 0: "0ms", 999*time.Millisecond + 999*time.Microsecond: "999ms", 1500 * time.Millisecond: "1.5s", 9999 * time.Millisecond: "9.9s",
 		59 * time.Second: "59s", 125 * time.Second: "2m05s", 3*time.Hour + 12*time.Minute: "3h12m", 98 * time.Hour: "4d02h",
 	} {
-		if got := age(d); got != want {
-			t.Errorf("%v: %s, want %s", d, got, want)
-		}
+		got := age(d)
+		check(t, got == want, "%v: %s, want %s", d, got, want)
 	}
 }
 

@@ -34,9 +34,8 @@ func TestOnce(t *testing.T) {
 	// A failure is recorded only if that is asked for, a death by a signal never.
 	once(3, "b", "exit 3")
 	once(3, "b", "echo x; exit 3", "--record-failures")
-	if p := once(3, "b", "exit 4", "-q"); p.stdout.String() != "x\n" || p.stderr.String() != "" || count() != 2 {
-		t.Errorf("%q, %q", p.stdout.String(), p.stderr.String())
-	}
+	p := once(3, "b", "exit 4", "-q")
+	check(t, p.stdout.String() == "x\n" && p.stderr.String() == "" && count() == 2, "%q, %q", p.stdout.String(), p.stderr.String())
 	once(128+9, "c", "kill -9 $$", "--record-failures")
 	once(0, "c", "true")
 	if n := count(); n != 2 {

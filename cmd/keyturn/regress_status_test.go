@@ -20,8 +20,7 @@ func TestStatusOfAnError(t *testing.T) {
 		// A missing database was a bug.
 		"no database": {fmt.Errorf("migrate: %w", sqlstore.ErrNoDatabase), statusConfig},
 	} {
-		if status := statusOf(c.err); status != c.want {
-			t.Errorf("%s: status %d, want %d", name, status, c.want)
-		}
+		status := statusOf(c.err)
+		check(t, status == c.want, "%s: status %d, want %d", name, status, c.want)
 	}
 }

@@ -42,9 +42,8 @@ func lastBeat(t *testing.T, file string) time.Time {
 // wantDead wants the last heart beat to be before the next holder had the key, and none after it.
 func wantDead(t *testing.T, file string, next time.Time) {
 	t.Helper()
-	if last := lastBeat(t, file); !last.Before(next) {
-		t.Errorf("the program lived for %v beside the next holder", last.Sub(next))
-	}
+	last := lastBeat(t, file)
+	check(t, last.Before(next), "the program lived for %v beside the next holder", last.Sub(next))
 	before := lastBeat(t, file)
 	time.Sleep(150 * time.Millisecond)
 	check(t, lastBeat(t, file).Equal(before), "the program still lives")
@@ -135,9 +134,8 @@ func TestRunStopped(t *testing.T) {
 	wantDead(t, file, <-next)
 	must(t, p.Process.Signal(syscall.SIGCONT))
 	p.ends(76)
-	if said := p.stderr.String(); strings.Contains(said, "does not answer renewals") {
-		t.Errorf("the store was well: %s", said)
-	}
+	said := p.stderr.String()
+	check(t, !strings.Contains(said, "does not answer renewals"), "the store was well: %s", said)
 }
 
 // The guard outlives a signal to all processes. When it is killed, another one takes its place: with keyturn itself

@@ -139,13 +139,11 @@ func TestRunBackground(t *testing.T) {
 	begin := time.Now()
 	p := command(t, "--store", store, "run", "k", "--", "sh", "-c", "sleep 1 & exit 5").start()
 	p.says("keep the key")
-	if _, err := eng.TryAcquire(t.Context(), "k"); !errors.Is(err, core.ErrHeld) {
-		t.Errorf("%v", err)
-	}
+	_, err := eng.TryAcquire(t.Context(), "k")
+	check(t, errors.Is(err, core.ErrHeld), "%v", err)
 	p.ends(5)
-	if took := time.Since(begin); took < time.Second {
-		t.Errorf("the key was free after %v", took)
-	}
+	took := time.Since(begin)
+	check(t, took >= time.Second, "the key was free after %v", took)
 	p = command(t, "--store", store, "run", "k", "--detach", "--", "sh", "-c", "sleep 60 >/dev/null 2>&1 & echo pid $!; exit 5")
 	p.ends(5)
 	left := pids(p.stdout.String())

@@ -79,9 +79,7 @@ func TestInstall(t *testing.T) {
 	cmd.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=-buildvcs=false", "GOSUMDB=off",
 		"GOPROXY=file://"+goEnv(t, "GOMODCACHE")+"/cache/download,"+goEnv(t, "GOPROXY"))
 	out, err := cmd.CombinedOutput()
-	if err != nil || !strings.HasSuffix(string(out), "<nil>\n") {
-		t.Errorf("%v\n%s", err, out)
-	}
+	check(t, err == nil && strings.HasSuffix(string(out), "<nil>\n"), "%v\n%s", err, out)
 }
 
 func goEnv(t *testing.T, name string) string {

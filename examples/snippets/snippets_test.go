@@ -85,16 +85,12 @@ func TestEcho(t *testing.T) {
 		req.Header.Set("Idempotency-Key", "1")
 		rec := httptest.NewRecorder()
 		e.ServeHTTP(rec, req)
-		if rec.Code != want {
-			t.Errorf("%s %s: %d %s", method, path, rec.Code, rec.Body)
-		}
+		check(t, rec.Code == want, "%s %s: %d %s", method, path, rec.Code, rec.Body)
 	}
 	send(http.MethodPut, "/users/42/status", http.StatusNoContent)
 	send(http.MethodPost, "/payments", http.StatusCreated)
 	send(http.MethodPost, "/payments", http.StatusCreated)
-	if paid != 1 {
-		t.Errorf("paid %d times", paid)
-	}
+	check(t, paid == 1, "paid %d times", paid)
 }
 
 func TestHTTP(t *testing.T) {
@@ -106,9 +102,7 @@ func TestHTTP(t *testing.T) {
 	must(t, err)
 	rec := httptest.NewRecorder()
 	handler.ServeHTTP(rec, httptest.NewRequest(http.MethodPut, "/users/42/status", nil))
-	if !ran || rec.Code != http.StatusOK {
-		t.Errorf("%v, %d %s", ran, rec.Code, rec.Body)
-	}
+	check(t, ran && rec.Code == http.StatusOK, "%v, %d %s", ran, rec.Code, rec.Body)
 }
 
 func TestAsynq(t *testing.T) {
@@ -124,9 +118,7 @@ func TestAsynq(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if delivered != 1 {
-		t.Errorf("delivered %d times", delivered)
-	}
+	check(t, delivered == 1, "delivered %d times", delivered)
 	if config.IsFailure == nil || config.RetryDelayFunc == nil {
 		t.Error("asynq would count rescheduled tasks as failed")
 	}
@@ -150,7 +142,5 @@ func TestURLAndNewest(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if indexed != 2 {
-		t.Errorf("%d tasks were carried out, want the versions 1 and 3", indexed)
-	}
+	check(t, indexed == 2, "%d tasks were carried out, want the versions 1 and 3", indexed)
 }

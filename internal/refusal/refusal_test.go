@@ -49,9 +49,8 @@ func TestOf(t *testing.T) {
 		check(t, kind.Reason() != "", "kind %d has no reason", kind)
 		for _, err := range examples[kind] {
 			for _, err := range []error{err, fmt.Errorf("wrapped: %w", err)} {
-				if got := refusal.Of(err); got != kind {
-					t.Errorf("%v: %s (kind %d), want %s (kind %d)", err, got.Reason(), got, kind.Reason(), kind)
-				}
+				got := refusal.Of(err)
+				check(t, got == kind, "%v: %s (kind %d), want %s (kind %d)", err, got.Reason(), got, kind.Reason(), kind)
 			}
 		}
 	}
@@ -81,7 +80,6 @@ func TestRetryAfter(t *testing.T) {
 // Contention is a frequent outcome, and package tracing asks for its kind each time.
 func TestContentionCostsNoAllocation(t *testing.T) {
 	var err error = &core.HeldError{Key: "k", TimedOut: true}
-	if n := testing.AllocsPerRun(100, func() { _ = refusal.Of(err) }); n != 0 {
-		t.Errorf("%v allocations", n)
-	}
+	n := testing.AllocsPerRun(100, func() { _ = refusal.Of(err) })
+	check(t, n == 0, "%v allocations", n)
 }

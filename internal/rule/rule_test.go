@@ -87,9 +87,8 @@ func TestModeOfTheClaims(t *testing.T) {
 			must(t, err)
 			refused, _ := r.Serialize(context.Background(), keys, func(context.Context) error { return nil })
 			check(t, errors.Is(refused, core.ErrHeld) && slices.Equal(store.claims, rt.want), "%s: asked for %+v, want %+v; %v", name, store.claims, rt.want, refused)
-			if got := r.Info().String(); got != tt.info+rt.key {
-				t.Errorf("%s: %q, want %q", name, got, tt.info+rt.key)
-			}
+			got := r.Info().String()
+			check(t, got == tt.info+rt.key, "%s: %q, want %q", name, got, tt.info+rt.key)
 			_, err = rule.Compile(engine(t, unable{memstore.New()}), rt.spec, bind)
 			if refused := errors.Is(err, errors.ErrUnsupported); refused != (len(tt.options) > 0 || len(rt.want) > 1) {
 				t.Errorf("%s, %s: %v", name, tt.info, err)

@@ -20,9 +20,8 @@ func TestOf(t *testing.T) {
 	if again := who.Of("im-7/41/1/t0abce/" + id); again.ID == first.ID || again.Label != first.Label {
 		t.Errorf("%+v", again)
 	}
-	if engine := who.Of("im-7/41/2/t0abcd/" + id); engine.Label != "im-7 pid 41 engine 2" {
-		t.Errorf("%+v", engine)
-	}
+	engine := who.Of("im-7/41/2/t0abcd/" + id)
+	check(t, engine.Label == "im-7 pid 41 engine 2", "%+v", engine)
 	for _, value := range []string{"", "9f2c", `"><script>alert(1)</script>` + strings.Repeat("ü", 100), "a/b/c/d/e"} {
 		p := who.Of(value)
 		check(t, p.Foreign && p.ID == value && len(p.Label) <= 100, "%+v", p)

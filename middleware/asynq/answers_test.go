@@ -129,15 +129,13 @@ func TestAnswers(t *testing.T) {
 				return tt.handle(ctx, kit)
 			})))
 			info := q.left(q.enqueue("t "+name, "{}", tt.enqueue...))
-			if got := (answer{info.State, info.Retried, int(runs.Load()), tt.want.says}); got != tt.want {
-				t.Errorf("left in %+v, want %+v", got, tt.want)
-			}
+			got := (answer{info.State, info.Retried, int(runs.Load()), tt.want.says})
+			check(t, got == tt.want, "left in %+v, want %+v", got, tt.want)
 			if !strings.Contains(info.LastErr, tt.want.says) || tt.want.says == "" && info.LastErr != "" {
 				t.Errorf("last error = %q, want one with %q", info.LastErr, tt.want.says)
 			}
-			if host, _ := os.Hostname(); strings.Contains(info.LastErr, host) {
-				t.Errorf("last error = %q tells who holds the key", info.LastErr)
-			}
+			host, _ := os.Hostname()
+			check(t, !strings.Contains(info.LastErr, host), "last error = %q tells who holds the key", info.LastErr)
 		})
 	}
 }

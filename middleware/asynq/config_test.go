@@ -34,9 +34,8 @@ func TestIsFailure(t *testing.T) {
 		"the user's no failure":                    {users, errMild, false},
 		"the user's failure":                       {users, core.ErrHeld, true},
 	} {
-		if got := lockasynq.IsFailure(tt.next)(tt.err); got != tt.want {
-			t.Errorf("%s: IsFailure = %v, want %v", name, got, tt.want)
-		}
+		got := lockasynq.IsFailure(tt.next)(tt.err)
+		check(t, got == tt.want, "%s: IsFailure = %v, want %v", name, got, tt.want)
 	}
 }
 

@@ -23,9 +23,8 @@ func TestCoverage(t *testing.T) {
 		"[im:: once msg:{id} im:status: serialize user:{payload.user_id} mail:welcome: once func]":   nil, // of the rules, sorted
 		"[mail:welcome: once func mail:other: none im:status:set: serialize user:{payload.user_id}]": {"mail:welcome", "mail:other", "im:status:set"},
 	} {
-		if got := fmt.Sprint(l.Coverage(types...)); got != want {
-			t.Errorf("Coverage(%q) = %s, want %s", types, got, want)
-		}
+		got := fmt.Sprint(l.Coverage(types...))
+		check(t, got == want, "Coverage(%q) = %s, want %s", types, got, want)
 	}
 }
 

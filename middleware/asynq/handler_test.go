@@ -120,9 +120,8 @@ func TestTraceGoesAlongWithTheTask(t *testing.T) {
 	given := map[string]string{"traceparent": "stale", "user": "42"}
 	headers := lockasynq.TraceHeaders(inTrace(7), given)
 	check(t, maps.Equal(given, map[string]string{"traceparent": "stale", "user": "42"}) && headers["user"] == "42", "the caller's headers are %v now, and the task has %v", given, headers)
-	if got := lockasynq.TraceHeaders(context.Background(), nil); got == nil || len(got) != 0 {
-		t.Errorf("without a trace: headers %#v, want an empty map", got)
-	}
+	got := lockasynq.TraceHeaders(context.Background(), nil)
+	check(t, got != nil && len(got) == 0, "without a trace: headers %#v, want an empty map", got)
 	for name, tt := range map[string]struct {
 		ctx     context.Context
 		headers map[string]string

@@ -113,9 +113,8 @@ func TestWorkersKilled(t *testing.T) {
 		if last := fmt.Sprint(order[versions-1]); len(done) == 0 || done[len(done)-1] != last {
 			t.Errorf("d%d: the last to be done was not the newest, %s: %v", doc, last, done)
 		}
-		if got := client.Get(ctx, fmt.Sprint("copy:d", doc)).Val(); got != fmt.Sprint(versions-1) {
-			t.Errorf("the copy of d%d has change %s, want the last, %d", doc, got, versions-1)
-		}
+		got := client.Get(ctx, fmt.Sprint("copy:d", doc)).Val()
+		check(t, got == fmt.Sprint(versions-1), "the copy of d%d has change %s, want the last, %d", doc, got, versions-1)
 	}
 	if taken == docs*versions { // how many are depends on how fast the workers are
 		t.Error("no task was a duplicate")

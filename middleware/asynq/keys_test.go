@@ -106,9 +106,8 @@ func TestSeveralRulesAreOneSet(t *testing.T) {
 		check(t, err == nil && slices.Equal(held, want), "%s: held %q, want %q; %v", user, held, want, err)
 	}
 	want := "move: serialize user:{payload.user} unless skipped, serialize shared group:{payload.group}"
-	if all := l.Coverage("move"); all[0].String() != want || l.Check("move") != nil {
-		t.Errorf("Coverage() = %v, want %s; %v", all, want, l.Check("move"))
-	}
+	all := l.Coverage("move")
+	check(t, all[0].String() == want && l.Check("move") == nil, "Coverage() = %v, want %s; %v", all, want, l.Check("move"))
 }
 
 // TestSkippedTasks: a rule of Once runs a task that it skips each time, and gives it no id.

@@ -90,9 +90,8 @@ func TestKeepLatestWaitsForNothingThatIsNewer(t *testing.T) {
 		began := time.Now()
 		v.process(4, nil)
 		v.process(8, nil)
-		if took := time.Since(began); took != 0 {
-			t.Errorf("older ones took %v", took)
-		}
+		took := time.Since(began)
+		check(t, took == 0, "older ones took %v", took)
 		time.Sleep(5 * time.Minute)
 		synctest.Wait()
 		v.expect(2, 5, 9)
@@ -164,9 +163,8 @@ func TestKeepLatestFunc(t *testing.T) {
 	h := l.Middleware(handler(succeed))
 	wantIs(t, "without a version", process(context.Background(), h, "index", ""), asynq.SkipRetry)
 	for skipped, payload := range []string{"12345", "123"} {
-		if err := process(context.Background(), h, "index", payload); err != nil || l.Skipped()["index"] != uint64(skipped) {
-			t.Errorf("%q: %v, %v skipped", payload, err, l.Skipped())
-		}
+		err := process(context.Background(), h, "index", payload)
+		check(t, err == nil && l.Skipped()["index"] == uint64(skipped), "%q: %v, %v skipped", payload, err, l.Skipped())
 	}
 }
 
@@ -225,9 +223,8 @@ func TestKeepLatestVersionCanBeForgotten(t *testing.T) {
 	v := keepLatest(t, eng)
 	v.process(uint64(math.MaxUint64), nil)
 	v.process(5, nil)
-	if was, err := eng.Forget(context.Background(), "%newest:index:k", "a test"); !was || err != nil {
-		t.Errorf("Forget: %v, %v", was, err)
-	}
+	was, err := eng.Forget(context.Background(), "%newest:index:k", "a test")
+	check(t, was && err == nil, "Forget: %v, %v", was, err)
 	v.process(5, nil)
 	v.expect(1, uint64(math.MaxUint64), 5)
 }

@@ -178,8 +178,7 @@ func FuzzPatterns(f *testing.F) {
 		task := asynq.NewTask(typename, nil)
 		_, want := mux.Handler(task)
 		claims, err := claimsUnder(context.Background(), locks(t, eng, rules...), task)
-		if got := patterns[strings.Join(claims, " ")]; got != want || err != nil {
-			t.Errorf("of %q type %q is under the rule for %q, want %q; %v", patterns, typename, got, want, err)
-		}
+		got := patterns[strings.Join(claims, " ")]
+		check(t, got == want && err == nil, "of %q type %q is under the rule for %q, want %q; %v", patterns, typename, got, want, err)
 	})
 }

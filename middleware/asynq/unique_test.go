@@ -129,9 +129,8 @@ func TestUniqueUntilStarted(t *testing.T) {
 	})), func(cfg *asynq.Config) { cfg.Concurrency = 1 })
 	runs := func(want string) {
 		t.Helper()
-		if got := receive(t, "a run", running); got != want {
-			t.Errorf("%s runs, want %s", got, want)
-		}
+		got := receive(t, "a run", running)
+		check(t, got == want, "%s runs, want %s", got, want)
 	}
 	runs(`{"id":1,"payload":1}`)
 	offer(1, 3, true)
@@ -172,9 +171,8 @@ func TestUniqueUntilStartedWhileTheKeyIsHeld(t *testing.T) {
 			task := asynq.NewTask("t", nil)
 			check(t, q.offer(l, task, asynq.MaxRetry(tt.retries)), "the first was not taken")
 			receive(t, "the task to ask for its key", asks)
-			if took := q.offer(l, task, asynq.MaxRetry(5)); took != tt.second {
-				t.Errorf("the second was taken: %t, want %t", took, tt.second)
-			}
+			took := q.offer(l, task, asynq.MaxRetry(5))
+			check(t, took == tt.second, "the second was taken: %t, want %t", took, tt.second)
 			_ = lease.Release(context.Background())
 			receive(t, "a run", ran)
 			await(t, "the queue to be empty", q.drained)

@@ -57,9 +57,8 @@ func TestHowLongATaskWaits(t *testing.T) {
 				defer cancel()
 				began := time.Now()
 				err := process(ctx, nothingRuns(t, locks(t, eng, rule.OnConflict(tt.policy))), "t", "")
-				if waited := time.Since(began); waited != tt.want || !errors.Is(err, tt.is) {
-					t.Errorf("%s, %s: waited %v, %v; want %v, %v", name, kind, waited, err, tt.want, tt.is)
-				}
+				waited := time.Since(began)
+				check(t, waited == tt.want && errors.Is(err, tt.is), "%s, %s: waited %v, %v; want %v, %v", name, kind, waited, err, tt.want, tt.is)
 				check(t, !strings.Contains(fmt.Sprint(err), `"k"`), "%s, %s: asynq keeps the key in %v", name, kind, err)
 				var failed *lockasynq.ConflictError
 				if isAgain(err) != (tt.policy == again) || errors.As(err, &failed) != (tt.policy == fail) || (failed != nil && failed.Pattern != "t") {
@@ -139,9 +138,8 @@ func TestHandlerKeepsTheTasksDeadline(t *testing.T) {
 		defer cancel()
 		want, _ := ctx.Deadline()
 		err := process(ctx, locks(t, eng, lockasynq.Serialize("t", "k")).Middleware(handler(func(ctx context.Context, _ *asynq.Task) error {
-			if got, ok := ctx.Deadline(); !ok || !got.Equal(want) {
-				t.Errorf("the handler's deadline is %v, want %v", got, want)
-			}
+			got, ok := ctx.Deadline()
+			check(t, ok && got.Equal(want), "the handler's deadline is %v, want %v", got, want)
 			<-ctx.Done()
 			return ctx.Err()
 		})), "t", "")

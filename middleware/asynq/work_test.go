@@ -61,9 +61,8 @@ func TestLeaseIsRenewedUntilAnAbandonedHandlerReturns(t *testing.T) {
 			})), "t", "")
 		}()
 		synctest.Wait()
-		if err := process(ctx, l.Middleware(handler(succeed)), "t", ""); err != nil || time.Since(began) != 5*time.Minute {
-			t.Errorf("the next handler ran after %v (%v), want 5m", time.Since(began), err)
-		}
+		err := process(ctx, l.Middleware(handler(succeed)), "t", "")
+		check(t, err == nil && time.Since(began) == 5*time.Minute, "the next handler ran after %v (%v), want 5m", time.Since(began), err)
 	})
 }
 
@@ -114,9 +113,8 @@ func TestRescheduledTasksComeAgain(t *testing.T) {
 	})
 	id := q.enqueue("t", "", asynq.MaxRetry(1))
 	for want := 1; want <= 4; want++ {
-		if got := receive(t, "a rescheduling", times); got != want {
-			t.Errorf("the error says %d times, want %d", got, want)
-		}
+		got := receive(t, "a rescheduling", times)
+		check(t, got == want, "the error says %d times, want %d", got, want)
 	}
 	must(t, lease.Release(context.Background()))
 	info := q.completed(id)

@@ -32,9 +32,8 @@ func TestTheOuterContextDoesNotEndWithTheLease(t *testing.T) {
 		}
 	})
 	s.GET("/:id", func(c echo.Context) error {
-		if res := c.Response(); res.Status != http.StatusOK || res.Committed || res.Size != 0 {
-			t.Errorf("response = %+v, want one that nobody has written to", res)
-		}
+		res := c.Response()
+		check(t, res.Status == http.StatusOK && !res.Committed && res.Size == 0, "response = %+v, want one that nobody has written to", res)
 		return ok(c)
 	}, ruleOf(t, ruletest.NewEngine(t, ruletest.NewStore()), "Serialize"))
 	s.Do("GET", "/42", "")

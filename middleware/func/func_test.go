@@ -181,9 +181,8 @@ func TestFunctionsAreCheckedAtTheStart(t *testing.T) {
 	unable := lockfunc.New(ruletest.NewEngine(t, exclusiveOnly{memstore.New()}))
 	wantOnly(t, checktest.ErrorOf(lockfunc.Once(unable, "once", byUser, fn)), errors.ErrUnsupported)
 	wantOnly(t, checktest.ErrorOf(lockfunc.Serialize(unable, "shared", byUser, fn, core.WithShared())), errors.ErrUnsupported)
-	if got := unable.Coverage(); len(got) != 0 {
-		t.Errorf("what was refused is reported: %v", got)
-	}
+	got := unable.Coverage()
+	check(t, len(got) == 0, "what was refused is reported: %v", got)
 }
 
 type exclusiveOnly struct{ driver.Store }

@@ -74,9 +74,8 @@ func TestAnnotatedMethodsHaveTheirRules(t *testing.T) {
 			if lease == nil && want.claims == nil {
 				return
 			}
-			if got := ruletest.Seen(ctx).Rule(); got != want.rule || !slices.Equal(lease.Claims(), want.claims) || lease.TTL() != want.ttl {
-				t.Errorf("%s: rule %s, claims %v, TTL %v; want %v", method, got, lease.Claims(), lease.TTL(), want)
-			}
+			got := ruletest.Seen(ctx).Rule()
+			check(t, got == want.rule && slices.Equal(lease.Claims(), want.claims) && lease.TTL() == want.ttl, "%s: rule %s, claims %v, TTL %v; want %v", method, got, lease.Claims(), lease.TTL(), want)
 		})
 		check(t, err == nil, "%s: %v", method, err)
 	}
@@ -120,9 +119,8 @@ func TestGoOverridesAnnotations(t *testing.T) {
 		t.Error(err)
 	}
 	wantNil(t, call(t, i, annotatedClear, func(ctx context.Context, _ *core.Lease) {
-		if held := claimsOf(ctx); held != "exclusive user:42" {
-			t.Errorf("held %q", held)
-		}
+		held := claimsOf(ctx)
+		check(t, held == "exclusive user:42", "held %q", held)
 	}))
 }
 

@@ -43,9 +43,8 @@ func TestSeveralRulesAreOneSet(t *testing.T) {
 	)
 	c := serve(t, &server{setStatus: telling}, guard)
 	for id, want := range map[int64]string{1: "shared a, exclusive a/1, shared all, exclusive user:1", 9: "shared all"} {
-		if held, err := c.SetStatus(bounded(t), online(id)); err != nil || held.GetText() != want {
-			t.Errorf("user %d: held %v, want %q; %v", id, held, want, err)
-		}
+		held, err := c.SetStatus(bounded(t), online(id))
+		check(t, err == nil && held.GetText() == want, "user %d: held %v, want %q; %v", id, held, want, err)
 	}
 	want := setStatus + ": serialize user:{user_id} unless skipped, serialize shared all, serialize hierarchy func unless skipped"
 	if all := fmt.Sprint(guard.Coverage(imServer())); !strings.Contains(all, want) {
@@ -130,9 +129,8 @@ func TestInvalidKeys(t *testing.T) {
 			t.Errorf("%s: violations %v", name, v)
 		}
 		wantIs(t, name+", as outer interceptors see it", <-passed, tt.is)
-		if told := prototext.Format(status.Convert(err).Proto()); strings.Contains(told, "private") {
-			t.Errorf("%s: the caller is told the value: %s", name, told)
-		}
+		told := prototext.Format(status.Convert(err).Proto())
+		check(t, !strings.Contains(told, "private"), "%s: the caller is told the value: %s", name, told)
 	}
 }
 
@@ -152,9 +150,8 @@ func TestRequestOfAnotherType(t *testing.T) {
 			}
 			interceptor := locks(t, memory(t), rule).Unary()
 			_, err := interceptor(bounded(t), other, &grpc.UnaryServerInfo{FullMethod: setStatus}, func(ctx context.Context, _ any) (any, error) {
-				if held := claimsOf(ctx); held != "exclusive user:42" {
-					t.Errorf("%s, %T: held %q", name, other, held)
-				}
+				held := claimsOf(ctx)
+				check(t, held == "exclusive user:42", "%s, %T: held %q", name, other, held)
 				return nil, nil
 			})
 			if st := status.Convert(err); st.Code() != want || err != nil && st.Message() != "internal error" {

@@ -131,8 +131,7 @@ func TestSkippedMessages(t *testing.T) {
 	stream := talk(t, serve(t, &server{chat: echo}, locks(t, memory(t), lockgrpc.SerializeMessages(chat, "chat").SkipIf(skip))))
 	for group, want := range map[string]string{"1": "exclusive chat", "9": ""} {
 		say(t, stream, group)
-		if e, err := stream.Recv(); err != nil || e.GetText() != want {
-			t.Errorf("got %v, %v, want %s", e, err, want)
-		}
+		e, err := stream.Recv()
+		check(t, err == nil && e.GetText() == want, "got %v, %v, want %s", e, err, want)
 	}
 }

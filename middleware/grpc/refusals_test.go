@@ -149,9 +149,8 @@ func TestErrorHandler(t *testing.T) {
 			passed := make(seen, 3)
 			c := serve(t, idle(t), locks(t, engine(t, store), g.rule(core.WithFailFast())).WithErrorHandler(handler), passed.options()...)
 			err := g.send(bounded(t), c, "42")
-			if s := status.Convert(err); s.Code() != 1503 || s.Message() != "come again" || reason(t, err) != reasons.LockHeld {
-				t.Errorf("refused: %v %v", err, s.Details())
-			}
+			s := status.Convert(err)
+			check(t, s.Code() == 1503 && s.Message() == "come again" && reason(t, err) == reasons.LockHeld, "refused: %v %v", err, s.Details())
 			if after, ok := lockgrpc.RetryAfter(g.method, err); ok != (kind != "message") || ok && after <= 0 {
 				t.Errorf("our client would repeat it: %v, %v", after, ok)
 			}

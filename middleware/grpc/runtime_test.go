@@ -27,9 +27,8 @@ func TestServiceWithoutGeneratedCode(t *testing.T) {
 	i := locks(t, memory(t), lockgrpc.Once(info.FullMethod, "call:{id}"))
 	for range 2 {
 		got, err := i.Unary()(bounded(t), request, info, func(ctx context.Context, _ any) (any, error) {
-			if held := claimsOf(ctx); held != "exclusive call:7" {
-				t.Errorf("held %q", held)
-			}
+			held := claimsOf(ctx)
+			check(t, held == "exclusive call:7", "held %q", held)
 			return request, nil
 		})
 		if err != nil || !proto.Equal(got.(proto.Message), request) {

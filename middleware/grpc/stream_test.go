@@ -25,9 +25,8 @@ import (
 func TestClientStreamHasTheLeaseFromTheStart(t *testing.T) {
 	eng := memory(t)
 	s := &server{importAll: func(stream grpc.ClientStreamingServer[testpb.ImportRequest, testpb.ImportResponse]) error {
-		if held := claimsOf(stream.Context()); held != "exclusive import:7" || !isHeld(t, eng, "import:7") {
-			t.Errorf("%q is held before the first message", held)
-		}
+		held := claimsOf(stream.Context())
+		check(t, held == "exclusive import:7" && isHeld(t, eng, "import:7"), "%q is held before the first message", held)
 		for i := int32(0); ; i++ {
 			chunk, err := stream.Recv()
 			if err == io.EOF {
@@ -93,9 +92,8 @@ func comes(m any) error {
 func TestPanicInRecvMsgReachesRecovery(t *testing.T) {
 	eng := memory(t)
 	defer func() {
-		if p := recover(); p != "boom" {
-			t.Errorf("recovered %v", p)
-		}
+		p := recover()
+		check(t, p == "boom", "recovered %v", p)
 		free(t, eng, "chat")
 	}()
 	_ = streamed(bounded(t), locks(t, eng, lockgrpc.Serialize(chat, "chat")), chat, func(any) error { panic("boom") },

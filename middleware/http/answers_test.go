@@ -41,9 +41,8 @@ func TestTheRequestsOwnEnd(t *testing.T) {
 		rec := httptest.NewRecorder()
 		h.ServeHTTP(rec, httptest.NewRequestWithContext(ctx, http.MethodGet, "/", nil))
 		cancel()
-		if p := lockhttp.ProblemOf(seen); rec.Code != status || p.Status != status || p.Title == "" || !errors.Is(seen, want) || errors.Is(seen, core.ErrHeld) {
-			t.Errorf("answer = %d %s, error = %v; want %d for %v", rec.Code, rec.Body, seen, status, want)
-		}
+		p := lockhttp.ProblemOf(seen)
+		check(t, rec.Code == status && p.Status == status && p.Title != "" && errors.Is(seen, want) && !errors.Is(seen, core.ErrHeld), "answer = %d %s, error = %v; want %d for %v", rec.Code, rec.Body, seen, status, want)
 	}
 }
 
@@ -83,9 +82,8 @@ func TestErrorHandler(t *testing.T) {
 	s := newSite(t)
 	s.handle("/{id}", ruletest.Done, locks.Middleware)
 	s.handle("/json/", ruletest.Done, locks.Middleware)
-	if a := s.Do("POST", "/1", ""); a.Status != http.StatusTeapot {
-		t.Errorf("%+v", a)
-	}
+	a := s.Do("POST", "/1", "")
+	check(t, a.Status == http.StatusTeapot, "%+v", a)
 	if got := <-told; got.Reason != reasons.LockHeld || got.Rule != "k:{path.id}" || got.Key != "k:1" || !got.Again || got.Ran || got.RetryAfter < time.Second || !errors.Is(got, core.ErrHeld) {
 		t.Errorf("told %+v", got)
 	}
@@ -103,9 +101,8 @@ func TestALossThatCannotBeAnsweredIsLogged(t *testing.T) {
 		_ = http.NewResponseController(w).Flush()
 		<-r.Context().Done()
 	}, ruletest.Middleware(t, ruletest.NewEngine(t, ruletest.NewStore()), lockhttp.Serialize("*", "user:{path.id}", core.WithMaxHold(20*time.Millisecond))))
-	if a := s.Do("GET", "/42", ""); a.Broken == nil {
-		t.Errorf("answer = %+v, want it broken", a)
-	}
+	a := s.Do("GET", "/42", "")
+	check(t, a.Broken != nil, "answer = %+v, want it broken", a)
 	ruletest.Until(t, "the log", func() bool { return strings.Contains(s.Log.String(), "lost") })
 }
 

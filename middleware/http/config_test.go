@@ -151,9 +151,8 @@ func TestCoverage(t *testing.T) {
 	}
 	check(t, slices.Equal(partial, []string{"any", "some"}), "%q are partial", partial)
 	check(t, slices.Equal(got, want), "Coverage() =\n%q, want\n%q", got, want)
-	if left := coverage.Uncovered(routes.Coverage(), "GET /pay"); !slices.Equal(left, []string{"GET /users/{id}"}) {
-		t.Errorf("Uncovered() = %v", left)
-	}
+	left := coverage.Uncovered(routes.Coverage(), "GET /pay")
+	check(t, slices.Equal(left, []string{"GET /users/{id}"}), "Uncovered() = %v", left)
 	wantNil(t, routes.Check())
 	var rules []string
 	for _, c := range locks.Coverage() {
@@ -163,9 +162,8 @@ func TestCoverage(t *testing.T) {
 
 	// The routes are real ones, with their rules in order.
 	s := ruletest.Serve(t, mux, false)
-	if a := s.Do("PUT", "/users/1", ""); a.Status != 200 || a.Header.Get("X-Request-Id") == "" {
-		t.Errorf("answer = %+v", a)
-	}
+	a := s.Do("PUT", "/users/1", "")
+	check(t, a.Status == 200 && a.Header.Get("X-Request-Id") != "", "answer = %+v", a)
 	s.Do("POST", "/messages", "").Problem(t, 400, "KEY_INVALID")
 }
 
@@ -199,9 +197,8 @@ func TestCheck(t *testing.T) {
 		[]string{`"DELETE /users"`, `"b:{path.b}"`, " {path.b}:", "none"},
 		[]string{`"PUT /items/:id"`, `"item::id"`, "literal text"},
 	)
-	if left := coverage.Uncovered(locks.Coverage(all...), "DELETE /users"); !slices.Equal(left, []string{"DELETE /users/{id}", "GET /{$}", "DELETE /users", "PUT /mispelt", "PUT /items/:id"}) {
-		t.Errorf("Uncovered() = %v, want those whose rule can't work", left)
-	}
+	left := coverage.Uncovered(locks.Coverage(all...), "DELETE /users")
+	check(t, slices.Equal(left, []string{"DELETE /users/{id}", "GET /{$}", "DELETE /users", "PUT /mispelt", "PUT /items/:id"}), "Uncovered() = %v, want those whose rule can't work", left)
 }
 
 // TestWhichRulesARequestGets: those of its route, in their order, also for HEAD; behind no router nobody

@@ -95,9 +95,8 @@ func TestIdempotency(t *testing.T) {
 			case replay:
 				check(t, a.Status == 201 && a.Body == first.Body && a.Replayed() && calls.Load() == 1, "answer = %+v after %d calls, want %+v again", a, calls.Load(), first)
 			default:
-				if p := a.Problem(t, tt.status, tt.reason); !strings.Contains(p.Detail, tt.detail) || calls.Load() != 1 {
-					t.Errorf("problem = %+v after %d calls", p, calls.Load())
-				}
+				p := a.Problem(t, tt.status, tt.reason)
+				check(t, strings.Contains(p.Detail, tt.detail) && calls.Load() == 1, "problem = %+v after %d calls", p, calls.Load())
 				a.CheckDiscretion(t, "k1")
 			}
 		})

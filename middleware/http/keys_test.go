@@ -92,9 +92,8 @@ func TestABodyThatBreaksOff(t *testing.T) {
 		t.Error("the client got an answer to half a request")
 	}
 	refused := ruletest.Receive(t, "the error", seen)
-	if p := lockhttp.ProblemOf(refused); p.Status != 400 || p.Reason != reasons.KeyInvalid {
-		t.Errorf("problem = %+v of %v, want 400", p, refused)
-	}
+	p := lockhttp.ProblemOf(refused)
+	check(t, p.Status == 400 && p.Reason == reasons.KeyInvalid, "problem = %+v of %v, want 400", p, refused)
 }
 
 const moveRoute = "PUT /groups/{group}/users/{user}"
@@ -134,9 +133,8 @@ func TestSeveralRulesAreOneSet(t *testing.T) {
 	s.Do("PUT", "/groups/7/users/bob", "").Problem(t, 403, "FORBIDDEN")
 
 	want := moveRoute + ": serialize user:{path.user} unless skipped, serialize shared group:{path.group}, serialize hierarchy func unless skipped"
-	if all := locks.Coverage(moveRoute); len(all) != 1 || all[0].String() != want {
-		t.Errorf("Coverage() = %v, want %s", all, want)
-	}
+	all := locks.Coverage(moveRoute)
+	check(t, len(all) == 1 && all[0].String() == want, "Coverage() = %v, want %s", all, want)
 	wantNil(t, locks.Check(moveRoute))
 }
 
@@ -153,9 +151,8 @@ func TestSerializeKeys(t *testing.T) {
 	}))(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, keysOf(t, r)) }))
 	rec := httptest.NewRecorder()
 	h.ServeHTTP(rec, httptest.NewRequestWithContext(context.WithValue(t.Context(), caller{}, "ann"), "POST", "/", nil))
-	if held := rec.Body.String(); held != "group:1|user:ann" {
-		t.Errorf("held %s", held)
-	}
+	held := rec.Body.String()
+	check(t, held == "group:1|user:ann", "held %s", held)
 	rec = httptest.NewRecorder()
 	h.ServeHTTP(rec, httptest.NewRequest("PUT", "/", nil))
 	check(t, rec.Code == 500, "the answer to an error: %d", rec.Code)

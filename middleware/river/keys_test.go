@@ -62,9 +62,8 @@ func TestKeys(t *testing.T) {
 	}
 	for _, rule := range []lockriver.Rule{lockriver.SerializeBy("k", pair), lockriver.OnceBy("k", func(string) string { return "" })} {
 		err := locks(t, locktest.New(t).Engine, rule).Work(t.Context(), job("k", `{"from":"nine"}`), nothing)
-		if cancelled := (*rivertype.JobCancelError)(nil); !errors.As(err, &cancelled) {
-			t.Errorf("arguments of another type: %v", err)
-		}
+		cancelled := (*rivertype.JobCancelError)(nil)
+		check(t, errors.As(err, &cancelled), "arguments of another type: %v", err)
 	}
 }
 

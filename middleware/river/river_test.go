@@ -53,9 +53,8 @@ func TestAnswers(t *testing.T) {
 		}
 		cancelled := func(what string, err error) {
 			t.Helper()
-			if c := (*rivertype.JobCancelError)(nil); !errors.As(err, &c) {
-				t.Errorf("%s: %v", what, err)
-			}
+			c := (*rivertype.JobCancelError)(nil)
+			check(t, errors.As(err, &c), "%s: %v", what, err)
 		}
 		own := errors.New("own")
 		if err := work("one", `{"id":1}`, func(context.Context) error { return own }); err != own {
@@ -166,9 +165,8 @@ func TestWrongRules(t *testing.T) {
 		"[*]":            {lockriver.Once("k", "{args.ids[*]}")},
 		"key function":   {lockriver.SerializeBy[string]("k", nil)},
 	} {
-		if _, err := lockriver.New(eng, rules...); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v", want, err)
-		}
+		_, err := lockriver.New(eng, rules...)
+		check(t, err != nil && strings.Contains(err.Error(), want), "%s: %v", want, err)
 	}
 	wantIs(t, "error", checktest.ErrorOf(lockriver.New(nil)), core.ErrInvalidOption)
 }

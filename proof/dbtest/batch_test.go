@@ -65,9 +65,8 @@ func (c *crowd) done(t *testing.T) {
 	t.Helper()
 	_ = c.foreign.Rollback()
 	for range alone {
-		if err := <-c.alone; err != nil {
-			t.Errorf("waited for a row: %v", err)
-		}
+		err := <-c.alone
+		check(t, err == nil, "waited for a row: %v", err)
 	}
 }
 
@@ -121,9 +120,8 @@ func TestRequestsLeaveInBatches(t *testing.T) {
 	waits := checktest.Async(func() error { return c.insist(t.Context(), "locked") })
 	time.AfterFunc(20*time.Millisecond, onward)
 	c.takes(t, n, func(call func(int, string) error) { must(t, each(n, call)) })
-	if sent := c.faults.statements(); sent > n {
-		t.Errorf("%d requests took %d statements", 2*n, sent)
-	}
+	sent := c.faults.statements()
+	check(t, sent <= n, "%d requests took %d statements", 2*n, sent)
 	must(t, <-first)
 	select {
 	case err := <-waits:
@@ -188,9 +186,8 @@ func TestBatchForOneKey(t *testing.T) {
 		return err
 	}))
 	must(t, <-one)
-	if n := got.Load(); n != 1 {
-		t.Errorf("%d requests got one key", n)
-	}
+	n := got.Load()
+	check(t, n == 1, "%d requests got one key", n)
 	c.done(t)
 }
 

@@ -104,7 +104,6 @@ func TestHandoverOnPostgres(t *testing.T) {
 	f.breakAt(0, false)
 	must(t, b.Release(t.Context(), hold))
 	w.Granted()
-	if n := f.statements(); n > 6 {
-		t.Errorf("%d statements", n)
-	}
+	n := f.statements()
+	check(t, n <= 6, "%d statements", n)
 }

@@ -92,9 +92,8 @@ func TestAnAskerThatFallsSilentCostsNoLease(t *testing.T) {
 		<-held // its row is locked now
 		network.Blackhole()
 		time.Sleep(2 * ttl)
-		if keys := lost(); keys != nil {
-			t.Errorf("the leases on %v are lost", keys)
-		}
+		keys := lost()
+		check(t, keys == nil, "the leases on %v are lost", keys)
 		cancel()
 		onward()
 		network.Cut()

@@ -61,9 +61,8 @@ func TestWritersOfSQLiteTakeTurns(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if least, mean := slices.Min(pairs), int(sum.Load())/len(pairs); 3*least < mean {
-		t.Errorf("the shares are %v", pairs)
-	}
+	least, mean := slices.Min(pairs), int(sum.Load())/len(pairs)
+	check(t, 3*least >= mean, "the shares are %v", pairs)
 }
 
 // TestStoppedAtTheWriteGate: a process that is stopped where it keeps the others from writing does so for a

@@ -46,12 +46,10 @@ func takeTurns(t *testing.T, stores []driver.Store, callers, times int) {
 						t.Errorf("Acquire: %v", err)
 						return
 					}
-					if n := inside.Add(1); n != 1 {
-						t.Errorf("%d hold the key", n)
-					}
-					if before := last.Swap(g.Token); before >= g.Token {
-						t.Errorf("token %d after %d", g.Token, before)
-					}
+					n := inside.Add(1)
+					check(t, n == 1, "%d hold the key", n)
+					before := last.Swap(g.Token)
+					check(t, before < g.Token, "token %d after %d", g.Token, before)
 					inside.Add(-1)
 					if err := s.Release(ctx, g); err != nil {
 						t.Errorf("Release: %v", err)
@@ -109,9 +107,8 @@ func TestNewKeysAreTakenOnce(t *testing.T) {
 				})
 			}
 			all.Wait()
-			if n := got.Load(); n != 1 {
-				t.Errorf("%d requests have the only permit of a new key", n)
-			}
+			n := got.Load()
+			check(t, n == 1, "%d requests have the only permit of a new key", n)
 		}
 	})
 }

@@ -179,9 +179,8 @@ func TestURLWakerBehindAPooler(t *testing.T) { // not parallel: it is about the 
 	}
 	check(t, strings.Contains(found.Risk, "pooler") && strings.Contains(found.Advice, "waker=off"), "%+v", found)
 	must(t, s.Close()) // nothing writes to the log any more
-	if text := log.String(); strings.Count(text, "no messages of PostgreSQL arrive") != 1 || !strings.Contains(text, "pooler") {
-		t.Errorf("the log: %s", text)
-	}
+	text := log.String()
+	check(t, strings.Count(text, "no messages of PostgreSQL arrive") == 1 && strings.Contains(text, "pooler"), "the log: %s", text)
 	quiet := opened(t, pooled+"&waker=off")
 	for _, f := range quiet.Describe().Examine(t.Context()) {
 		check(t, f.About != "messages" || f.Risk == "", "without a waker: %+v", f)
@@ -196,9 +195,8 @@ func TestURLWakerOfAServerThatIsAway(t *testing.T) {
 	s := opened(t, d.DSNAt(network.Addr()))
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
-	if _, err := s.Acquire(ctx, request("k", time.Minute)); !errors.Is(err, driver.ErrUnavailable) {
-		t.Errorf("%v", err)
-	}
+	_, err := s.Acquire(ctx, request("k", time.Minute))
+	check(t, errors.Is(err, driver.ErrUnavailable), "%v", err)
 	network.Heal()
 	connected(t, s)
 	must(t, s.Close())

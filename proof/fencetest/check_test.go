@@ -84,9 +84,8 @@ func TestChecksFollowEachOther(t *testing.T) {
 			second := func() error {
 				return db.in(t, func(tx *transaction) error { return checkToken(t, tx, c.second) })
 			}
-			if err := waits(t, second, func() { must(t, first.Commit()) }); !errors.Is(err, c.want) {
-				t.Errorf("token %d after %d: %v", c.second, c.first, err)
-			}
+			err := waits(t, second, func() { must(t, first.Commit()) })
+			check(t, errors.Is(err, c.want), "token %d after %d: %v", c.second, c.first, err)
 		}
 	})
 }

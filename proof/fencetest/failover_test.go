@@ -98,9 +98,8 @@ func TestSynchronousFailover(t *testing.T) {
 				break
 			}
 		}
-		if n := now.number(t, `SELECT count(*) FROM effect WHERE id = '`+name+`'`); n != 1 || err != nil {
-			t.Errorf("%s: %d effects, %v", name, n, err)
-		}
+		n := now.number(t, `SELECT count(*) FROM effect WHERE id = '`+name+`'`)
+		check(t, n == 1 && err == nil, "%s: %d effects, %v", name, n, err)
 	}
 }
 
@@ -138,8 +137,7 @@ func TestBehindPgbouncer(t *testing.T) {
 	}
 	all.Wait()
 	db.hasEffects(t, 5)
-	if got := far.text(t, `SHOW lock_timeout`); got != "0" {
-		t.Errorf("lock_timeout %s stays with a connection", got)
-	}
+	got := far.text(t, `SHOW lock_timeout`)
+	check(t, got == "0", "lock_timeout %s stays with a connection", got)
 	must(t, second(fence.Sweep(bounded(t), pool, db.dialect, time.Hour)))
 }

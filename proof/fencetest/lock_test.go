@@ -43,9 +43,8 @@ func increments(t *testing.T, db *database, lock func(tx *transaction) error) (l
 
 func TestLockExcludes(t *testing.T) {
 	onEachLevel(t, func(t *testing.T, db *database) {
-		if lost := increments(t, db, func(tx *transaction) error { return tx.Lock(bounded(t), "counter") }); lost > 0 {
-			t.Errorf("%d updates are lost", lost)
-		}
+		lost := increments(t, db, func(tx *transaction) error { return tx.Lock(bounded(t), "counter") })
+		check(t, lost <= 0, "%d updates are lost", lost)
 	})
 }
 
@@ -68,9 +67,8 @@ func TestAdvisoryLock(t *testing.T) {
 		expect(t, second.Lock(bounded(t), "a", advisory, fence.NoWait()), fence.ErrLocked)
 		must(t, second.Lock(bounded(t), "b", advisory, fence.NoWait()))
 		must(t, waits(t, func() error { return second.Lock(bounded(t), "a", advisory) }, func() { must(t, first.Commit()) }))
-		if n := db.number(t, `SELECT count(*) FROM keyturn_row`); n != 0 {
-			t.Errorf("%d rows", n)
-		}
+		n := db.number(t, `SELECT count(*) FROM keyturn_row`)
+		check(t, n == 0, "%d rows", n)
 	})
 }
 
@@ -91,9 +89,8 @@ func TestNoWaitAndWithin(t *testing.T) {
 			expect(t, other.Lock(bounded(t), name, fence.NoWait()), fence.ErrLocked)
 			began := time.Now()
 			expect(t, other.Lock(bounded(t), name, fence.Within(150*time.Millisecond)), fence.ErrLocked)
-			if took := time.Since(began); took < 100*time.Millisecond {
-				t.Errorf("it waited for %v", took)
-			}
+			took := time.Since(began)
+			check(t, took >= 100*time.Millisecond, "it waited for %v", took)
 			if name == "old" {
 				err := waits(t, func() error { return other.Lock(bounded(t), name, fence.Within(20*time.Second)) }, func() { must(t, holder.Commit()) })
 				if err != nil && !errors.Is(err, fence.ErrRetry) {

@@ -157,9 +157,8 @@ func (db *database) number(t testing.TB, query string) (n int64) {
 // hasEffects checks how many rows are in the table that is for effects.
 func (db *database) hasEffects(t testing.TB, want int64) {
 	t.Helper()
-	if n := db.number(t, `SELECT count(*) FROM effect`); n != want {
-		t.Errorf("%d effects, want %d", n, want)
-	}
+	n := db.number(t, `SELECT count(*) FROM effect`)
+	check(t, n == want, "%d effects, want %d", n, want)
 }
 
 // begin begins a transaction at the database's level. The test's end rolls it back.

@@ -116,9 +116,8 @@ func TestOnceHasOneEffect(t *testing.T) {
 			}
 			mu.Lock()
 			defer mu.Unlock()
-			if before, ok := answers[message]; ok && before != string(out.Result) {
-				t.Errorf("message %d was answered with %s and %s", message, before, out.Result)
-			}
+			before, ok := answers[message]
+			check(t, !ok || before == string(out.Result), "message %d was answered with %s and %s", message, before, out.Result)
 			answers[message] = string(out.Result)
 			return nil
 		}
@@ -133,9 +132,8 @@ func TestOnceHasOneEffect(t *testing.T) {
 			}
 		}
 		all.Wait()
-		if n := db.number(t, `SELECT count(*) FROM effect`); n != messages || db.number(t, `SELECT count(DISTINCT message) FROM effect`) != messages {
-			t.Errorf("%d effects of %d messages", n, messages)
-		}
+		n := db.number(t, `SELECT count(*) FROM effect`)
+		check(t, n == messages && db.number(t, `SELECT count(DISTINCT message) FROM effect`) == messages, "%d effects of %d messages", n, messages)
 	})
 }
 

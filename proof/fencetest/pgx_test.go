@@ -90,9 +90,8 @@ func TestPgxOnce(t *testing.T) {
 		must(t, once(bounded(t), id, func(ctx context.Context, tx pgx.Tx) ([]byte, error) {
 			var got string
 			err := tx.QueryRow(ctx, `SHOW transaction_isolation`).Scan(&got)
-			if found, ok := fencepgx.TxFrom(ctx); !ok || found != tx || got != want {
-				t.Errorf("%s: the level %q, the transaction in the context %v", want, got, found)
-			}
+			found, ok := fencepgx.TxFrom(ctx)
+			check(t, ok && found == tx && got == want, "%s: the level %q, the transaction in the context %v", want, got, found)
 			return nil, err
 		}, fence.WithIsolation(level)))
 	}
@@ -133,9 +132,8 @@ func TestTransactionsOfOthers(t *testing.T) {
 		first, err := fence.On(tx, fence.Postgres).Mark(ctx, name)
 		check(t, first && err == nil, "%s: %v, %v", name, first, err)
 		must(t, commit())
-		if n := db.number(t, `SELECT count(*) FROM keyturn_mark`); n != int64(id) {
-			t.Errorf("%s: %d marks, want %d", name, n, id)
-		}
+		n := db.number(t, `SELECT count(*) FROM keyturn_mark`)
+		check(t, n == int64(id), "%s: %d marks, want %d", name, n, id)
 	}
 
 	x := sqlx.NewDb(db.DB, "pgx")

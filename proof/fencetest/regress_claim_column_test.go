@@ -48,9 +48,8 @@ func TestClaimOfAColumnWithoutTokens(t *testing.T) {
 			db.run(t, fmt.Sprintf(`CREATE TABLE %s (id INT PRIMARY KEY, token %s)`, table, c.column),
 				fmt.Sprintf(`INSERT INTO %s VALUES (1, %s)`, table, c.value))
 			row := fence.Row{Table: table, IDColumn: "id", ID: 1, TokenColumn: "token"}
-			if err := claim(row, token); !errors.Is(err, c.want) {
-				t.Errorf("%s %s: %v, want %v", c.column, c.value, err, c.want)
-			}
+			err := claim(row, token)
+			check(t, errors.Is(err, c.want), "%s %s: %v, want %v", c.column, c.value, err, c.want)
 			if i == 0 {
 				row.ID = 2
 				expect(t, claim(row, token), sql.ErrNoRows)

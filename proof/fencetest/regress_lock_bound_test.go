@@ -73,9 +73,8 @@ func TestBoundOfALockAfterTheEndOfItsContext(t *testing.T) {
 				cancel()
 				if err == nil || errors.Is(err, fence.ErrLocked) {
 					must(t, second(tx.ExecContext(bounded(t), `SELECT 1`)))
-					if got, want := db.lockTimeout(t, tx); got != want {
-						t.Errorf("%s, call %d: the transaction goes on with a timeout of %s after %v", name, after, got, err)
-					}
+					got, want := db.lockTimeout(t, tx)
+					check(t, got == want, "%s, call %d: the transaction goes on with a timeout of %s after %v", name, after, got, err)
 				}
 				_ = tx.Rollback() // a driver may have closed the connection at the end of the context
 			}

@@ -42,9 +42,8 @@ func TestRegisters(t *testing.T) {
 			}
 			incs := history.Increments(events)
 			says(t, history.Registers(incs, map[string]uint64{"r": test.final}), test.says)
-			if n := history.Lost(incs["r"]); n != test.lost {
-				t.Errorf("%d are lost", n)
-			}
+			n := history.Lost(incs["r"])
+			check(t, n == test.lost, "%d are lost", n)
 		})
 	}
 }

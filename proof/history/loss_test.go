@@ -67,9 +67,8 @@ func TestLosses(t *testing.T) {
 
 func TestOverlaps(t *testing.T) {
 	all := []history.Section{section("k", "a", 0, 0, 1, 9), section("k", "b", 0, 2, 8, 12), section("l", "c", 0, 2, 8, 12), section("k", "d", 0, 2, 12, 14)}
-	if n := history.Overlaps(all); n != 1 {
-		t.Errorf("%d overlaps", n)
-	}
+	n := history.Overlaps(all)
+	check(t, n == 1, "%d overlaps", n)
 }
 
 // TestForcesThatAreForgotten: a store that forgets forced releases alone does not forget leases.

@@ -90,9 +90,8 @@ func testCron(t *testing.T, b *backend) (outage func()) {
 		all.Go(j.Run)
 	}
 	all.Wait()
-	if n := ran.Load(); n != 1 {
-		t.Errorf("of three processes %d ran a job", n)
-	}
+	n := ran.Load()
+	check(t, n == 1, "of three processes %d ran a job", n)
 	return func() {
 		if jobs[0].Run(); ran.Load() != 1 {
 			t.Error("a job ran without a store")
@@ -124,9 +123,8 @@ func testGocron(t *testing.T, b *backend) (outage func()) {
 		})
 	}
 	all.Wait()
-	if n := got.Load(); n != 1 {
-		t.Errorf("of three processes %d got the lock of a job", n)
-	}
+	n := got.Load()
+	check(t, n == 1, "of three processes %d got the lock of a job", n)
 	return func() {
 		if _, err := lockers[0].Lock(ctx, "job"); !errors.Is(err, core.ErrUnavailable) {
 			t.Errorf("the lock of a job without a store: %v", err)

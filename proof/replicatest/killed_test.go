@@ -152,9 +152,8 @@ func TestReplicasOfGRPCAreKilled(t *testing.T) {
 					continue
 				}
 				mu.Lock()
-				if first, ok := answers[id]; ok && first != answer.GetServerId() {
-					t.Errorf("call %d was answered with %q and %q", id, first, answer.GetServerId())
-				}
+				first, ok := answers[id]
+				check(t, !ok || first == answer.GetServerId(), "call %d was answered with %q and %q", id, first, answer.GetServerId())
 				answers[id] = answer.GetServerId()
 				mu.Unlock()
 			}

@@ -58,9 +58,8 @@ func TestEachPaymentIsMadeOnce(t *testing.T) {
 			for i := 0; i < len(receipts); i += 2 {
 				check(t, receipts[i] == receipts[i+1], "%s: payment %d has the receipts %q and %q", name, i/2, receipts[i], receipts[i+1])
 			}
-			if made, balance := a.payments.Load(), a.balance.Load(); made != 20 || balance != 20 {
-				t.Errorf("%s: %d payments, %d of them on the balance; want 20", name, made, balance)
-			}
+			made, balance := a.payments.Load(), a.balance.Load()
+			check(t, made == 20 && balance == 20, "%s: %d payments, %d of them on the balance; want 20", name, made, balance)
 		}
 		cron, gocron := testCron(t, b), testGocron(t, b)
 		b.kill()

@@ -58,9 +58,8 @@ func scraped(t *testing.T) (*observed, *prometheus.Registry) {
 func begins(t *testing.T, values map[string]float64, series ...string) {
 	t.Helper()
 	for _, s := range series {
-		if v, ok := values[s]; !ok || v != 0 {
-			t.Errorf("%s is at %v (there: %t), want 0 in\n%s", s, v, ok, strings.Join(slices.Sorted(maps.Keys(values)), "\n"))
-		}
+		v, ok := values[s]
+		check(t, ok && v == 0, "%s is at %v (there: %t), want 0 in\n%s", s, v, ok, strings.Join(slices.Sorted(maps.Keys(values)), "\n"))
 	}
 }
 
@@ -107,9 +106,8 @@ func TestCountersBeginAtZero(t *testing.T) {
 	}
 	// What happened is counted where it began, and nowhere else.
 	for series := range second {
-		if _, ok := first[series]; !ok {
-			t.Errorf("%s was not there before", series)
-		}
+		_, ok := first[series]
+		check(t, ok, "%s was not there before", series)
 	}
 }
 
@@ -117,9 +115,8 @@ func TestCountersBeginAtZero(t *testing.T) {
 func TestUndeclaredRulesBeginWithTheirFirstLease(t *testing.T) {
 	o, registry := scraped(t)
 	eng := o.engine(t, memstore.New())
-	if n := len(scrape(t, registry)); n > 0 {
-		t.Errorf("%d series of nothing", n)
-	}
+	n := len(scrape(t, registry))
+	check(t, n <= 0, "%d series of nothing", n)
 	for _, rule := range []string{"by hand", ""} {
 		lease, err := eng.Acquire(context.Background(), "k", core.WithRule(rule))
 		must(t, err)
@@ -151,9 +148,8 @@ func TestRulesThatAreTooManyShareASeries(t *testing.T) {
 	rules(0, 1100)
 	many := len(scrape(t, registry))
 	rules(1100, 1500)
-	if n := len(scrape(t, registry)); n != many {
-		t.Errorf("%d series of 1100 rules, %d of 1500", many, n)
-	}
+	n := len(scrape(t, registry))
+	check(t, n == many, "%d series of 1100 rules, %d of 1500", many, n)
 }
 
 // TestWaitsLeadToTheirTraces: a histogram's exemplars are spans, so that from a

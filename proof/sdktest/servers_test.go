@@ -55,9 +55,8 @@ func TestQueue(t *testing.T) {
 		t.Error("both gateways' messages are in one trace")
 	}
 	for i, once := range []trace.SpanContext{first.SpanContext(), second.SpanContext()} {
-		if sender := o.named([]string{"gateway 1", "gateway 2"}[i])[0]; once.TraceID() != sender.SpanContext().TraceID() {
-			t.Errorf("processing %d is not in its sender's trace", i+1)
-		}
+		sender := o.named([]string{"gateway 1", "gateway 2"}[i])[0]
+		check(t, once.TraceID() == sender.SpanContext().TraceID(), "processing %d is not in its sender's trace", i+1)
 	}
 	if links := second.Links(); len(links) != 1 || links[0].SpanContext.TraceID() != first.SpanContext().TraceID() {
 		t.Errorf("the duplicate's links: %v, want one to the execution that won", links)

@@ -54,9 +54,8 @@ func TestJudge(t *testing.T) {
 		{io.ErrUnexpectedEOF, broken},
 		{errors.New("invalid connection"), broken},
 	} {
-		if got := judge(tc.err); got != tc.want {
-			t.Errorf("%v: %d, want %d", tc.err, got, tc.want)
-		}
+		got := judge(tc.err)
+		check(t, got == tc.want, "%v: %d, want %d", tc.err, got, tc.want)
 	}
 }
 

@@ -28,9 +28,8 @@ func TestURLScript(t *testing.T) {
 		u, err := storeurl.Parse(text + "?prefix=a_")
 		checktest.Must(t, err)
 		got, err := u.Script()
-		if n := strings.Count(got, "CREATE TABLE IF NOT EXISTS a_"); err != nil || n != len(tables) || !strings.Contains(got, want) || strings.Contains(got, DefaultPrefix) {
-			t.Errorf("%s: %q, %v", text, got, err)
-		}
+		n := strings.Count(got, "CREATE TABLE IF NOT EXISTS a_")
+		check(t, err == nil && n == len(tables) && strings.Contains(got, want) && !strings.Contains(got, DefaultPrefix), "%s: %q, %v", text, got, err)
 	}
 }
 

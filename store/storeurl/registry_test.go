@@ -71,9 +71,8 @@ func TestParams(t *testing.T) {
 	p := (&URL{Query: map[string][]string{"a": {"5s"}, "b": {"1"}}}).Params()
 	d, ok := p.Duration("a")
 	check(t, ok && d == 5*time.Second, "%v %v", d, ok)
-	if rest := p.Rest(); rest.Encode() != "b=1" || p.Err() != nil {
-		t.Errorf("%v %v", rest, p.Err())
-	}
+	rest := p.Rest()
+	check(t, rest.Encode() == "b=1" && p.Err() == nil, "%v %v", rest, p.Err())
 }
 
 // A scheme that is not there is answered with those that are, and with the import that is missing.

@@ -103,9 +103,8 @@ func TestNodeOfAnotherSession(t *testing.T) {
 	node, err := z.Create(z.lock("k")+"/w-"+nodeOf(req.Owner)+"-x-", []byte(`{"owner":"`+req.Owner+`","ttl":60000000}`), zk.FlagEphemeralSequential, zk.WorldACL(zk.PermAll))
 	must(t, err)
 	w := enqueue(t, s, req)
-	if places := z.nodes(t, "k", "w-"); len(places) != 1 || places[0] == path.Base(node) {
-		t.Errorf("the waiter's places are %v, and %s is another session's", places, path.Base(node))
-	}
+	places := z.nodes(t, "k", "w-")
+	check(t, len(places) == 1 && places[0] != path.Base(node), "the waiter's places are %v, and %s is another session's", places, path.Base(node))
 	z.Close()
 	w.Waits()
 	release(t, s, held)

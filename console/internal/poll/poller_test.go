@@ -47,9 +47,8 @@ func TestPollsWhileSomebodyLooks(t *testing.T) {
 			t.Fatal("it polls for nobody")
 		}
 		look(p)
-		if st := p.Status(); st.Keys != 1 || st.Tick != 1 || st.SweptAt.IsZero() {
-			t.Errorf("%+v", st)
-		}
+		st := p.Status()
+		check(t, st.Keys == 1 && st.Tick == 1 && !st.SweptAt.IsZero(), "%+v", st)
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		f.asked()
@@ -80,12 +79,10 @@ func TestRowsComeAndGo(t *testing.T) {
 		default:
 			t.Error("nobody was told")
 		}
-		if st := p.Status(); st.Keys != 1 || st.Waiters != 1 || st.Contended != 1 {
-			t.Errorf("%+v", st)
-		}
-		if all := p.Contended(); len(all) != 1 || all[0].Key != "a" {
-			t.Errorf("%+v", all)
-		}
+		st := p.Status()
+		check(t, st.Keys == 1 && st.Waiters == 1 && st.Contended == 1, "%+v", st)
+		all := p.Contended()
+		check(t, len(all) == 1 && all[0].Key == "a", "%+v", all)
 		f.free("a")
 		step()
 		check(t, p.Row("a") == nil, "the row stays")
@@ -109,9 +106,8 @@ func TestManyKeysInRotation(t *testing.T) {
 				t.Errorf("listed %d, inspected %d", listed, len(inspected))
 			}
 		}
-		if st := p.Status(); st.Keys != 5030 || st.SweptAt.IsZero() {
-			t.Errorf("%+v", st)
-		}
+		st := p.Status()
+		check(t, st.Keys == 5030 && !st.SweptAt.IsZero(), "%+v", st)
 		step()
 		_, inspected := f.asked()
 		want := []string{"k4242"}
@@ -119,9 +115,8 @@ func TestManyKeysInRotation(t *testing.T) {
 			want = append(want, fmt.Sprintf("w%02d", i))
 		}
 		check(t, slices.Equal(inspected, want), "%v", inspected)
-		if age := time.Since(p.Row("w29").At()); age > time.Second {
-			t.Errorf("a key with waiters was seen %v ago", age)
-		}
+		age := time.Since(p.Row("w29").At())
+		check(t, age <= time.Second, "a key with waiters was seen %v ago", age)
 		rows, pass := p.Rows(func(r *poll.Row) bool { return !strings.HasPrefix(r.Key, "w1") }, 25)
 		check(t, pass == 5020 && len(rows) == 25 && rows[0].Key == "w29" && rows[19].Key == "w00" && rows[20].Key == "k0000", "%d rows of %d, first %s", len(rows), pass, rows[0].Key)
 	})
@@ -277,9 +272,8 @@ func TestASilentStore(t *testing.T) {
 func TestHistoryIsKeptForNobodyToo(t *testing.T) {
 	polling(t, true, func(t *testing.T, _ *fake, p *poll.Poller) {
 		time.Sleep(time.Hour)
-		if st := p.Status(); st.Tick < 3500 {
-			t.Errorf("%+v", st)
-		}
+		st := p.Status()
+		check(t, st.Tick >= 3500, "%+v", st)
 	})
 }
 

@@ -46,9 +46,8 @@ func TestARowForgetsNothing(t *testing.T) {
 		info.Key = "user:42"
 		at := time.UnixMilli(1777604400123)
 		r := poll.NewRow(at, info)
-		if got := r.Info(); !reflect.DeepEqual(got, info) || !r.At().Equal(at) {
-			t.Errorf("%s:\n%+v\n%+v", name, got, info)
-		}
+		got := r.Info()
+		check(t, reflect.DeepEqual(got, info) && r.At().Equal(at), "%s:\n%+v\n%+v", name, got, info)
 	}
 }
 

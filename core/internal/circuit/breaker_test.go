@@ -134,9 +134,8 @@ func TestOpens(t *testing.T) {
 			for began := time.Now(); time.Since(began) < 3*silence; time.Sleep(silence / 10) {
 				tc.step(tr)
 			}
-			if opened := tr.IsOut("k"); opened != tc.want {
-				t.Errorf("opened: %v, want %v", opened, tc.want)
-			}
+			opened := tr.IsOut("k")
+			check(t, opened == tc.want, "opened: %v, want %v", opened, tc.want)
 		})
 	}
 }
@@ -202,9 +201,8 @@ func TestProbes(t *testing.T) {
 			if sent, err := tr.ask(t.Context(), nil, "k"); sent || !errors.Is(err, circuit.ErrOpen) {
 				t.Errorf("a second one is sent: %v, %v", sent, err)
 			}
-			if took := <-done; took != circuit.ProbeTime {
-				t.Errorf("a probe took %v", took)
-			}
+			took := <-done
+			check(t, took == circuit.ProbeTime, "a probe took %v", took)
 			time.Sleep(pause - time.Millisecond)
 			check(t, tr.Refuses(claimsOf("k")) != nil, "a pause is shorter than %v", pause)
 			time.Sleep(time.Millisecond)
@@ -264,8 +262,7 @@ func TestParts(t *testing.T) {
 		}
 		tr.wantAsked(t, "a:1")
 		tr.wantAsked(t, "b:1")
-		if got := tr.Parts(claimsOf("b:1", "a:1", "b:2")); got != "a b" {
-			t.Errorf("parts %q", got)
-		}
+		got := tr.Parts(claimsOf("b:1", "a:1", "b:2"))
+		check(t, got == "a b", "parts %q", got)
 	})
 }

@@ -101,9 +101,8 @@ func TestGivesUpWithItsContext(t *testing.T) {
 		mustEnter(t, enter(ls, first))
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
-		if err := ls.Enter(ctx, waiter("k"), nil); !errors.Is(err, driver.ErrUnavailable) {
-			t.Errorf("%v", err)
-		}
+		err := ls.Enter(ctx, waiter("k"), nil)
+		check(t, errors.Is(err, driver.ErrUnavailable), "%v", err)
 		ls.Leave(first, refused())
 	})
 }
@@ -122,9 +121,8 @@ func TestGivenUpRequestIsNoSilence(t *testing.T) {
 		last := waiter("k")
 		last.MaxWait = 2 * fair
 		var held *driver.HeldError
-		if err := ls.Enter(context.Background(), last, nil); !errors.As(err, &held) || held.Holder != "other" {
-			t.Errorf("%v, want the holder", err)
-		}
+		err := ls.Enter(context.Background(), last, nil)
+		check(t, errors.As(err, &held) && held.Holder == "other", "%v, want the holder", err)
 		ls.Leave(next, refused())
 	})
 }
@@ -180,9 +178,8 @@ func TestLeaseIsHandedOn(t *testing.T) {
 		mustEnter(t, handed)
 		check(t, slices.Equal(by, told{"1"}), "told of %q", by)
 		check(t, second.Got.From == "1" && second.Got.Grant.FencingToken() == first.Got.Grant.FencingToken()+1, "%+v", second.Got)
-		if h := ls.Holder(driver.HeldError{Key: "k", Holder: "o", Trace: "1"}); h.Trace != "2" {
-			t.Errorf("%+v", h)
-		}
+		h := ls.Holder(driver.HeldError{Key: "k", Holder: "o", Trace: "1"})
+		check(t, h.Trace == "2", "%+v", h)
 		if ls.HandOn(first.Got.Grant) != handoff.Release {
 			t.Error("handed on twice")
 		}

@@ -115,9 +115,8 @@ func TestLoad(t *testing.T) {
 		time.Sleep(20 * time.Millisecond)
 		return time.Millisecond, nil
 	})
-	if n := did.took.TotalCount(); err != nil || n == 0 || n > 4*6 || did.took.ValueAtQuantile(50)/1e4 != 100 {
-		t.Errorf("counted %d, %v", n, err)
-	}
+	n := did.took.TotalCount()
+	check(t, err == nil && n != 0 && n <= 4*6 && did.took.ValueAtQuantile(50)/1e4 == 100, "counted %d, %v", n, err)
 	broken := errors.New("broken")
 	_, err = Load{Callers: 4, Span: time.Hour}.run(t.Context(), func(ctx context.Context, i int) (time.Duration, error) {
 		if i == 0 {

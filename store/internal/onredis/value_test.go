@@ -29,9 +29,8 @@ func TestParseValue(t *testing.T) {
 		":":                                                           foreign(":"),
 		"":                                                            foreign(""),
 	} {
-		if got := ParseValue(stored); got != want {
-			t.Errorf("%q: %+v, want %+v", stored, got, want)
-		}
+		got := ParseValue(stored)
+		check(t, got == want, "%q: %+v, want %+v", stored, got, want)
 	}
 }
 
