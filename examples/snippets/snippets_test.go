@@ -16,16 +16,11 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/examples/im/impb"
+	"github.com/keyturn/keyturn/internal/checktest"
 	"github.com/keyturn/keyturn/internal/redistest"
 )
 
-// must fails the test at once.
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var must, check = checktest.Must, checktest.That
 
 func engine(t *testing.T) *core.Engine {
 	t.Helper()
