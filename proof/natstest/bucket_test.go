@@ -124,21 +124,32 @@ func TestPermissions(t *testing.T) {
 	storetest.IsRefused(t, err, "$KV.keyturn.k2")
 }
 
-// TestADeafProcess may not subscribe to messages. Its turn costs the others little all the same, and it is no secret.
-func TestADeafProcess(t *testing.T) {
+// TestProcessesWithoutMessages: one may not subscribe to them, another may not publish. Their turns cost the others little
+// all the same, and they are no secret.
+func TestProcessesWithoutMessages(t *testing.T) {
 	servertest.LongParallel(t)
-	srv := start(t, server.Options{Users: []*server.User{{Username: "may", Password: "p"}, {Username: "deaf", Password: "p", Permissions: &server.Permissions{
-		Subscribe: &server.SubjectPermission{Allow: []string{"_INBOX.>"}},
-	}}}})
-	s := open(t, connect(t, srv.Addr().String(), nats.UserInfo("may", "p")))
-	deaf := open(t, connect(t, srv.Addr().String(), nats.UserInfo("deaf", "p")), natsstore.WithWaiterLease(2*time.Minute))
-	told := make(chan error, 1)
-	deaf.Describe().OnImpaired(func(reason error) { told <- reason })
-	checktest.WantIs(t, "the hook", <-told, nats.ErrPermissionViolation)
-	held := take(t, s, request("k", 2*time.Minute))
-	w := storetest.Enqueue(t, deaf, request("k", 2*time.Minute))
-	must(t, s.Release(t.Context(), held))
-	w.Granted() // it would ask after 40 s
-	findings := deaf.Describe().Examine(t.Context())
-	check(t, findings[1].Risk != "" && s.Describe().Examine(t.Context())[1].Risk == "", "keyturn doctor says %+v", findings)
+	user := func(name string, publish, subscribe *server.SubjectPermission) *server.User {
+		return &server.User{Username: name, Password: "p", Permissions: &server.Permissions{Publish: publish, Subscribe: subscribe}}
+	}
+	messages := &server.SubjectPermission{Deny: []string{"keyturn.keyturn.>"}}
+	srv := start(t, server.Options{Users: []*server.User{user("may", nil, nil), user("deaf", nil, messages), user("mute", messages, nil)}})
+	stores := make(map[string]*natsstore.Store)
+	for _, name := range []string{"may", "deaf", "mute"} { // by itself, a waiter asks after 40 s
+		stores[name] = open(t, connect(t, srv.Addr().String(), nats.UserInfo(name, "p")), natsstore.WithWaiterLease(2*time.Minute))
+	}
+	for _, pair := range [][2]string{{"may", "deaf"}, {"mute", "may"}} {
+		for _, name := range pair {
+			s, told := stores[name], make(chan error, 1)
+			if s.Describe().OnImpaired(func(reason error) { told <- reason }); name != "may" {
+				checktest.WantIs(t, "the hook of "+name, <-told, nats.ErrPermissionViolation)
+			}
+			finding := s.Describe().Examine(t.Context())[1]
+			check(t, (finding.Risk == "") == (name == "may"), "keyturn doctor says of %s: %+v", name, finding)
+		}
+		held := take(t, stores[pair[0]], request("k", 2*time.Minute))
+		w := storetest.Enqueue(t, stores[pair[1]], request("k", 2*time.Minute))
+		must(t, stores[pair[0]].Release(t.Context(), held))
+		g := w.Granted()
+		must(t, stores[pair[1]].Release(t.Context(), g))
+	}
 }

@@ -75,6 +75,14 @@ func (b *inbox) watch(s *Store) {
 
 func (b *inbox) close() { _ = b.sub.Unsubscribe() }
 
+// address is where messages reach this process. "" tells those who wait behind it that it can't send any.
+func (b *inbox) address() string {
+	if b.hearing.mute.Load() {
+		return ""
+	}
+	return b.subject
+}
+
 // arrives reports whether messages reach this process now, and its engine wants them.
 func (b *inbox) arrives() bool {
 	return b.wanted.HasEngine() && b.nc.IsConnected() && !b.hearing.deaf.Load()
