@@ -4,7 +4,7 @@ go 1.25.0
 
 require (
 	connectrpc.com/connect v1.19.0
-	github.com/keyturn/keyturn v0.0.0-20261129193625-1919e6d378af
+	github.com/keyturn/keyturn v0.0.0-20261129203450-d4afc48d4b8d
 	go.uber.org/goleak v1.3.0
 	google.golang.org/genproto/googleapis/rpc v0.0.0-20251202230838-ff82c1b0f217
 	google.golang.org/grpc v1.79.3
