@@ -149,7 +149,6 @@ func TestProcessesWithoutMessages(t *testing.T) {
 		held := take(t, stores[pair[0]], request("k", 2*time.Minute))
 		w := storetest.Enqueue(t, stores[pair[1]], request("k", 2*time.Minute))
 		must(t, stores[pair[0]].Release(t.Context(), held))
-		g := w.Granted()
-		must(t, stores[pair[1]].Release(t.Context(), g))
+		must(t, stores[pair[1]].Release(t.Context(), w.Granted()))
 	}
 }
