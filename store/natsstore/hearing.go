@@ -32,8 +32,9 @@ type hearing struct {
 const (
 	// helloEvery is how often a process sends a message to itself.
 	helloEvery = 2 * time.Second
-	// helloPatience is after how long without one it counts as deaf.
-	helloPatience = 5 * time.Second
+	// mostUnheard is after how many of them that did not come it counts as deaf. Time alone does not tell: the
+	// process may have been stopped.
+	mostUnheard = 3
 	// deafPause is how often a waiter asks that no message reaches.
 	deafPause = 150 * time.Millisecond
 )
@@ -74,25 +75,31 @@ func (h *hearing) becomes(deaf bool, subject string, last error) {
 	}
 }
 
-// greeting says since when a process could have heard from itself, and when it sent its last message for that.
-type greeting struct{ since, sent time.Time }
+// greeting says when a process has sent its last message to itself, which one it has heard, and how many have not come
+// since.
+type greeting struct {
+	sent    time.Time
+	heard   int64
+	unheard int
+}
 
 // greet sends the process a message now and then, and notes whether they come.
 func (b *inbox) greet(s *Store, g *greeting) {
 	now, last := time.Now(), b.nc.LastError()
-	switch {
-	case !b.nc.IsConnected() || s.bars(last): // requests tell of that, and need the last error
+	if !b.nc.IsConnected() || s.bars(last) { // requests tell of that, and need the last error
 		*g = greeting{}
 		return
-	case g.since.IsZero():
-		g.since = now
 	}
-	if now.Sub(g.sent) >= helloEvery {
-		g.sent = now
-		b.send(b.subject, notice{})
+	if now.Sub(g.sent) < helloEvery {
+		return
 	}
-	heard := time.Unix(0, b.hearing.last.Load())
-	b.hearing.becomes(now.Sub(g.since) > helloPatience && now.Sub(heard) > helloPatience, b.subject, last)
+	if heard := b.hearing.last.Load(); heard != g.heard {
+		g.heard, g.unheard = heard, 0
+	}
+	b.hearing.becomes(g.unheard >= mostUnheard, b.subject, last)
+	g.sent = now
+	g.unheard++
+	b.send(b.subject, notice{})
 }
 
 // hears sends a message to this process, and reports whether it has come before ctx ends.
