@@ -183,7 +183,7 @@ func (l *Locks) Middleware(next http.Handler) http.Handler {
 			l.refuse(w, r, told)
 			return
 		}
-		l.serve(l.of(r), cmp.Or(method, r.Method), next, w, r) // GET is the pattern of HEAD, too
+		l.serve(l.of(r, path), cmp.Or(method, r.Method), next, w, r) // GET is the pattern of HEAD, too
 	})
 }
 

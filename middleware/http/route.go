@@ -41,23 +41,10 @@ func isSubtree(pattern string) bool {
 	return strings.HasSuffix(pattern, "/") || strings.HasSuffix(pattern, "*")
 }
 
-// of returns the rules that cover a request. If its path does not tell the front part of its route, they are
-// those of all routes that may be meant: somebody could choose the path to avoid a rule.
-func (l *rules) of(r *http.Request) []*guard {
-	_, own := split(r.Pattern)
-	path, clean := pathOf(r)
-	whole := isWhole(r.Pattern)
-	switch {
-	case !whole && !clean:
-		return l.covering(func(route string) bool { return mayEnd(route, own, r) })
-	case !whole && isSubtree(own):
-		return l.covering(func(route string) bool { return route == own || fits(route, own, path) })
-	}
-	if first := front(r.Pattern, path); first != "" {
-		if guards, known := l.paths[first+own]; known {
-			return guards
-		}
-		if guards := l.covering(func(route string) bool { return fits(route, own, path) }); len(guards) > len(l.rest) {
+// of returns the rules that cover a request, of whose route own is the path or the end of it.
+func (l *rules) of(r *http.Request, own string) []*guard {
+	if !isWhole(r.Pattern) {
+		if guards := l.mounted(r, own); guards != nil {
 			return guards
 		}
 	}
@@ -65,6 +52,28 @@ func (l *rules) of(r *http.Request) []*guard {
 		return guards
 	}
 	return l.rest
+}
+
+// mounted returns the rules that cover a request if own may be only the end of its route; nil: there are none for a
+// longer one. If its path does not tell the front part of its route, they are those of all routes that may be meant:
+// somebody could choose the path to avoid a rule.
+func (l *rules) mounted(r *http.Request, own string) []*guard {
+	path, clean := pathOf(r)
+	longer := func(route string) bool { return fits(route, own, path) }
+	switch {
+	case !clean:
+		return l.covering(func(route string) bool { return mayEnd(route, own, r) })
+	case isSubtree(own):
+		return l.covering(func(route string) bool { return route == own || longer(route) })
+	}
+	first := front(r.Pattern, path)
+	if guards, known := l.paths[first+own]; known || first == "" {
+		return guards
+	}
+	if guards := l.covering(longer); len(guards) > len(l.rest) {
+		return guards
+	}
+	return nil
 }
 
 // covering returns the rules for everything and those whose path fits, in order.
