@@ -46,7 +46,9 @@ func outgoing(ctx context.Context) context.Context {
 	if md == nil {
 		md = metadata.MD{}
 	}
-	if md.Delete(carry.Header); leases != "" {
+	if leases == "" {
+		md.Delete(carry.Header)
+	} else {
 		md.Set(carry.Header, leases)
 	}
 	return metadata.NewOutgoingContext(ctx, md)

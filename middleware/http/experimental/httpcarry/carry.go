@@ -43,7 +43,9 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		return t.next.RoundTrip(r)
 	}
 	r = r.Clone(r.Context()) // the caller's must not be changed
-	if r.Header.Del(carry.Header); leases != "" {
+	if leases == "" {
+		r.Header.Del(carry.Header)
+	} else {
 		r.Header.Set(carry.Header, leases)
 	}
 	return t.next.RoundTrip(r)

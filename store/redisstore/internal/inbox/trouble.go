@@ -1,12 +1,6 @@
 package inbox
 
-import (
-	"errors"
-
-	"github.com/redis/go-redis/v9"
-
-	"github.com/keyturn/keyturn/store/redisstore/internal/script"
-)
+import "github.com/keyturn/keyturn/store/redisstore/internal/script"
 
 // found records that messages to channel arrive from now on.
 func (b *Inbox) found(channel string) { b.becomes(channel, nil) }
@@ -70,8 +64,7 @@ const Advice = "let the user publish and subscribe: +publish +subscribe, and the
 
 // advice says what the operator can do about trouble.
 func advice(trouble error) string {
-	var refusal redis.Error
-	if errors.As(trouble, &refusal) {
+	if script.Answered(trouble) {
 		return Advice
 	}
 	return "nothing, if it passes: a new subscription is tried for; otherwise see what drops idle connections"
