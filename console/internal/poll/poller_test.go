@@ -202,7 +202,7 @@ func TestHotKeys(t *testing.T) {
 	})
 }
 
-// Whoever comes and goes, no time counts twice.
+// A viewer who comes again counts no time twice.
 func TestHotKeysOfSeveralVisits(t *testing.T) {
 	polling(t, false, func(t *testing.T, f *fake, p *poll.Poller) {
 		f.set("a", lock{since: time.Now()})
