@@ -10,7 +10,8 @@
 // make a new database on it for each call. [SQLite] makes a file. A test that kills or pauses its
 // server, or wants other settings, takes one for itself: [StartPostgres], [StartMySQL].
 // [Server.Replica] follows a PostgreSQL. [Database.Bouncer] puts a pgbouncer in front,
-// internal/servertest.NewProxy a network that fails.
+// internal/servertest.NewProxy a network that fails,
+// and [Faults] a driver that does.
 //
 // The test binary has to import the drivers "pgx", "mysql" and "sqlite", as far as it uses them, also
 // if it opens the databases in another way.

@@ -16,8 +16,8 @@ import (
 // operation succeeds all the same, and has its effect once.
 func TestLostAnswers(t *testing.T) {
 	onEach(t, func(t *testing.T, d *sqltest.Database) {
-		f := new(faulty)
-		s := open(t, f.open(t, d), dialectOf(d))
+		f := new(sqltest.Faults)
+		s := open(t, f.Open(t, d), dialectOf(d))
 		other := open(t, d.Open(t), dialectOf(d))
 		for _, op := range operations {
 			if testing.Short() && len(op.claims) > 1 {
@@ -77,24 +77,24 @@ var (
 
 // try runs the operation with the connection broken at statement n. more: it has at least n
 // statements.
-func (op operation) try(t *testing.T, s, other driver.Store, f *faulty, n int, after bool) (more bool) {
+func (op operation) try(t *testing.T, s, other driver.Store, f *sqltest.Faults, n int, after bool) (more bool) {
 	t.Helper()
-	f.breakAt(0, false)
+	f.BreakAt(0, false)
 	req := storetest.RequestFor(time.Minute, op.claims...)
 	var g driver.Grant
 	if op.held {
 		g = take(t, s, req)
 	}
-	f.breakAt(n, after)
+	f.BreakAt(n, after)
 	err := op.do(t.Context(), s, &g, req)
-	more = f.statements() > n
-	f.breakAt(0, false)
+	more = f.Statements() > n
+	f.BreakAt(0, false)
 	for _, c := range op.claims {
 		info, asked := other.Inspect(t.Context(), c.Key)
 		must(t, asked)
 		held := len(info.Holders) == 1 && info.Holders[0].Owner == req.Owner && info.Holders[0].Token == g.Token
 		if err != nil || held != op.holds || !held && len(info.Holders) > 0 || op.records != (info.Record != nil) {
-			t.Fatalf("%s, broken at statement %d (after it: %v), %q: %v, and then there is %+v", op.name, n, after, f.broken(), err, info)
+			t.Fatalf("%s, broken at statement %d (after it: %v), %q: %v, and then there is %+v", op.name, n, after, f.Broken(), err, info)
 		}
 	}
 	if op.holds {

@@ -13,6 +13,7 @@ import (
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/checktest"
 	"github.com/keyturn/keyturn/internal/servertest"
+	"github.com/keyturn/keyturn/internal/sqltest"
 	"github.com/keyturn/keyturn/store/sqlstore"
 )
 
@@ -21,7 +22,7 @@ import (
 type crowd struct {
 	*sqlstore.Store
 	other   *sqlstore.Store
-	faults  *faulty
+	faults  *sqltest.Faults
 	db      *sql.DB
 	foreign *sql.Tx
 	alone   chan error // the results of the three
@@ -34,8 +35,8 @@ const alone = 3
 func newCrowd(t *testing.T, more int) *crowd {
 	t.Helper()
 	d := onPostgres(t)
-	c := &crowd{faults: new(faulty), alone: make(chan error, alone)}
-	c.Store = open(t, c.faults.open(t, d), sqlstore.Postgres, sqlstore.WithMaxConns(alone+more))
+	c := &crowd{faults: new(sqltest.Faults), alone: make(chan error, alone)}
+	c.Store = open(t, c.faults.Open(t, d), sqlstore.Postgres, sqlstore.WithMaxConns(alone+more))
 	c.db = d.Open(t)
 	c.other = open(t, c.db, sqlstore.Postgres)
 	use(t, c.other, "locked", "busy0", "busy1", "busy2") // makes the rows
@@ -113,14 +114,14 @@ func (c *crowd) takes(t *testing.T, n int, do func(call func(i int, key string) 
 func TestRequestsLeaveInBatches(t *testing.T) {
 	c := newCrowd(t, 3)
 	const n = 40
-	c.faults.breakAt(0, false) // from now on they are counted
-	holding, onward := c.faults.holdBack(isBatch)
+	c.faults.BreakAt(0, false) // from now on they are counted
+	holding, onward := c.faults.HoldBack(isBatch)
 	first := checktest.Async(func() error { return c.insist(t.Context(), "first") })
 	<-holding // the others gather
 	waits := checktest.Async(func() error { return c.insist(t.Context(), "locked") })
 	time.AfterFunc(20*time.Millisecond, onward)
 	c.takes(t, n, func(call func(int, string) error) { must(t, each(n, call)) })
-	sent := c.faults.statements()
+	sent := c.faults.Statements()
 	check(t, sent <= n, "%d requests took %d statements", 2*n, sent)
 	must(t, <-first)
 	select {
@@ -138,7 +139,7 @@ func TestABatchBehindAnInsert(t *testing.T) {
 	c := newCrowd(t, 3)
 	use(t, c.other, "key1", "key2", "key3") // key0 has no row
 	exec(t, c.foreign, "INSERT INTO keyturn_lock (lock_key, owner) VALUES ('key0', '')")
-	holding, onward := c.faults.holdBack(isBatch)
+	holding, onward := c.faults.HoldBack(isBatch)
 	first := checktest.Async(func() error { return c.insist(t.Context(), "first") })
 	<-holding // the others gather
 	time.AfterFunc(20*time.Millisecond, onward)
@@ -163,7 +164,7 @@ func TestBatchForOneKey(t *testing.T) {
 	g, _, err := c.other.Begin(t.Context(), req)
 	must(t, err)
 	must(t, c.other.Complete(t.Context(), g, driver.Record{Result: []byte("done")}, time.Minute))
-	holding, onward := c.faults.holdBack(isBatch)
+	holding, onward := c.faults.HoldBack(isBatch)
 	var got atomic.Int64
 	one := checktest.Async(func() error {
 		return each(10, func(int, string) error {
@@ -198,9 +199,9 @@ func TestLostAnswersOfABatch(t *testing.T) {
 	const n = 10
 	for _, after := range []bool{false, true} {
 		c.takes(t, n, func(call func(int, string) error) {
-			c.faults.breakAt(1, after)
-			if err := each(n, call); err != nil || !isBatch(c.faults.broken()) {
-				t.Fatalf("broken at %q (after it: %v): %v", c.faults.broken(), after, err)
+			c.faults.BreakAt(1, after)
+			if err := each(n, call); err != nil || !isBatch(c.faults.Broken()) {
+				t.Fatalf("broken at %q (after it: %v): %v", c.faults.Broken(), after, err)
 			}
 		})
 	}
@@ -213,7 +214,7 @@ func TestGivingUpInABatch(t *testing.T) {
 	c := newCrowd(t, 3)
 	const n = 5
 	ctx, cancel := context.WithCancel(t.Context())
-	holding, onward := c.faults.holdBack(isBatch)
+	holding, onward := c.faults.HoldBack(isBatch)
 	gone := checktest.Async(func() error { return each(n, c.givesUp(ctx)) })
 	<-holding
 	cancel()
@@ -231,11 +232,11 @@ func TestGivingUpInABatch(t *testing.T) {
 func TestGivingUpAfterALostAnswer(t *testing.T) {
 	servertest.Long(t)
 	c := newCrowd(t, 1)
-	c.faults.breakAt(2, true)
-	holding, onward := c.faults.holdBack(isBatch)
+	c.faults.BreakAt(2, true)
+	holding, onward := c.faults.HoldBack(isBatch)
 	first := checktest.Async(func() error { return c.insist(t.Context(), "first") })
 	<-holding
-	begins, andOn := c.faults.holdBackAll(func(query string) bool { return strings.HasPrefix(query, "BEGIN") })
+	begins, andOn := c.faults.HoldBackAll(func(query string) bool { return strings.HasPrefix(query, "BEGIN") })
 	defer andOn()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()

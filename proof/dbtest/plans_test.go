@@ -3,7 +3,6 @@ package dbtest
 import (
 	"context"
 	"database/sql"
-	"database/sql/driver"
 	"fmt"
 	"regexp"
 	"slices"
@@ -28,15 +27,15 @@ func TestNoStatementScans(t *testing.T) {
 	servertest.Long(t)
 	onEach(t, func(t *testing.T, d *sqltest.Database) {
 		fillTables(t, d)
-		f := &faulty{sent: make(map[string][]any)}
-		db := f.open(t, d)
+		f := new(sqltest.Faults)
+		db := f.Open(t, d)
 		s := open(t, db, dialectOf(d), quick...)
-		f.record(true)
+		f.Record(true)
 		useEverything(t, s)
-		f.record(false)
+		f.Record(false)
 		_ = s.Close()
 		explained, looker := 0, d.Open(t)
-		for query, args := range f.sent {
+		for query, args := range f.Sent() {
 			if plan := explain(t, looker, d.Kind, query, args); plan != "" {
 				explained++
 				check(t, !scans[d.Kind].MatchString(plan), "%s\n%s", query, plan)
@@ -184,24 +183,4 @@ func explain(t *testing.T, db *sql.DB, kind, query string, args []any) string {
 	}
 	must(t, rows.Err())
 	return plan.String() + " "
-}
-
-// record has f remember what is sent, from now on or no longer.
-func (f *faulty) record(on bool) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.recording = on
-}
-
-func (f *faulty) note(query string, args []driver.NamedValue) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if !f.recording {
-		return
-	}
-	values := make([]any, len(args))
-	for i, arg := range args {
-		values[i] = arg.Value
-	}
-	f.sent[query] = values
 }

@@ -60,8 +60,8 @@ func TestWaitersNeedNoConnections(t *testing.T) {
 // TestStatements counts what the store sends.
 func TestStatements(t *testing.T) {
 	onEach(t, func(t *testing.T, d *sqltest.Database) {
-		f := new(faulty)
-		s := open(t, f.open(t, d), dialectOf(d))
+		f := new(sqltest.Faults)
+		s := open(t, f.Open(t, d), dialectOf(d))
 		leases, want := 600, 2 // as many as one statement does not take
 		if testing.Short() {
 			leases, want = 50, 1
@@ -70,24 +70,24 @@ func TestStatements(t *testing.T) {
 		for i := range leases {
 			grants = append(grants, take(t, s, request(fmt.Sprint("k", i), time.Minute)))
 		}
-		f.breakAt(0, false)
+		f.BreakAt(0, false)
 		for i, err := range s.Renew(t.Context(), grants) {
 			if err != nil {
 				t.Fatalf("the renewal of %d: %v", i, err)
 			}
 		}
-		if n := f.statements(); n != want {
+		if n := f.Statements(); n != want {
 			t.Errorf("%d statements for %d renewals, want %d", n, leases, want)
 		}
-		f.breakAt(0, false)
+		f.BreakAt(0, false)
 		must(t, s.Release(t.Context(), grants[0]))
 		take(t, s, request("k0", time.Minute))
-		if n := f.statements(); n != 2 {
+		if n := f.Statements(); n != 2 {
 			t.Errorf("%d statements for a release and an acquisition, want 2", n)
 		}
-		f.breakAt(0, false)
+		f.BreakAt(0, false)
 		time.Sleep(3 * sqlstore.DefaultPoll)
-		if n := f.statements(); n != 0 {
+		if n := f.Statements(); n != 0 {
 			t.Errorf("%d statements of a store with leases and without waiters", n)
 		}
 	})
@@ -97,13 +97,13 @@ func TestStatements(t *testing.T) {
 // the call of Release to the other process's grant.
 func TestHandoverOnPostgres(t *testing.T) {
 	d := onPostgres(t)
-	f := new(faulty)
-	a := open(t, f.open(t, d), sqlstore.Postgres, append(seldom, listen(t, d, d.Server.Addr()))...)
-	b := open(t, f.open(t, d), sqlstore.Postgres)
+	f := new(sqltest.Faults)
+	a := open(t, f.Open(t, d), sqlstore.Postgres, append(seldom, listen(t, d, d.Server.Addr()))...)
+	b := open(t, f.Open(t, d), sqlstore.Postgres)
 	hold, w := behind(t, a, b, "k")
-	f.breakAt(0, false)
+	f.BreakAt(0, false)
 	must(t, b.Release(t.Context(), hold))
 	w.Granted()
-	n := f.statements()
+	n := f.Statements()
 	check(t, n <= 6, "%d statements", n)
 }

@@ -61,11 +61,11 @@ func TestALatePacketOfABatchKeepsNoKey(t *testing.T) {
 	servertest.Long(t)
 	d := onPostgres(t)
 	const late = 9 * time.Second
-	network, faults := servertest.NewProxy(t, d.Server.Addr()), new(faulty)
-	s, other := open(t, faults.openDSN(t, d, d.DSNAt(network.Addr())), sqlstore.Postgres, sqlstore.WithMaxConns(alone+1)), open(t, d.Open(t), sqlstore.Postgres)
+	network, faults := servertest.NewProxy(t, d.Server.Addr()), new(sqltest.Faults)
+	s, other := open(t, faults.OpenDSN(t, d, d.DSNAt(network.Addr())), sqlstore.Postgres, sqlstore.WithMaxConns(alone+1)), open(t, d.Open(t), sqlstore.Postgres)
 	use(t, other, "k", "w", "busy0", "busy1", "busy2")
 	var kept atomic.Int64
-	_, onward := faults.holdBackAll(func(query string) bool {
+	_, onward := faults.HoldBackAll(func(query string) bool {
 		return strings.HasPrefix(query, "INSERT INTO") && kept.Add(1) > 0
 	})
 	defer onward()

@@ -72,9 +72,9 @@ func TestBackslashesInLiterals(t *testing.T) {
 	free := lockRows(t, d, "tu")
 	defer free()
 	req := storetest.RequestFor(2*time.Second, driver.Permit("tu", 2)) // nobody releases it
-	f := new(faulty)
-	s := open(t, f.open(t, d, "&standard_conforming_strings=off"), sqlstore.Postgres)
-	read, onward := f.holdBack(isLoad)
+	f := new(sqltest.Faults)
+	s := open(t, f.Open(t, d, "&standard_conforming_strings=off"), sqlstore.Postgres)
+	read, onward := f.HoldBack(isLoad)
 	onward()
 	go func() { _, _ = s.Acquire(t.Context(), req) }()
 	select {

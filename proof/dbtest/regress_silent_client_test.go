@@ -78,9 +78,9 @@ func TestAnAskerThatFallsSilentCostsNoLease(t *testing.T) {
 		lost := hold(t, eng, 21)
 
 		network := servertest.NewProxy(t, d.Server.Addr())
-		f := new(faulty)
-		s := open(t, f.openDSN(t, d, d.DSNAt(network.Addr())), dialectOf(d))
-		held, onward := f.holdBack(isLoad)
+		f := new(sqltest.Faults)
+		s := open(t, f.OpenDSN(t, d, d.DSNAt(network.Addr())), dialectOf(d))
+		held, onward := f.HoldBack(isLoad)
 		defer onward()
 		ctx, cancel := context.WithCancel(t.Context())
 		var asker sync.WaitGroup

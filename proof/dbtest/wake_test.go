@@ -138,12 +138,12 @@ func TestSignOfLifeWaitsForNoRow(t *testing.T) {
 // which then put it back in the queue, or took the key for nobody, until that was undone.
 func TestAQuestionIsOverBeforeItsWaiterWithdraws(t *testing.T) {
 	onEach(t, func(t *testing.T, d *sqltest.Database) {
-		f := new(faulty)
-		s := open(t, f.open(t, d), dialectOf(d), quick...)
+		f := new(sqltest.Faults)
+		s := open(t, f.Open(t, d), dialectOf(d), quick...)
 		other := open(t, d.Open(t), dialectOf(d))
 		g := take(t, other, request("k", time.Minute))
 		w := enqueue(t, s, request("k", time.Minute))
-		held, onward := f.holdBack(isQuestion)
+		held, onward := f.HoldBack(isQuestion)
 		defer onward()
 		must(t, other.Release(t.Context(), g))
 		<-held

@@ -1,4 +1,4 @@
-package dbtest
+package sqltest
 
 import (
 	"context"
@@ -6,16 +6,15 @@ import (
 	"database/sql/driver"
 	"fmt"
 	"io"
+	"maps"
 	"strings"
 	"sync"
 	"testing"
-
-	"github.com/keyturn/keyturn/internal/sqltest"
 )
 
-// faulty is a driver whose connections break or wait at a statement that the test has chosen. It
-// also counts statements.
-type faulty struct {
+// Faults is a driver whose connections break or wait at a statement that the test has chosen. It also
+// counts and records statements. The zero value has no faults yet; a pool of it is made with [Faults.Open].
+type Faults struct {
 	driver.Connector
 
 	mu    sync.Mutex
@@ -33,56 +32,89 @@ type faulty struct {
 	all    bool                    // so do all others like this
 }
 
-// open makes a pool of connections that fail as f says, with these parameters added to the DSN.
-func (f *faulty) open(t testing.TB, d *sqltest.Database, parameters ...string) *sql.DB {
+// Open makes a pool of connections that fail as f says, with these parameters added to the DSN.
+func (f *Faults) Open(t testing.TB, d *Database, parameters ...string) *sql.DB {
 	t.Helper()
-	return f.openDSN(t, d, d.DSN()+strings.Join(parameters, ""))
+	return f.OpenDSN(t, d, d.DSN()+strings.Join(parameters, ""))
 }
 
-func (f *faulty) openDSN(t testing.TB, d *sqltest.Database, dsn string) *sql.DB {
+// OpenDSN is Open for a DSN of the caller's.
+func (f *Faults) OpenDSN(t testing.TB, d *Database, dsn string) *sql.DB {
 	t.Helper()
 	var err error
-	f.Connector, err = sqltest.Connector(d.Driver, dsn)
-	must(t, err)
+	f.Connector, err = Connector(d.Driver, dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
 	db := sql.OpenDB(f)
 	db.SetMaxIdleConns(6)
 	t.Cleanup(func() { _ = db.Close() })
 	return db
 }
 
-// breakAt makes the statement number n break, counted from now on.
-func (f *faulty) breakAt(n int, after bool) {
+// BreakAt makes the statement number n break, counted from now on.
+func (f *Faults) BreakAt(n int, after bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.count, f.at, f.after = 0, n, after
 }
 
-// statements returns how many were sent since breakAt.
-func (f *faulty) statements() int {
+// Statements returns how many were sent since BreakAt.
+func (f *Faults) Statements() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.count
 }
 
-// broken returns the text of the statement that broke.
-func (f *faulty) broken() string {
+// Broken returns the text of the statement that broke.
+func (f *Faults) Broken() string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.last
 }
 
-// holdBack keeps the next statement back for which the function is true, until onward is called.
+// Record has f remember what is sent, from now on or no longer.
+func (f *Faults) Record(on bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.recording = on
+}
+
+// Sent returns the recorded statements, with their last arguments.
+func (f *Faults) Sent() map[string][]any {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return maps.Clone(f.sent)
+}
+
+func (f *Faults) note(query string, args []driver.NamedValue) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !f.recording {
+		return
+	}
+	values := make([]any, len(args))
+	for i, arg := range args {
+		values[i] = arg.Value
+	}
+	if f.sent == nil {
+		f.sent = make(map[string][]any)
+	}
+	f.sent[query] = values
+}
+
+// HoldBack keeps the next statement back for which the function is true, until onward is called.
 // held is closed when it has come.
-func (f *faulty) holdBack(which func(query string) bool) (held <-chan struct{}, onward func()) {
+func (f *Faults) HoldBack(which func(query string) bool) (held <-chan struct{}, onward func()) {
 	return f.holding(which, false)
 }
 
-// holdBackAll keeps all of them back. held is closed when the first has come.
-func (f *faulty) holdBackAll(which func(query string) bool) (held <-chan struct{}, onward func()) {
+// HoldBackAll keeps all of them back. held is closed when the first has come.
+func (f *Faults) HoldBackAll(which func(query string) bool) (held <-chan struct{}, onward func()) {
 	return f.holding(which, true)
 }
 
-func (f *faulty) holding(which func(query string) bool, all bool) (<-chan struct{}, func()) {
+func (f *Faults) holding(which func(query string) bool, all bool) (<-chan struct{}, func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	mayGo := make(chan struct{})
@@ -91,7 +123,7 @@ func (f *faulty) holding(which func(query string) bool, all bool) (<-chan struct
 }
 
 // pause keeps a statement back if it is the one that the test has chosen.
-func (f *faulty) pause(query string) {
+func (f *Faults) pause(query string) {
 	f.mu.Lock()
 	here, mayGo := f.hold != nil && f.hold(query), f.onward
 	if here && f.held != nil {
@@ -108,7 +140,7 @@ func (f *faulty) pause(query string) {
 }
 
 // step counts a statement, and says whether the connection breaks before or after it.
-func (f *faulty) step(query string) (before, after bool) {
+func (f *Faults) step(query string) (before, after bool) {
 	f.pause(query)
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -120,7 +152,7 @@ func (f *faulty) step(query string) (before, after bool) {
 	return !f.after, f.after
 }
 
-func (f *faulty) Connect(ctx context.Context) (driver.Conn, error) {
+func (f *Faults) Connect(ctx context.Context) (driver.Conn, error) {
 	c, err := f.Connector.Connect(ctx)
 	if err != nil {
 		return nil, err
@@ -130,14 +162,14 @@ func (f *faulty) Connect(ctx context.Context) (driver.Conn, error) {
 
 type faultyConn struct {
 	driver.Conn
-	f    *faulty
+	f    *Faults
 	dead bool
 }
 
 var errLost = fmt.Errorf("the network is gone: %w", io.ErrUnexpectedEOF)
 
-// run runs one statement of a connection.
-func run[T any](c *faultyConn, query string, statement func() (T, error)) (T, error) {
+// send sends one statement of a connection.
+func send[T any](c *faultyConn, query string, statement func() (T, error)) (T, error) {
 	var none T
 	if c.dead {
 		return none, errLost
@@ -160,12 +192,12 @@ func run[T any](c *faultyConn, query string, statement func() (T, error)) (T, er
 
 func (c *faultyConn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
 	c.f.note(query, args)
-	return run(c, query, func() (driver.Result, error) { return c.Conn.(driver.ExecerContext).ExecContext(ctx, query, args) })
+	return send(c, query, func() (driver.Result, error) { return c.Conn.(driver.ExecerContext).ExecContext(ctx, query, args) })
 }
 
 func (c *faultyConn) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
 	c.f.note(query, args)
-	return run(c, query, func() (driver.Rows, error) { return c.Conn.(driver.QueryerContext).QueryContext(ctx, query, args) })
+	return send(c, query, func() (driver.Rows, error) { return c.Conn.(driver.QueryerContext).QueryContext(ctx, query, args) })
 }
 
 // PrepareContext is called for statements that the driver can't send in one round trip.
