@@ -26,11 +26,15 @@ func terminal(t *testing.T) (typed, screen *os.File) {
 	return typed, screen
 }
 
-// onTerminal starts keyturn as the foreground job of a new terminal, as a shell does.
 func onTerminal(t *testing.T, args ...string) (*process, *os.File) {
 	t.Helper()
-	typed, screen := terminal(t)
-	p := command(t, args...)
+	return command(t, args...).onTerminal()
+}
+
+// onTerminal starts the process as the foreground job of a new terminal, as a shell does.
+func (p *process) onTerminal() (*process, *os.File) {
+	p.t.Helper()
+	typed, screen := terminal(p.t)
 	p.Stdin, p.Stdout, p.Stderr = screen, screen, screen
 	p.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
 	out := &p.stdout
@@ -61,6 +65,30 @@ func TestTerminal(t *testing.T) {
 	})
 	fmt.Fprint(typed, "\x03") // Ctrl-C
 	p.ends(128 + int(syscall.SIGINT))
+}
+
+// As a job of a shell: in the background it stops when its program reads, and goes on with fg. The shell
+// keeps the terminal when a program ends in the background.
+func TestJobs(t *testing.T) {
+	inner := command(t, "--store", onRedis(t), "run", "k", "--", "sh", "-c", "echo pid $$ pid $PPID; read x; echo got $x; exec sleep 60")
+	p := command(t)
+	p.Path, p.Args = "/bin/sh", append([]string{"sh", "-mc", `"$@" & read go; fg; echo suspended; bg; read last; echo last $last`, "sh"}, inner.Args...)
+	p, typed := p.onTerminal()
+	p.says("pid")
+	job := pids(p.stdout.String())
+	stopped := func() bool { return state(job[0]) == "T" && state(job[1]) == "T" }
+	await(t, "the job is stopped", stopped)
+	fmt.Fprintln(typed, "go")
+	await(t, "the job goes on", func() bool { return state(job[0]) != "T" && state(job[1]) != "T" })
+	fmt.Fprintln(typed, "hello")
+	p.says("got hello")
+	fmt.Fprint(typed, "\x1a") // Ctrl-Z
+	p.says("suspended")
+	await(t, "it goes on in the background", func() bool { return state(job[0]) == "S" && state(job[1]) == "S" })
+	must(t, syscall.Kill(job[0], syscall.SIGTERM))
+	await(t, "it ends", func() bool { return gone(job) })
+	fmt.Fprintln(typed, "word")
+	p.ends(0).says("last word")
 }
 
 // force asks back on a terminal, in columns.

@@ -14,7 +14,7 @@ func (s *supervisor) pass(sig syscall.Signal) {
 	switch sig {
 	case syscall.SIGTSTP:
 		s.child.signal(sig)
-		s.suspend()
+		s.suspend(syscall.SIGSTOP)
 	case syscall.SIGCONT:
 		s.resume()
 	default:
@@ -25,9 +25,9 @@ func (s *supervisor) pass(sig syscall.Signal) {
 // suspend stops this process. Until it is continued nobody renews, and the guard may kill the group.
 // The signal may stop this thread a little after kill has returned, so only SIGCONT tells that the
 // time has come to go on.
-func (s *supervisor) suspend() {
+func (s *supervisor) suspend(sig syscall.Signal) {
 	time.Sleep(groupPoll) // the group has the signal; it stops before this process does
-	_ = syscall.Kill(syscall.Getpid(), syscall.SIGSTOP)
+	_ = syscall.Kill(syscall.Getpid(), sig)
 }
 
 // resume lets the group go on if the lease is still there.

@@ -102,7 +102,7 @@ func Run(p Program, lease Lease, signals <-chan os.Signal) (Result, error) {
 	gate.open()
 	s.started = time.Now()
 	s.loop(signals)
-	s.tty.take()
+	s.tty.take(s.child.pid)
 	if s.stopped == nil && s.status.Signaled() {
 		s.stopped = s.lease.Err() // the guard was faster, while this process was stopped
 	}
@@ -225,9 +225,9 @@ func (s *supervisor) happened(e event) {
 		s.newGuard()
 	case e.pid != s.child.pid: // an orphan, which counts with its group
 	case e.status.Stopped():
-		s.tty.suspended(s) // by Ctrl-Z: the whole job stops
+		s.suspended(e.status.StopSignal())
 	case e.status.Exited(), e.status.Signaled():
 		s.ended, s.status, s.endedAt = true, e.status, time.Now()
-		s.tty.take()
+		s.tty.take(s.child.pid)
 	}
 }

@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// terminal is the controlling terminal, if this process is its foreground job. The program then gets
-// the foreground, as a shell does for its jobs: it can read, and gets Ctrl-C and Ctrl-Z itself. Nil:
-// there is no terminal, or another job has it.
+// terminal is the controlling terminal. The program of its foreground job gets the foreground, as a
+// shell does for its jobs: it can read, and gets Ctrl-C and Ctrl-Z itself. Another job's program has to
+// wait until the shell brings the job to the foreground. Nil: there is no terminal.
 type terminal struct {
 	file *os.File
 	own  int // this process's group
@@ -23,12 +23,7 @@ func openTerminal() *terminal {
 	if err != nil {
 		return nil
 	}
-	t := &terminal{file: f, own: syscall.Getpgrp()}
-	if front, err := unix.IoctlGetInt(int(f.Fd()), unix.TIOCGPGRP); err != nil || front != t.own {
-		_ = f.Close() // nothing was written
-		return nil
-	}
-	return t
+	return &terminal{file: f, own: syscall.Getpgrp()}
 }
 
 func (t *terminal) close() {
@@ -37,26 +32,36 @@ func (t *terminal) close() {
 	}
 }
 
-// giveAtStart gives the program the foreground before it runs.
+// front is the group that has the foreground; 0: there is no terminal.
+func (t *terminal) front() int {
+	if t == nil {
+		return 0
+	}
+	pgid, _ := unix.IoctlGetInt(int(t.file.Fd()), unix.TIOCGPGRP)
+	return pgid
+}
+
+// giveAtStart gives the program the foreground before it runs, if this process has it.
 func (t *terminal) giveAtStart(attr *syscall.SysProcAttr) {
-	if t != nil {
+	if t != nil && t.front() == t.own {
 		attr.Foreground, attr.Ctty = true, int(t.file.Fd())
 	}
 }
 
-// give gives the group the foreground, if this process has it.
+// give gives the program's group the foreground, if this process has it.
 func (t *terminal) give(pgid int) {
-	if t == nil {
-		return
-	}
-	if front, err := unix.IoctlGetInt(int(t.file.Fd()), unix.TIOCGPGRP); err == nil && front == t.own {
+	if t != nil && t.front() == t.own {
 		t.set(pgid)
 	}
 }
 
-// take takes the foreground back.
-func (t *terminal) take() {
-	if t != nil {
+// take takes the foreground back from the program's group, which may be gone. If the shell has it
+// meanwhile, it keeps it, or it could read no more.
+func (t *terminal) take(pgid int) {
+	if t == nil {
+		return
+	}
+	if front := t.front(); front == pgid || syscall.Kill(-front, 0) == syscall.ESRCH {
 		t.set(t.own)
 	}
 }
@@ -67,13 +72,15 @@ func (t *terminal) set(pgid int) {
 	_ = unix.IoctlSetPointerInt(int(t.file.Fd()), unix.TIOCSPGRP, pgid)
 }
 
-// suspended is called when the program was stopped. With a terminal that was Ctrl-Z, or an attempt to
-// use the terminal from the background: the job as a whole stops, so the shell gets the terminal.
-// Without one, somebody has sent SIGSTOP to the program alone, and the key stays held.
-func (t *terminal) suspended(s *supervisor) {
-	if t == nil {
-		return
+// suspended is called when the program was stopped. If it was Ctrl-Z, or an attempt to use the terminal
+// from the background, the job as a whole stops, so that the shell can bring it back. Otherwise somebody
+// has stopped the program alone, and the key stays held.
+func (s *supervisor) suspended(by syscall.Signal) {
+	switch {
+	case s.tty.front() == s.child.pid:
+		s.tty.take(s.child.pid)
+		s.suspend(syscall.SIGSTOP)
+	case s.tty != nil && (by == syscall.SIGTTIN || by == syscall.SIGTTOU):
+		s.suspend(by) // which does not stop a process that has no shell any more
 	}
-	t.take()
-	s.suspend()
 }
