@@ -17,7 +17,7 @@ import (
 )
 
 // TestForeignValue: another program has written into a key of the store. That is no outage, which
-// would pass: requests for other keys go on.
+// would pass: requests for other keys go on, and a list shows those.
 func TestForeignValue(t *testing.T) {
 	t.Parallel()
 	c := shared(t)
@@ -28,6 +28,9 @@ func TestForeignValue(t *testing.T) {
 		_, _, err := s.Begin(t.Context(), request(key, time.Minute))
 		storetest.IsRefused(t, err)
 	}
+	hold(t, s, request("k-own", time.Minute))
+	page, _, err := s.List(t.Context(), driver.Listing{Prefix: "k-", Records: true})
+	check(t, err == nil && len(page) == 1 && page[0].Key == "k-own", "the list is %+v, %v", page, err)
 }
 
 // TestChangedByHand: an operator has deleted a member's key, or has written it and so has taken it off its lease,

@@ -2,6 +2,7 @@ package zkstore
 
 import (
 	"context"
+	"errors"
 
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/casstore"
@@ -17,10 +18,13 @@ func (s *Store) show(ctx context.Context, keys []string) ([]driver.LockInfo, err
 	return retry(ctx, s, func(p *peer) ([]driver.LockInfo, error) { return s.inspectAll(p, keys, true) })
 }
 
+// inspectAll shows keys. Without sync it is for a list, which one key that can't be read must not hide.
 func (s *Store) inspectAll(p *peer, keys []string, sync bool) ([]driver.LockInfo, error) {
 	infos := make([]driver.LockInfo, len(keys))
 	err := casstore.Parallel(len(keys), func(i int) (err error) {
-		infos[i], err = s.inspect(p, keys[i], sync)
+		if infos[i], err = s.inspect(p, keys[i], sync); !sync && errors.Is(err, errData) {
+			err = nil
+		}
 		return err
 	})
 	return infos, err

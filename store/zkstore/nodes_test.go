@@ -96,7 +96,8 @@ func TestRenewalsTogether(t *testing.T) {
 	}
 }
 
-// TestOneUnreadableLease, whose renewal fails alone. Shared leases are read before they are renewed.
+// TestOneUnreadableLease, whose renewal fails alone. Shared leases are read before they are renewed. A list shows
+// the others.
 func TestOneUnreadableLease(t *testing.T) {
 	t.Parallel()
 	z := newScene(t)
@@ -106,6 +107,8 @@ func TestOneUnreadableLease(t *testing.T) {
 	errs := s.Renew(t.Context(), grants)
 	storetest.IsRefused(t, errs[0])
 	must(t, errs[1])
+	page, _, err := s.List(t.Context(), driver.Listing{Records: true})
+	check(t, err == nil && len(page) == 1 && page[0].Key == "b", "the list is %+v, %v", page, err)
 }
 
 // TestKnownNodesAreNotRead: a process that has granted itself a lease knows its node, and the lock afterwards. The
