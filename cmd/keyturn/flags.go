@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -102,11 +103,15 @@ func trace() observe.Hooks {
 	return observe.Hooks{Trace: func(context.Context) string { return parent.Trace }}
 }
 
-// splitArgs divides the arguments at the "--".
+// splitArgs divides the arguments at the "--", or at the second one if keys that may begin with a dash are
+// behind the first.
 func splitArgs(cmd *cobra.Command, args []string) (keys, argv []string, err error) {
-	dash := cmd.ArgsLenAtDash()
-	if dash < 0 || dash == len(args) {
+	dash, behind := cmd.ArgsLenAtDash(), 0
+	if second := slices.Index(args, "--"); dash == 0 && second > 0 {
+		dash, behind = second, 1
+	}
+	if dash < 0 || dash+behind == len(args) {
 		return nil, nil, fmt.Errorf("the command is missing: %s", cmd.UseLine())
 	}
-	return args[:dash], args[dash:], nil
+	return args[:dash], args[dash+behind:], nil
 }

@@ -26,7 +26,7 @@ func (a *app) runCommand() *cobra.Command {
 The program and its process group are dead before somebody else can have a key: if the lease runs out, it gets
 --signal (SIGTERM), and SIGKILL one --grace later, shortly before the end. The key is released when the program and its group
 are gone. It finds KEYTURN_KEY, KEYTURN_TOKEN (the fencing token), KEYTURN_OWNER and KEYTURN_LEASES. A run of a key
-within a run of the same key does not wait for itself.
+within a run of the same key does not wait for itself. Keys that may begin with a dash go behind a "--" of their own.
 
 The status is the program's own, or 128 and the signal's number. Otherwise: 75 the key was not to be had within
 --wait, 76 the lease was lost, 126 and 127 the program can't be run or is not there, 69 the store does not answer.`,

@@ -66,6 +66,7 @@ func TestRunStatus(t *testing.T) {
 	}{
 		{0, "run a -- true"},
 		{3, "run a -- sh -c|exit 3"},
+		{3, "run -- -a --b -- sh -c|exit 3"},
 		{128 + 9, "run a -- sh -c|kill -9 $$"},
 		{75, "run held -n -- true"},
 		{75, "run held --wait 1s -- true"},
@@ -87,6 +88,7 @@ func TestRunStatus(t *testing.T) {
 		{64, "run a --permits 0 -- true"},
 		{64, "run a"},
 		{64, "run -- true"},
+		{64, "run -- a --"},
 		{64, "run a --nosuch -- true"},
 		{69, "run a --store redis://127.0.0.1:1?max_retries=-1 --wait 1s -- true"},
 		{78, "run a --store nosuch: -- true"},
