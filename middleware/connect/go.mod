@@ -6,15 +6,15 @@ require (
 	connectrpc.com/connect v1.19.0
 	github.com/keyturn/keyturn v0.0.0-20261129203450-d4afc48d4b8d
 	go.uber.org/goleak v1.3.0
-	google.golang.org/genproto/googleapis/rpc v0.0.0-20251202230838-ff82c1b0f217
-	google.golang.org/grpc v1.79.3
+	google.golang.org/genproto/googleapis/rpc v0.0.0-20240318140521-94a12d6c2237
+	google.golang.org/grpc v1.64.1
 	google.golang.org/protobuf v1.36.10
 )
 
 require (
-	golang.org/x/net v0.48.0 // indirect
-	golang.org/x/sys v0.39.0 // indirect
-	golang.org/x/text v0.32.0 // indirect
+	golang.org/x/net v0.32.0 // indirect
+	golang.org/x/sys v0.37.0 // indirect
+	golang.org/x/text v0.21.0 // indirect
 )
 
 replace github.com/keyturn/keyturn => ../../

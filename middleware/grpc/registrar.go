@@ -43,7 +43,7 @@ func (r *registrar) RegisterService(desc *grpc.ServiceDesc, impl any) {
 }
 
 // method puts the rule between the server's interceptors and the handler.
-func (r *registrar) method(next grpc.MethodHandler) grpc.MethodHandler {
+func (r *registrar) method(next methodHandler) methodHandler {
 	return func(srv any, ctx context.Context, decode func(any) error, outer grpc.UnaryServerInterceptor) (any, error) {
 		if outer == nil {
 			return next(srv, ctx, decode, r.unary)
@@ -53,3 +53,6 @@ func (r *registrar) method(next grpc.MethodHandler) grpc.MethodHandler {
 		})
 	}
 }
+
+// methodHandler is the type of [grpc.MethodDesc.Handler], which has no name in older versions.
+type methodHandler = func(srv any, ctx context.Context, decode func(any) error, outer grpc.UnaryServerInterceptor) (any, error)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
@@ -25,7 +26,8 @@ import (
 func (i *Interceptor) Stream() grpc.StreamServerInterceptor {
 	i.stream.Store(true)
 	return func(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
-		r, ok := i.rules[info.FullMethod]
+		// A client's path may come without the slash: grpc before 1.79.3 carries it out all the same.
+		r, ok := i.rules["/"+strings.TrimPrefix(info.FullMethod, "/")]
 		if !ok {
 			return handler(srv, stream)
 		}
