@@ -4,7 +4,7 @@ go 1.25.0
 
 require (
 	github.com/jackc/pgx/v5 v5.7.6
-	github.com/keyturn/keyturn v0.0.0-20261129203450-d4afc48d4b8d
+	github.com/keyturn/keyturn v0.0.0-20261130085646-694b4c5f4cdf
 )
 
 require (
