@@ -4,7 +4,7 @@ go 1.25.0
 
 require (
 	github.com/keyturn/keyturn v0.0.0-20261130085646-694b4c5f4cdf
-	github.com/riverqueue/river/rivertype v0.40.0
+	github.com/riverqueue/river/rivertype v0.20.0
 	go.uber.org/goleak v1.3.0
 )
 
