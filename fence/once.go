@@ -2,6 +2,7 @@ package fence
 
 import (
 	"context"
+	"crypto/rand"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -114,24 +115,29 @@ var levels = []sql.IsolationLevel{
 // work is what a transaction is for. It returns what the mark keeps of it.
 type work func(context.Context) (driver.Record, error)
 
-// run runs fn in a transaction that marks id, and tries again as Once says. If id was marked
-// before, first is false and rec is the mark's record.
+// run runs fn in a transaction that marks id, and tries again as Once says. If another call has
+// marked id, first is false and rec is the mark's record.
 func (x *execution) run(ctx context.Context, id string, fn work) (rec driver.Record, first bool, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+	call := rand.Text()
 	var unknown *unknownError // the last COMMIT without an answer
 	var asking *time.Timer    // ends ctx unless somebody says what became of it
 	answered := func(ctx context.Context) (driver.Record, error) {
 		if unknown != nil && !asking.Stop() { // the mark is not there, but the answer came too late
 			return driver.Record{}, errNoAnswer
 		}
-		return fn(ctx)
+		rec, err := fn(ctx)
+		rec.Trace = sign(rec.Trace, call)
+		return rec, err
 	}
 	for n := 1; ; n++ {
 		before := err
 		rec, first, err = x.try(ctx, id, answered)
 		if err == nil {
-			return rec, first, nil
+			var by string
+			rec.Trace, by = signed(rec.Trace)
+			return rec, first || by == call, nil
 		}
 		var own *ownError
 		switch {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"testing"
 	"time"
 )
@@ -57,6 +58,19 @@ func TestRolledBack(t *testing.T) {
 	} {
 		if got := rolledBack(c.err); got != c.want {
 			t.Errorf("%v: %v", c.err, got)
+		}
+	}
+}
+
+// A trace with which the signature would not fit is dropped. A mark of an older release has none.
+func TestSignature(t *testing.T) {
+	for text, want := range map[string][2]string{
+		"00-1-2-01":               {"00-1-2-01", ""},
+		sign("00-1-2-01", "call"): {"00-1-2-01", "call"},
+		sign(strings.Repeat("x", traceBytes), "call"): {"", "call"},
+	} {
+		if trace, call := signed(text); trace != want[0] || call != want[1] {
+			t.Errorf("%q was signed by %q", trace, call)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package fencetest
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -122,34 +123,45 @@ func TestSnapshotOfSQLiteIsOld(t *testing.T) {
 }
 
 // The connection breaks around the COMMIT: before the server gets it, or before its answer
-// arrives. Once finds out which, and there is one effect in any case.
+// arrives. The call finds out which, and there is one effect in any case. Its own mark makes it no
+// duplicate, so it has the result that nobody keeps; the mark of a call that came in between does.
 func TestCommitWithoutAnswer(t *testing.T) {
 	onEachClient(t, func(t *testing.T, db *database, driver string) {
 		if db.dialect == fence.SQLite {
 			return // it is in this process
 		}
 		db.run(t, `CREATE TABLE effect (n INT)`)
-		for name, fault := range map[string]func(*servertest.Proxy){
-			"lost":     (*servertest.Proxy).Cut,
-			"answered": (*servertest.Proxy).CutReplies,
+		for fault, lose := range map[string]func(p *servertest.Proxy, id string){
+			"lost":     func(p *servertest.Proxy, _ string) { p.Cut() },
+			"answered": func(p *servertest.Proxy, _ string) { p.CutReplies() },
+			"overtaken": func(p *servertest.Proxy, id string) {
+				p.Cut()
+				must(t, second(db.once(t, id, func(ctx context.Context, _ *sql.Tx) ([]byte, error) { return []byte("another's"), insert(ctx) })))
+			},
 		} {
-			db.run(t, `DELETE FROM effect`)
-			proxy := servertest.NewProxy(t, db.Server.Addr())
-			var hit sync.Once
-			c := db.connect(t, driver, db.DSNAt(proxy.Addr()), func() {
-				hit.Do(func() {
-					fault(proxy)
-					time.AfterFunc(200*time.Millisecond, proxy.Heal)
+			for _, way := range []string{"Once", "WithDatabase"} {
+				db.run(t, `DELETE FROM effect`)
+				proxy, id, ran := servertest.NewProxy(t, db.Server.Addr()), fault+way, 0
+				var hit sync.Once
+				c := db.connect(t, driver, db.DSNAt(proxy.Addr()), func() {
+					hit.Do(func() {
+						lose(proxy, id)
+						time.AfterFunc(200*time.Millisecond, proxy.Heal)
+					})
 				})
-			})
-			out, err := c.once(bounded(t), name, func(ctx context.Context) ([]byte, error) {
-				return []byte("done"), c.insert(ctx, `INSERT INTO effect VALUES (1)`)
-			})
-			check(t, err == nil && string(out.Result) == "done", "%s: %q, %v", name, out.Result, err)
-			if out.Duplicate != (name == "answered") {
-				t.Errorf("%s: duplicate %v: the fault did not hit the COMMIT", name, out.Duplicate)
+				out, err := bothWays(t, c)[way](id, func(ctx context.Context) ([]byte, error) {
+					ran++
+					return []byte("done"), cmp.Or(c.insert(ctx, `INSERT INTO effect VALUES (1)`), core.ErrSkipResult)
+				})
+				if id == "lostWithDatabase" { // the handler does not run twice
+					expect(t, err, core.ErrRolledBack)
+					continue
+				}
+				got := fmt.Sprintf("%s, duplicate %v, %d runs", out.Result, out.Duplicate, ran)
+				want := map[string]string{"lost": "done, duplicate false, 2 runs", "answered": "done, duplicate false, 1 runs", "overtaken": "another's, duplicate true, 1 runs"}[fault]
+				check(t, err == nil && got == want, "%s: %s, %v", id, got, err)
+				db.hasEffects(t, 1)
 			}
-			db.hasEffects(t, 1)
 		}
 	})
 }
