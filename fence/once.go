@@ -186,6 +186,11 @@ type unknownError struct{ error }
 
 func (e *unknownError) Unwrap() error { return e.error }
 
+// beginError is why no transaction began.
+type beginError struct{ error }
+
+func (e *beginError) Unwrap() error { return e.error }
+
 // earlyError is the error of a statement before fn, in a transaction that began well.
 type earlyError struct{ error }
 
@@ -195,7 +200,7 @@ func (e *earlyError) Unwrap() error { return e.error }
 func (x *execution) try(ctx context.Context, id string, fn work) (rec driver.Record, first bool, err error) {
 	t, err := x.pool.Begin(ctx, x.isolation)
 	if err != nil {
-		return rec, false, fmt.Errorf("keyturn: once %q: %w", id, err)
+		return rec, false, &beginError{fmt.Errorf("keyturn: once %q: %w", id, err)}
 	}
 	committing := false
 	defer func() {

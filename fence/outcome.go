@@ -59,14 +59,17 @@ func refusedBySQLite(err error) bool {
 	return false
 }
 
-// lost reports whether the database did not answer, or answered that it cannot serve now. Other
-// errors that it answers with, such as a missing table, are the program's; on SQLite, which is a
-// part of the program, all are.
+// lost reports whether the database did not answer, let nobody in, or answered that it cannot serve
+// now. Other errors that it answers with, such as a missing table, are the program's; on SQLite,
+// which is a part of the program, all are that come after the transaction began.
 func (x *execution) lost(err error) bool {
 	for _, known := range []error{core.ErrOutcomeUnknown, core.ErrInvalidKey, sql.ErrTxDone, ErrTransactionEnded} {
 		if errors.Is(err, known) {
 			return false
 		}
+	}
+	if begin := (*beginError)(nil); errors.As(err, &begin) {
+		return true
 	}
 	code := codeIn(err)
 	return x.dialect != SQLite && (code == "" || unreachable(code))

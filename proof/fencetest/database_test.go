@@ -191,6 +191,15 @@ func TestWithDatabaseInAnOutage(t *testing.T) {
 	})
 }
 
+// A database that is not there, a wrong account, or no directory: the database's answer is to no statement.
+func TestWithDatabaseThatLetsNobodyIn(t *testing.T) {
+	onEachClient(t, func(t *testing.T, db *database, driver string) {
+		dsn := strings.NewReplacer("/test", "/nosuch", "root@", "nobody:wrong@", "file:", "file:/nosuch").Replace(db.DSN())
+		c := db.connect(t, driver, dsn, func() {})
+		expect(t, second(newEngine(t).Once(bounded(t), "k", nothing, c.withDatabase())), core.ErrUnavailable)
+	})
+}
+
 func (db *database) text(t testing.TB, query string) (s string) {
 	t.Helper()
 	must(t, db.QueryRowContext(bounded(t), query).Scan(&s))
