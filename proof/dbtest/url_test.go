@@ -65,10 +65,13 @@ func TestURL(t *testing.T) {
 	}
 }
 
-// A name that is wrong makes no empty database.
+// A name that is wrong makes no empty database. A directory that is not there is no missing table.
 func TestURLOfNoFile(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "typo.db")
+	if _, err := storeurl.Open(t.Context(), "sqlite:"+file+"/a.db"); !errors.Is(err, driver.ErrUnavailable) || errors.Is(err, sqlstore.ErrSchema) {
+		t.Errorf("%v", err)
+	}
 	if _, err := storeurl.Open(t.Context(), "sqlite:"+file); !errors.Is(err, sqlstore.ErrSchema) {
 		t.Errorf("%v", err)
 	}

@@ -99,6 +99,8 @@ func judge(err error) trouble {
 		return again // other drivers of SQLite
 	case strings.Contains(text, "attempt to write a readonly database"):
 		return readOnly
+	case strings.Contains(text, "unable to open database file"):
+		return refused
 	case errors.Is(err, sql.ErrConnDone), errors.Is(err, sqldriver.ErrBadConn):
 		return broken
 	}

@@ -49,6 +49,7 @@ func TestJudge(t *testing.T) {
 		{code(8), readOnly},
 		{code(1), refused},
 		{errors.New("database is locked"), again},
+		{errors.New("unable to open database file"), refused},
 		{driver.ErrBadConn, broken},
 		{sql.ErrConnDone, broken},
 		{io.ErrUnexpectedEOF, broken},

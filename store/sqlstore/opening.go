@@ -20,11 +20,8 @@ var (
 // deniedCode is for a permission that is missing. PostgreSQL names the table and not the user, MariaDB both.
 const deniedCode = "42501"
 
-// sqliteCantOpen is for a file that isn't there; sqliteError for a table that isn't, and for much else.
-const (
-	sqliteError    = 1
-	sqliteCantOpen = 14
-)
+// sqliteError is for a table that isn't there, and for much else.
+const sqliteError = 1
 
 // hasCode reports whether err is a server's, with one of codes.
 func hasCode(err error, codes []string) bool {
@@ -36,18 +33,16 @@ func hasCode(err error, codes []string) bool {
 	return ok && slices.Contains(codes, number)
 }
 
-// isMissing reports whether err says that a table, a column, or the file of all tables does not exist.
+// isMissing reports whether err says that a table or a column does not exist.
 func isMissing(err error) bool {
 	if err == nil {
 		return false
 	}
 	var code interface{ Code() int }
 	if errors.As(err, &code) {
-		c := code.Code() & 0xff
-		return c == sqliteCantOpen || c == sqliteError && strings.Contains(err.Error(), "no such")
+		return code.Code()&0xff == sqliteError && strings.Contains(err.Error(), "no such")
 	}
-	return hasCode(err, missingCodes) || strings.Contains(err.Error(), "no such table") || strings.Contains(err.Error(), "no such column") ||
-		strings.Contains(err.Error(), "unable to open database file")
+	return hasCode(err, missingCodes) || strings.Contains(err.Error(), "no such table") || strings.Contains(err.Error(), "no such column")
 }
 
 // opening is the error of [New] and [Migrate] for one of the database's.

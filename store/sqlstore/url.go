@@ -5,8 +5,11 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"net/url"
+	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -40,6 +43,9 @@ func (d database) open(ctx context.Context, u *storeurl.URL) (driver.Store, erro
 	if err != nil {
 		return nil, err
 	}
+	if d.dialect == SQLite && isUnmade(u.Path) {
+		return nil, fmt.Errorf("%w: there is no file %s", ErrSchema, u.Path)
+	}
 	db, err := d.pool(at)
 	if err != nil {
 		return nil, err
@@ -60,6 +66,13 @@ func (d database) open(ctx context.Context, u *storeurl.URL) (driver.Store, erro
 		s.cfg.log.Info("sqlstore: no messages: waiters look for their turn. Import "+pgwake+" to have messages wake them", "every", s.cfg.poll)
 	}
 	return s, nil
+}
+
+// isUnmade reports whether prepare has not made the file yet. A directory it does not make.
+func isUnmade(file string) bool {
+	_, none := os.Stat(file)
+	_, err := os.Stat(filepath.Dir(file))
+	return errors.Is(none, fs.ErrNotExist) && err == nil
 }
 
 // prepare makes the tables.
