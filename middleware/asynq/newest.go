@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -106,7 +105,7 @@ func parseVersion(text string) (uint64, error) {
 		return n, nil
 	}
 	at, err := time.Parse(time.RFC3339, text)
-	if err != nil || at.Before(time.Unix(0, 0)) || at.After(time.Unix(0, math.MaxInt64)) {
+	if year := at.UTC().Year(); err != nil || year < 1970 || year > 2261 {
 		return 0, fmt.Errorf("%w: %.40q", ErrInvalidVersion, text)
 	}
 	return uint64(at.UnixNano()), nil
