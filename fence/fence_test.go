@@ -50,6 +50,7 @@ func TestAPoolIsNoTransaction(t *testing.T) {
 	ctx := t.Context()
 	for name, tx := range map[string]fence.Tx{
 		"nil":    nil,
+		"nil Tx": (*sql.Tx)(nil),
 		"sql.DB": db,
 		"sqlx":   struct{ *sql.DB }{db},
 		"gorm":   preparedPool{db},
@@ -92,6 +93,7 @@ func TestBadInputIsRefusedBeforeIO(t *testing.T) {
 		"no name of a lock":    {g.Lock(ctx, ""), core.ErrInvalidKey},
 		"no time for a lock":   {g.Lock(ctx, "a", fence.Within(0)), core.ErrInvalidOption},
 		"a nil option, lock":   {g.Lock(ctx, "a", nil), core.ErrInvalidOption},
+		"no names of locks":    {checktest.ErrorOf(g.LockAny(ctx)), core.ErrInvalidOption},
 		"no such dialect":      {on(4).Lock(ctx, "r"), core.ErrInvalidOption},
 		"SQL in the prefix":    {on(fence.MySQL, fence.WithTables(`a";--`)).Check(ctx, "r", 1), core.ErrInvalidOption},
 		"a long prefix":        {on(fence.MySQL, fence.WithTables(strings.Repeat("x", 41))).Check(ctx, "r", 1), core.ErrInvalidOption},

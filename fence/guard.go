@@ -74,7 +74,7 @@ func (t sqlTx) QueryRow(ctx context.Context, query string, args []any, dest ...a
 
 // transaction refuses what runs each statement on any connection.
 func transaction(tx Tx) error {
-	if tx == nil {
+	if tx == nil || tx == Tx((*sql.Tx)(nil)) {
 		return fmt.Errorf("%w: it is nil", ErrNoTransaction)
 	}
 	_, pool := tx.(interface{ Stats() sql.DBStats })

@@ -92,7 +92,11 @@ func (g *Guard) Lock(ctx context.Context, name string, opts ...LockOption) error
 
 // LockAny takes a lock on the first of names that no other transaction has locked, and returns it.
 // It is for workers that share a few partitions, or slots. [ErrLocked] if all are locked.
+// Without a name, the error matches core.ErrInvalidOption.
 func (g *Guard) LockAny(ctx context.Context, names ...string) (string, error) {
+	if len(names) == 0 {
+		return "", errors.Join(g.err, &core.OptionError{Option: "LockAny", Value: nil, Want: "a name"})
+	}
 	for _, name := range names {
 		if err := g.Lock(ctx, name, NoWait()); err == nil || !errors.Is(err, ErrLocked) {
 			return name, err
