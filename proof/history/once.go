@@ -12,6 +12,7 @@ type execution struct {
 	process, nr   int
 	key           string
 	called, ended int64
+	began         int64 // when it had the lease, and no record yet
 	ran           int64 // when its effect was done; Never: it was not
 	outcome       What
 }
@@ -24,10 +25,12 @@ func executions(events []Event) map[string][]*execution {
 		x := byID[at]
 		switch {
 		case e.What == Calling:
-			x = &execution{process: e.Process, nr: e.Nr, key: e.Key, called: e.At, ended: Never, ran: Never}
+			x = &execution{process: e.Process, nr: e.Nr, key: e.Key, called: e.At, began: e.At, ended: Never, ran: Never}
 			byID[at] = x
 			byKey[e.Key] = append(byKey[e.Key], x)
 		case x == nil:
+		case e.What == Given && e.At < e.Until:
+			x.began = e.At // it may have waited for long; but if its time is over, nothing is wrong with it
 		case e.What == Ran:
 			x.ran = e.At
 		case e.What == Recorded || e.What == Replayed || e.What == Denied || e.What == Unsure:
@@ -75,7 +78,7 @@ func Once(events []Event, losses ...Loss) (Effects, error) {
 			errs = append(errs, &Violation{Key: key, From: first.called, To: first.ended, Text: "on record, and never done"})
 		}
 		for _, x := range all {
-			if x.ran < Never && x.called > first.ended && !forgotten(key, first, x, losses) {
+			if x.ran < Never && x.began > first.ended && !forgotten(key, first, x, losses) {
 				errs = append(errs, &Violation{
 					Key: key, From: first.called, To: x.ran,
 					Text: fmt.Sprintf("call %d of process %d ran it, after call %d of process %d had it on record", x.nr, x.process, first.nr, first.process),
