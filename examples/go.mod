@@ -14,7 +14,6 @@ require (
 	github.com/hibiken/asynq v0.26.0
 	github.com/jackc/pgx/v5 v5.9.2
 	github.com/keyturn/keyturn v0.0.0-20261130085646-694b4c5f4cdf
-	github.com/keyturn/keyturn/middleware/gin v0.0.0-20261130085646-694b4c5f4cdf
 	github.com/labstack/echo/v4 v4.16.0
 	github.com/labstack/echo/v5 v5.3.1
 	github.com/redis/go-redis/v9 v9.21.0
@@ -122,7 +121,4 @@ require (
 	modernc.org/memory v1.12.1 // indirect
 )
 
-replace (
-	github.com/keyturn/keyturn => ../
-	github.com/keyturn/keyturn/middleware/gin => ../middleware/gin
-)
+replace github.com/keyturn/keyturn => ../

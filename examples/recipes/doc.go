@@ -1,3 +1,3 @@
 // Package recipes has rules in frameworks that have no middleware package of their own: Echo v5, Kratos, go-zero and
-// watermill; and in gin, by lockgin. Copy what you need. chi takes lockhttp's middleware as it is.
+// watermill. Copy what you need. chi takes lockhttp's middleware as it is.
 package recipes

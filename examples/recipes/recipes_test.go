@@ -86,24 +86,6 @@ func TestEcho5(t *testing.T) {
 	}
 }
 
-func TestGin(t *testing.T) {
-	g := newGin()
-	answer := func(c *gin.Context) {
-		var req struct{ GroupID string }
-		_ = c.BindJSON(&req)
-		c.String(http.StatusCreated, "%s of %s", key(c.Request), req.GroupID)
-	}
-	must(t, groupRoutes(g, locktest.New(t).Engine, answer, answer, answer))
-	for _, route := range []string{"join_group", "invite_user_to_group", "kick_group"} {
-		if code, text := do(t, g, "POST", "/group/"+route, `{"groupID":"7"}`); code != 201 || text != "group:7 of 7" {
-			t.Error(route, code, text)
-		}
-		if code, text := do(t, g, "POST", "/group/"+route, `{}`); code != 400 || !strings.Contains(text, "KEY_INVALID") {
-			t.Error(route, code, text)
-		}
-	}
-}
-
 func TestWatermill(t *testing.T) {
 	h, err := inTurn(lockfunc.New(locktest.New(t).Engine), "orders", func(m *message.Message) string { return "order:" + m.Metadata.Get("order") },
 		func(m *message.Message) ([]*message.Message, error) {
