@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log"
@@ -13,10 +14,10 @@ import (
 	lockfunc "github.com/keyturn/keyturn/middleware/func"
 )
 
-const (
-	stream = "operations"
-	group  = "workers"
-)
+const group = "workers"
+
+// stream has another name in each run: the Redis may be one in use, with streams of others.
+var stream = "operations:" + rand.Text()
 
 // handler processes one entry.
 type handler func(context.Context, redis.XMessage) (string, error)

@@ -7,6 +7,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log"
 	"sync"
@@ -58,10 +59,13 @@ func run(client *redis.Client) error {
 	for ctx.Err() == nil && !finished(ctx, client, 2*messages) {
 		time.Sleep(20 * time.Millisecond)
 	}
+	late := ctx.Err()
 	stop()
-	err := <-served
+	if err := errors.Join(late, <-served); err != nil {
+		return err
+	}
 	fmt.Printf("%d entries for two consumers: %d processed, the others were duplicates\n", 2*messages, processed.Load())
-	return err
+	return nil
 }
 
 // finished reports whether that many entries were delivered and acknowledged.
@@ -73,7 +77,7 @@ func finished(ctx context.Context, client *redis.Client, entries int64) bool {
 // produce adds each message twice, like a gateway that got no answer the first time. The ids of
 // the messages contain run, because what an earlier run processed is still on record.
 func produce(ctx context.Context, client *redis.Client, run string, messages int) error {
-	if err := client.XGroupCreateMkStream(ctx, stream, group, "0").Err(); err != nil && !redis.HasErrorPrefix(err, "BUSYGROUP") {
+	if err := client.XGroupCreateMkStream(ctx, stream, group, "0").Err(); err != nil {
 		return err
 	}
 	for range 2 {
