@@ -100,9 +100,10 @@ type asking struct {
 	blocked bool // counted as a conflict
 }
 
+// The keys of a context name the counters, as the hooks of others may count the same request.
 type (
-	askingKey struct{}
-	heldKey   struct{}
+	askingKey struct{ c *Counters }
+	heldKey   struct{ c *Counters }
 )
 
 // Hooks returns the hooks for core.WithHooks. Several engines may share them.
@@ -112,10 +113,10 @@ func (c *Counters) Hooks() observe.Hooks {
 	}
 	return observe.Hooks{
 		AcquireStart: func(ctx context.Context, _ observe.Acquisition) context.Context {
-			return context.WithValue(ctx, askingKey{}, &asking{began: time.Now()})
+			return context.WithValue(ctx, askingKey{c}, &asking{began: time.Now()})
 		},
 		Blocked: func(ctx context.Context, a observe.Acquisition, _ driver.HeldError, _ int) {
-			if r, ok := ctx.Value(askingKey{}).(*asking); ok && !r.blocked {
+			if r, ok := ctx.Value(askingKey{c}).(*asking); ok && !r.blocked {
 				r.blocked = true
 				c.add(of(conflicts, a), 0)
 				if a.Shadow && a.Wait {
@@ -127,17 +128,17 @@ func (c *Counters) Hooks() observe.Hooks {
 			l := of(wait, a)
 			l.outcome = acquired(lease, err)
 			took := time.Duration(0)
-			if r, ok := ctx.Value(askingKey{}).(*asking); ok {
+			if r, ok := ctx.Value(askingKey{c}).(*asking); ok {
 				took = time.Since(r.began)
 			}
 			c.add(l, took)
 		},
 		HoldStart: func(ctx context.Context, _ observe.Lease) context.Context {
-			return context.WithValue(ctx, heldKey{}, time.Now())
+			return context.WithValue(ctx, heldKey{c}, time.Now())
 		},
 		HoldEnd: func(ctx context.Context, lease observe.Lease, err error) {
 			l := labels{metric: hold, rule: lease.Rule(), store: lease.Store(), shadow: lease.Shadow(), outcome: ended(err)}
-			began, _ := ctx.Value(heldKey{}).(time.Time)
+			began, _ := ctx.Value(heldKey{c}).(time.Time)
 			c.add(l, time.Since(began))
 			if l.outcome == "lost" {
 				l.metric, l.outcome = losses, ""

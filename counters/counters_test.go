@@ -112,6 +112,23 @@ func TestLogShadows(t *testing.T) {
 	})
 }
 
+// Two count the same engine, each all of it.
+func TestTwoCounters(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		outer, inner := counters.New(), counters.New()
+		eng, err := core.New(memstore.New(), core.WithHooks(outer.Hooks()), core.WithHooks(inner.Hooks()))
+		must(t, err)
+		hold := func(context.Context) error { time.Sleep(2 * time.Second); return nil }
+		go func() { _ = eng.Do(t.Context(), "k", hold) }()
+		synctest.Wait()
+		wantNil(t, eng.Do(t.Context(), "k", hold))
+		wantNil(t, eng.Close(t.Context()))
+		if page(outer) != page(inner) || !strings.Contains(page(outer), "conflicts_total{") {
+			t.Errorf("%s\n%s", page(outer), page(inner))
+		}
+	})
+}
+
 // However many rules there are, the series are bounded.
 func TestManyRules(t *testing.T) {
 	c := counters.New()
