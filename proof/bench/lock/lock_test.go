@@ -46,6 +46,7 @@ func TestLockExcludes(t *testing.T) {
 							}
 							if mu.TryLock() {
 								inside++
+								time.Sleep(time.Millisecond) // for as long as a second one needs to come in
 								mu.Unlock()
 							} else {
 								t.Error("two hold the key")
