@@ -81,9 +81,9 @@ func serve(ctx context.Context, listener net.Listener, handler http.Handler, eng
 	})
 	failed := make(chan error, 1)
 	go func() { failed <- srv.Serve(listener) }()
+	var err error
 	select {
-	case err := <-failed: // it cannot serve
-		return errors.Join(err, eng.Close(ctx))
+	case err = <-failed: // it cannot serve
 	case <-ctx.Done():
 	}
 	left, cancel := context.WithTimeout(context.WithoutCancel(ctx), notice+grace)
@@ -91,8 +91,8 @@ func serve(ctx context.Context, listener net.Listener, handler http.Handler, eng
 	closed := make(chan error, 1)
 	go func() { closed <- eng.Close(left) }() // waiters come back elsewhere, holders finish
 	time.Sleep(notice)
-	err := srv.Shutdown(left)         // the last answers are sent
-	return errors.Join(err, <-closed) // each lease was released
+	err = errors.Join(err, srv.Shutdown(left)) // the last answers are sent
+	return errors.Join(err, <-closed)          // each lease was released
 }
 
 // end snippet

@@ -58,6 +58,8 @@ func (s *service) start(server string) {
 	out, err := s.cmd.StdoutPipe()
 	checktest.Must(s.t, err)
 	checktest.Must(s.t, s.cmd.Start())
+	cmd := s.cmd
+	s.t.Cleanup(func() { _, _ = cmd.Process.Kill(), cmd.Wait() }) // if the test has failed
 	line, err := bufio.NewReader(out).ReadString('\n')
 	checktest.Must(s.t, err)
 	addr = strings.TrimSpace(strings.TrimPrefix(line, "listening on "))
