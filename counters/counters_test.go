@@ -123,9 +123,7 @@ func TestTwoCounters(t *testing.T) {
 		synctest.Wait()
 		wantNil(t, eng.Do(t.Context(), "k", hold))
 		wantNil(t, eng.Close(t.Context()))
-		if page(outer) != page(inner) || !strings.Contains(page(outer), "conflicts_total{") {
-			t.Errorf("%s\n%s", page(outer), page(inner))
-		}
+		checktest.That(t, page(outer) == page(inner) && strings.Contains(page(outer), "conflicts_total{"), "%s\n%s", page(outer), page(inner))
 	})
 }
 
