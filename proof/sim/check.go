@@ -21,7 +21,8 @@ func (f *fleet) check(h *History, left []string) error {
 	losses := f.losses(h.Faults)
 	risky := slices.ContainsFunc(losses, func(l history.Loss) bool { return !l.ForcesOnly })
 	sections := history.Sections(h.Events, died)
-	_, once := history.Once(h.Events, losses...)
+	effects, once := history.Once(h.Events, losses...)
+	h.Effects = effects
 	increments := history.Increments(h.Events)
 	for key := range increments {
 		if strings.HasSuffix(key, "/bare") && risky {

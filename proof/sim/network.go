@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -14,9 +15,23 @@ import (
 // and one event follows the other.
 type network struct {
 	chance chance
+	met    map[string]*atomic.Int64 // by the name of a fault, how many packets it has met
 
 	mu    sync.Mutex
 	taken map[time.Time]bool // moments at which something happens
+}
+
+func newNetwork(c chance) *network {
+	met := map[string]*atomic.Int64{"silence": {}, "replies": {}, "delay": {}, "fade": {}, "late": {}, "duplicate": {}}
+	return &network{chance: c, met: met, taken: map[time.Time]bool{}}
+}
+
+// meets notes that a packet meets a fault, if it does.
+func (n *network) meets(fault string, does bool) bool {
+	if does {
+		n.met[fault].Add(1)
+	}
+	return does
 }
 
 // at does something after a delay, at a moment of its own.
@@ -158,7 +173,8 @@ func (w *way) repeat(c chance) {
 	w.conns[l] = true
 	w.mu.Unlock()
 	w.to.serve(l.there)
-	_, _ = l.here.Write(request)
+	_, err := l.here.Write(request)
+	w.net.meets("duplicate", err == nil)
 	w.net.at(time.Now().Add(time.Second), func() { _ = l.here.Close() })
 }
 
@@ -169,7 +185,7 @@ const mostKept = 64
 func (w *way) sent(data []byte) (later time.Duration, lost bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.gone || w.silent {
+	if w.gone || w.net.meets("silence", w.silent) {
 		return 0, true
 	}
 	if w.to.writes(data) {
@@ -178,7 +194,9 @@ func (w *way) sent(data []byte) (later time.Duration, lost bool) {
 		}
 		w.kept = append(w.kept, data)
 		later, w.late = w.late, 0
+		w.net.meets("late", later > 0)
 	}
+	w.net.meets("delay", w.slow > 0)
 	return later + w.slow, false
 }
 
@@ -186,7 +204,8 @@ func (w *way) sent(data []byte) (later time.Duration, lost bool) {
 func (w *way) answered() (later time.Duration, lost bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.slow + w.tardy, w.gone || w.silent || w.mute
+	w.net.meets("fade", w.tardy > 0)
+	return w.slow + w.tardy, w.gone || w.silent || w.net.meets("replies", w.mute)
 }
 
 func (w *way) closed(l *link) {

@@ -10,6 +10,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -43,6 +44,8 @@ type History struct {
 	Events []history.Event
 	Faults []*Fault
 	history.Count
+	history.Effects
+	met map[string]*atomic.Int64 // how many packets a fault has met (network.met)
 	// Wrong is what is wrong with it; nil: nothing.
 	Wrong error
 }
@@ -116,7 +119,7 @@ func Make(t *testing.T, r Run) *History {
 	synctest.Test(t, func(t *testing.T) {
 		left, faults = f.live(t)
 	})
-	h := &History{Run: r, Events: f.events, Faults: faults, Count: history.CountOf(f.events)}
+	h := &History{Run: r, Events: f.events, Faults: faults, Count: history.CountOf(f.events), met: f.net.met}
 	h.Wrong = f.check(h, left)
 	return h
 }
@@ -144,7 +147,7 @@ func (h *History) Fingerprint() string {
 
 // live is what happens in the bubble.
 func (f *fleet) live(t *testing.T) (left []string, faults []*Fault) {
-	f.net = &network{chance: f.chance.of(8), taken: map[time.Time]bool{}}
+	f.net = newNetwork(f.chance.of(8))
 	if err := f.boot(f); err != nil {
 		t.Fatal(err)
 	}

@@ -68,16 +68,16 @@ func simulate(t *testing.T, r sim.Run, most int) {
 			r.Only = append(r.Only, n)
 		}
 	}
-	done, struck := 0, 0
-	for ; done < most; r.Seed++ {
+	var sum sim.Sum
+	for ; sum.Operations < most; r.Seed++ {
 		h := sim.Make(t, r)
 		if h.Wrong != nil {
 			t.Fatal(sim.Shrink(t, r, h))
 		}
-		done += h.Operations
-		struck += len(h.Faults)
+		sum.Add(h)
 	}
-	t.Logf("%d operations, %d faults, seeds %d to %d", done, struck, *seed, r.Seed-1)
+	sum.Check(t)
+	t.Logf("%d operations, %d faults, seeds %d to %d", sum.Operations, sum.Faults, *seed, r.Seed-1)
 }
 
 // reproducible reports whether a bubble always does the same: see scripts/reproducible.

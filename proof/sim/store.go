@@ -42,6 +42,7 @@ type backend struct {
 	keepsData bool // no fault loses its data
 	replicas  bool // they may have to confirm each grant
 	plain     bool // it has neither sets, nor other modes, nor records
+	lingers   bool // it tells an engine that somebody wants what lingers
 	// forgets: a node that was started anew ends leases that it has forgotten, so nobody can say that a
 	// loss had no cause.
 	forgets      bool
@@ -50,12 +51,12 @@ type backend struct {
 }
 
 var backends = map[string]*backend{
-	Redisstore: {redisServers: 1, boot: (*fleet).bootRedis, open: (*fleet).openRedisstore, faults: kinds, replicas: true},
+	Redisstore: {redisServers: 1, boot: (*fleet).bootRedis, open: (*fleet).openRedisstore, faults: kinds, replicas: true, lingers: true},
 	Redlock:    {redisServers: nodes, boot: (*fleet).bootRedis, open: (*fleet).openRedlock, faults: kindsOfNodes, keepsData: true, plain: true, forgets: true},
-	Natsstore:  {boot: (*fleet).bootNATS, open: (*fleet).openNATS, outside: stopNATSClock, faults: kindsOfNATS, lateGrants: true},
+	Natsstore:  {boot: (*fleet).bootNATS, open: (*fleet).openNATS, outside: stopNATSClock, faults: kindsOfNATS, lateGrants: true, lingers: true},
 	Sqlstore:   {boot: (*fleet).bootSQL, open: (*fleet).openSQL, faults: kindsOfSQL},
-	Etcdstore:  {boot: (*fleet).bootEtcd, open: (*fleet).openEtcd, faults: kindsOfEtcd, wholeSeconds: true},
-	Zkstore:    {boot: (*fleet).bootZooKeeper, open: (*fleet).openZooKeeper, faults: kindsOfZooKeeper},
+	Etcdstore:  {boot: (*fleet).bootEtcd, open: (*fleet).openEtcd, faults: kindsOfEtcd, wholeSeconds: true, lingers: true},
+	Zkstore:    {boot: (*fleet).bootZooKeeper, open: (*fleet).openZooKeeper, faults: kindsOfZooKeeper, lingers: true},
 }
 
 // way makes the way of a process to a host.
