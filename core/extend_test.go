@@ -102,7 +102,7 @@ func TestUnansweredExtension(t *testing.T) {
 		"gone before it":     {deadline: -1, want: []error{context.DeadlineExceeded}},
 	} {
 		inBubble(t, name, func(t *testing.T) {
-			spy, eng := newSpied(t)
+			spy, eng := newSpied(t, core.WithReleaseTimeout(time.Minute)) // the wait is a third of the shorter TTL
 			l := mustAcquire(t, eng, "k")
 			spy.change(func() { spy.onRenew = tc.store })
 			ttl, began := cmp.Or(tc.ttl, time.Hour), time.Now()
