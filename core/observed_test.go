@@ -61,6 +61,10 @@ func TestAttempts(t *testing.T) {
 			s.onAcquire = func(context.Context, driver.Request) error { return errDown }
 			return eng.Do(bg, "k", noWork, core.WithRunUnlocked())
 		}, want: 1},
+		"refused by an open circuit": {do: func(t *testing.T, eng, _ *core.Engine, s *spy) error {
+			trip(t, eng, &outage{s})
+			return eng.Do(bg, "k", noWork, core.WithFailFast())
+		}, err: core.ErrCircuitOpen},
 		"handed off": {do: func(t *testing.T, eng, _ *core.Engine, _ *spy) error {
 			l := mustAcquire(t, eng, "k")
 			time.AfterFunc(time.Millisecond, func() { mustRelease(t, l) })
