@@ -72,6 +72,14 @@ func TestUnansweredReleasesAreSentAgain(t *testing.T) {
 			f.store.Refuse()
 			owe(t, l)
 		},
+		"Release after an extension": func(t *testing.T, f *failing) {
+			l := mustAcquire(t, f.Engine, "k")
+			f.store.LoseAnswers()
+			wantOnly(t, l.Extend(bg, time.Hour), core.ErrOutcomeUnknown, core.ErrUnavailable)
+			f.store.Refuse()
+			owe(t, l)
+			time.Sleep(defaultTTL) // the store keeps it for an hour
+		},
 		"Release of the last one to whom it was handed on": func(t *testing.T, f *failing) {
 			l := mustAcquire(t, f.Engine, "k")
 			next := make(chan *core.Lease, 1)
