@@ -205,7 +205,7 @@ func TestUnansweredReleasesAreLogged(t *testing.T) {
 		set := acquireAll(t, f.Engine, exclusive("a", "b")...)
 		leases := []*core.Lease{set}
 		for i := range 20 {
-			leases = append(leases, mustAcquire(t, f.Engine, fmt.Sprint("k", i), core.WithRule("deliver")))
+			leases = append(leases, mustAcquire(t, f.Engine, fmt.Sprint("k", i), core.WithRule("deliver"), core.WithMinHold(time.Minute)))
 		}
 		f.store.Refuse()
 		owe(t, append(leases, set)...) // a repeat is no other debt
@@ -214,7 +214,7 @@ func TestUnansweredReleasesAreLogged(t *testing.T) {
 		time.Sleep(longestRest)
 		want := []string{`.*release unanswered, .* key=a claims=2 owner=\S+ token=\d+ error=".* refuses" resend=true free_in_at_most=15s .*`}
 		for i := range 9 {
-			want = append(want, fmt.Sprintf(".*release unanswered, .* key=k%d rule=deliver .*", i))
+			want = append(want, fmt.Sprintf(".*release unanswered, .* key=k%d rule=deliver .* free_in_at_most=1m0s .*", i))
 		}
 		f.log.wantLines(t, append(want, `level=INFO .*settled" answered=21 expired=0 dropped=0 closed=0 after=2\.\d+s asker=<nil>`)...)
 		f.books.wantDebts(t, map[observe.DebtState]int{observe.DebtOwed: 21, observe.DebtPaid: 21})
