@@ -34,7 +34,14 @@ func TestSetThatIsHeldInPart(t *testing.T) {
 	mustRelease(t, set)
 	check(t, outer.Err() == nil && store.releases() == 1, "outer: %v; %d releases", outer.Err(), store.releases())
 
-	err = eng.DoAll(outer.Context(), exclusive("a", "b"), func(context.Context) error { mustRelease(t, outer); return nil })
+	err = eng.DoAll(outer.Context(), exclusive("a", "b"), func(ctx context.Context) error {
+		l, _ := core.LeaseFrom(ctx)
+		work, cancel := l.Attach(bg)
+		defer cancel()
+		mustRelease(t, outer)
+		wantIs(t, "work under both", context.Cause(work), core.ErrReleased)
+		return nil
+	})
 	lost := (*core.LeaseLostError)(nil)
 	check(t, errors.As(err, &lost) && lost.Key == "b" && lost.Reason == driver.LossOuter, "the part that it left to another was lost: %v", err)
 	check(t, store.releases() == 3 && eng.Left() == "", "%d releases; left: %s", store.releases(), eng.Left())
