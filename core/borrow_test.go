@@ -102,6 +102,13 @@ func TestVerifyingInAnOutage(t *testing.T) {
 			two.spy.onRenew = func(context.Context, driver.Grant) error { return err }
 			wantOnly(t, errOf(two.callee.TryAcquire(two.ctx, "k")), core.ErrHeld)
 		}
+		o := &outage{two.spy}
+		trip(t, two.callee, o)
+		two.spy.onRenew = hang
+		began := time.Now()
+		wantOnly(t, errOf(two.callee.Acquire(two.ctx, "k")), core.ErrUnavailable, core.ErrCircuitOpen)
+		wantTook(t, began, 0)
+		o.mend()
 		two.spy.onRenew = nil
 		mustRelease(t, two.outer)
 	})
