@@ -34,6 +34,9 @@ func TestLeadOneAtATime(t *testing.T) {
 					last = l.Token()
 					<-ctx.Done()
 					leader = -1
+					if asked := spy.requests(); terms < 7 { // the pauses of the last outage have ended with its campaign
+						time.AfterFunc(200*time.Millisecond, func() { check(t, spy.requests() >= asked+2, "term %d: a long pause", terms) })
+					}
 					return errors.New("interrupted")
 				}, core.WithTTL(10*time.Second))
 			}()
