@@ -174,6 +174,15 @@ func TestLingerWantedBeforeTheGrant(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newTelling()
 		eng := newEngine(t, s, core.WithLinger(time.Minute))
+		for i := range 100 { // of a lease that lingers, too, also before it has gone back
+			sticky(t, eng, fmt.Sprint(i))
+		}
+		s.tell("", "")
+		for i := range 100 {
+			l := mustAcquire(t, eng, fmt.Sprint(i), core.WithLinger(0))
+			check(t, !core.Observed(l).HandedOff(), "%d: taken although a message may have been missed", i)
+			mustRelease(t, l)
+		}
 		for i, tell := range []func(owner string){func(owner string) { s.tell("k", owner) }, func(string) { s.tell("", "") }, func(string) {}} {
 			s.onAcquire = func(_ context.Context, req driver.Request) error { tell(req.Owner); return nil }
 			sticky(t, eng, "k")
