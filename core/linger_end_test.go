@@ -31,14 +31,15 @@ func TestLingerAndLoss(t *testing.T) {
 		"forced by another process": {func(t *testing.T, s *telling, _ *core.Engine, _ *core.Lease) {
 			wantNil(t, errOf(newEngine(t, s.Peer()).ForceRelease(bg, "k", "a test")))
 		}, 0, observe.LingerWanted},
-		"gone at the store": {func(t *testing.T, s *telling, _ *core.Engine, l *core.Lease) { breakLock(t, s.spy, l) }, 11 * time.Second, observe.LingerLost},
+		"gone at the store":     {func(t *testing.T, s *telling, _ *core.Engine, l *core.Lease) { breakLock(t, s.spy, l) }, 11 * time.Second, observe.LingerLost},
+		"the machine has slept": {func(_ *testing.T, s *telling, _ *core.Engine, _ *core.Lease) { s.wall.Jump(time.Minute) }, 2 * time.Second, observe.LingerLost},
 		"the store is silent": {func(_ *testing.T, s *telling, _ *core.Engine, _ *core.Lease) {
 			s.change(func() { s.onRenew = func(context.Context, driver.Grant) error { return errDown } })
 		}, 31 * time.Second, observe.LingerLost},
 	} {
 		inBubble(t, name, func(t *testing.T) {
 			s, seen := newTelling(), &recorder{}
-			eng := newEngine(t, s, core.WithLinger(time.Hour), core.WithHooks(seen.hooks(t, "")))
+			eng := newEngine(t, s, &s.wall, core.WithLinger(time.Hour), core.WithHooks(seen.hooks(t, "")))
 			last := sticky(t, eng, "k")
 			tc.lose(t, s, eng, last)
 			synctest.Wait()
@@ -48,7 +49,9 @@ func TestLingerAndLoss(t *testing.T) {
 				t.Errorf("seen %q, want %q", seen.events, tc.end)
 			}
 			s.change(func() { s.onRenew = nil })
+			began := time.Now()
 			l := sticky(t, eng, "k")
+			wantTook(t, began, time.Millisecond) // the store has it back
 			if taken := core.Observed(l).HandedOff(); taken != (tc.end == "") || l.Token() <= last.Token() || l.Err() == nil {
 				t.Errorf("taken: %t, token %d after %d", taken, l.Token(), last.Token())
 			}

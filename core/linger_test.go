@@ -19,6 +19,7 @@ type telling struct {
 	*spy
 	tell func(key, owner string)
 	deaf bool
+	wall core.Wall
 }
 
 func newTelling() *telling { return &telling{spy: newSpy()} }
