@@ -66,6 +66,7 @@ func TestMoveExcludesBothKinds(t *testing.T) {
 			var last uint64
 			work := func(eng *core.Engine, until time.Duration, ctx context.Context) {
 				for end := time.Now().Add(until); time.Now().Before(end) && ctx.Err() == nil; time.Sleep(time.Millisecond) {
+					ctx, hangUp := context.WithCancel(ctx) // the tokens rise also if the caller has gone
 					err := eng.Do(ctx, "k", func(ctx context.Context) error {
 						l, _ := core.LeaseFrom(ctx)
 						if inside++; inside > 1 {
@@ -76,6 +77,7 @@ func TestMoveExcludesBothKinds(t *testing.T) {
 						turns++
 						time.Sleep(3 * time.Millisecond)
 						inside--
+						hangUp()
 						return nil
 					}, core.WithTTL(time.Second))
 					wantNil(t, err)
