@@ -137,3 +137,16 @@ func TestManyMembers(t *testing.T) {
 		}
 	}
 }
+
+// TestPlaceOfAWaiter stays for as long as the waiter asks.
+func TestPlaceOfAWaiter(t *testing.T) {
+	k := keyOf("x", 1, "")
+	r := set("o", driver.Exclusive("k"))
+	r.Wait = true
+	for i := range 4 {
+		s := &keystate.State{Now: time.UnixMicro(1000).Add(time.Duration(i) * 3 * time.Second), Keys: []*keystate.Key{k}, Rules: &keystate.Rules{Place: 5 * time.Second}}
+		must(t, checktest.ErrorOf(s.Acquire(r)))
+		must(t, s.Settle())
+		check(t, k.Find("o").Until.Equal(s.Now.Add(5*time.Second)) && k.Waiters()[0].Since.Equal(time.UnixMicro(1000)), "question %d: %+v", i, k.Find("o"))
+	}
+}
