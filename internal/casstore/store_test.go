@@ -249,3 +249,15 @@ func TestForceInSteps(t *testing.T) {
 		check(t, len(left) == 1 && left[0] == "late", "%v hold the key", left)
 	})
 }
+
+// TestForceThatIsUnsure: a server refuses the last attempt, and an earlier one may have been carried out.
+func TestForceThatIsUnsure(t *testing.T) {
+	s := open(t)
+	s.ops.Failure = func(string, string, error) error { return &driver.UnavailableError{Refused: true} }
+	s.ops.Transact = func(context.Context, casstore.Aim, func(*keystate.State) error) (bool, error) {
+		return true, errors.New("read-only")
+	}
+	var out *driver.UnavailableError
+	_, err := s.ops.ForceRelease(t.Context(), "k", "stuck")
+	check(t, errors.As(err, &out) && !out.Refused, "an unsure attempt counts as refused: %v", err)
+}
