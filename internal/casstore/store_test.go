@@ -195,7 +195,16 @@ func TestLateGrantIsUndone(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		wantIs(t, "without an answer", checktest.ErrorOf(s.acquire(ctx, "gone", false)), driver.ErrUnavailable)
+		s.ops.Left = time.Hour // after a TTL, what is left of a place in the queue would still be in the way
+		back := time.Now().Add(2 * time.Minute)
+		s.ops.Transact = func(ctx context.Context, a casstore.Aim, decide func(*keystate.State) error) (bool, error) {
+			if time.Now().Before(back) {
+				return false, errors.New("out")
+			}
+			return s.Transact(ctx, a, decide)
+		}
 		close(s.silent)
+		time.Sleep(3 * time.Minute)
 		synctest.Wait()
 		check(t, s.writes >= 2 && len(s.holders()) == 0, "after %d writes %v hold the key", s.writes, s.holders())
 	})
