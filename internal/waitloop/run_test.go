@@ -236,6 +236,9 @@ func TestEndOfPatience(t *testing.T) {
 			check(t, held.RetryAfter == 6*time.Second && held.HeldFor == 5*time.Second, "retry after %v, held for %v", held.RetryAfter, held.HeldFor)
 		}
 	}
+	var late *driver.HeldError // the holder stays for longer than it said
+	o := wait(t, &backend{}, time.Minute, nil)
+	check(t, errors.As(o.err, &late) && late.RetryAfter == 0, "%+v, retry after %v", o, late.RetryAfter)
 }
 
 // TestClose ends a wait at once, whatever it was doing (C1).
