@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/store/memstore"
 )
 
@@ -148,6 +149,19 @@ func TestOnceEachThatFails(t *testing.T) {
 	gone := items("c")
 	wantNil(t, eng.OnceEach(callerFor(t, 0, -1), gone, func(context.Context, []int) error { t.Error("it ran"); return nil }))
 	wantIs(t, "of a caller that has gone", gone[0].Err, context.Canceled)
+}
+
+// Nor do two items of one key share the memory of a result that may not be on record.
+func TestOnceEachWithoutAnAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		spy, eng := newSpied(t)
+		spy.onRecord = func(context.Context, driver.Grant) error { return errDown }
+		twins := items("k", "k")
+		wantNil(t, eng.OnceEach(bg, twins, func(context.Context, []int) error { twins[0].Result = []byte("r"); return nil }))
+		clear(twins[0].Result)
+		check(t, errors.Is(twins[1].Err, core.ErrOutcomeUnknown) && string(twins[1].Result) == "r", "%+v", twins[1])
+		spy.mend()
+	})
 }
 
 func TestOnceEachRefusesBadInput(t *testing.T) {
