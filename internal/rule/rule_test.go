@@ -237,3 +237,14 @@ func TestMoreKeysThanASetMayHave(t *testing.T) {
 		t.Errorf("%d keys: %v, want ErrInvalidKey", driver.MaxClaims+1, err)
 	}
 }
+
+// A set is partial if each of its rules is: otherwise it covers all requests.
+func TestPartialSet(t *testing.T) {
+	eng := engine(t, memstore.New())
+	part, err := rule.Compile(eng, rule.Spec[string]{Name: "n", Template: "k/{id}", Skip: func(string) bool { return true }}, bind)
+	must(t, err)
+	whole, err := rule.Compile(eng, rule.Spec[string]{Name: "n", Template: "all"}, bind)
+	must(t, err)
+	set, err := rule.Join(part, whole)
+	check(t, err == nil && part.Info().Partial && !set.Info().Partial, "the set: %+v, %v", set, err)
+}
