@@ -44,7 +44,7 @@ func isSubtree(pattern string) bool {
 // of returns the rules that cover a request, of whose route own is the path or the end of it.
 func (l *rules) of(r *http.Request, own string) []*guard {
 	if !isWhole(r.Pattern) {
-		if guards := l.mounted(r, own); guards != nil {
+		if guards, ok := l.mounted(r, own); ok {
 			return guards
 		}
 	}
@@ -54,26 +54,36 @@ func (l *rules) of(r *http.Request, own string) []*guard {
 	return l.rest
 }
 
-// mounted returns the rules that cover a request if own may be only the end of its route; nil: there are none for a
-// longer one. If its path does not tell the front part of its route, they are those of all routes that may be meant:
-// somebody could choose the path to avoid a rule.
-func (l *rules) mounted(r *http.Request, own string) []*guard {
+// mounted returns the rules that cover a request if own is only the end of its route, or may be. If its path does not
+// tell the front part of its route, they are those of all routes that may be meant: somebody could choose the path to
+// avoid a rule.
+func (l *rules) mounted(r *http.Request, own string) (guards []*guard, ok bool) {
 	path, clean := pathOf(r)
 	longer := func(route string) bool { return fits(route, own, path) }
 	switch {
 	case !clean:
-		return l.covering(func(route string) bool { return mayEnd(route, own, r) })
+		return l.covering(func(route string) bool { return mayEnd(route, own, r) }), true
 	case isSubtree(own):
-		return l.covering(func(route string) bool { return route == own || longer(route) })
+		return l.covering(func(route string) bool { return route == own || longer(route) }), true
 	}
 	first := front(r.Pattern, path)
 	if guards, known := l.paths[first+own]; known || first == "" {
-		return guards
+		return guards, known
 	}
 	if guards := l.covering(longer); len(guards) > len(l.rest) {
-		return guards
+		return guards, true
 	}
-	return nil
+	return l.rest, !begins(own, r)
+}
+
+// begins reports whether own may be the whole route of a request: the path has own's levels in front of the first
+// parameter. ServeMux reads it decoded, chi as it was sent.
+func begins(own string, r *http.Request) bool {
+	start := strings.TrimSuffix(own, "/")
+	if at := strings.IndexAny(start, "{*"); at >= 0 {
+		start = start[:strings.LastIndex(start[:at], "/")]
+	}
+	return strings.HasPrefix(r.URL.Path+"/", start+"/") || strings.HasPrefix(r.URL.RawPath+"/", start+"/")
 }
 
 // covering returns the rules for everything and those whose path fits, in order.

@@ -49,9 +49,10 @@ func TestChiHasThePathValues(t *testing.T) {
 func TestNoWayAroundInChi(t *testing.T) {
 	locks := ruletest.Locks(t, ruletest.NewEngine(t, ruletest.NewStore()),
 		lockhttp.Serialize("/{id}", "root"), lockhttp.Serialize("/payments/", "payments"), lockhttp.Serialize("/payments/{id}", "payment"),
-		lockhttp.Serialize("/refunds/{id}", "refund"), lockhttp.Serialize("/groups/{group}/{id}", "member"), lockhttp.Serialize("/groups/{group}/files/*", "file"))
+		lockhttp.Serialize("/refunds/{id}", "refund"), lockhttp.Serialize("/groups/{group}/{id}", "member"), lockhttp.Serialize("/groups/{group}/files/*", "file"), lockhttp.Serialize("/all", "own"))
 	mux := chi.NewRouter()
 	mux.With(locks.Middleware).Put("/{id}", keys)
+	mux.With(locks.Middleware).Put("/all", keys)
 	for _, front := range []string{"/payments", "/refunds", "/groups/{group}", "/v1/{group}"} {
 		mux.Route(front, func(r chi.Router) {
 			for _, own := range []string{"/", "/{id}", "/files/*", "/all"} {
@@ -61,7 +62,7 @@ func TestNoWayAroundInChi(t *testing.T) {
 	}
 	for target, want := range map[string]string{
 		"/1": "root", "/payments": "payments", "/payments/": "payments", "/payments/1": "payment", "/refunds/1": "refund", "/refunds/": "unlocked",
-		"/groups/7/1": "member", "/groups//1": "member", "/groups/../1": "member", "/groups/7/files/1": "file", "/payments/files/1": "unlocked", "/payments/all": "unlocked",
+		"/groups/7/1": "member", "/groups//1": "member", "/groups/../1": "member", "/groups/7/files/1": "file", "/payments/files/1": "unlocked", "/payments/all": "unlocked", "/all": "own",
 	} {
 		rec := httptest.NewRecorder()
 		mux.ServeHTTP(rec, httptest.NewRequest("PUT", target, nil))
