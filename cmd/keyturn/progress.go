@@ -19,7 +19,8 @@ const (
 	progressPipe     = 30 * time.Second
 )
 
-// progress says on standard error who holds the keys, and how many are ahead, until stop is called.
+// progress says on standard error who holds the keys, and how many are ahead, until stop is called. If nobody
+// reads that, stop does not wait for it: the key is held by then.
 func (a *app) progress(ctx context.Context, eng *core.Engine, keys []string) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
@@ -49,7 +50,13 @@ func (a *app) progress(ctx context.Context, eng *core.Engine, keys []string) (st
 			}
 		}
 	}()
-	return func() { cancel(); <-done }
+	return func() {
+		cancel()
+		select {
+		case <-done:
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
 }
 
 // waitText describes a wait. A store that can't be looked into is waited for all the same.
