@@ -140,7 +140,12 @@ func TestRefusedAndOwnErrors(t *testing.T) {
 	}
 	keys, err := serialize.Keys("1")
 	must(t, err)
-	refused, said := serialize.Serialize(ctx, keys, func(context.Context) error { return own })
+	var twice error
+	refused, said := serialize.Serialize(ctx, keys, func(ctx context.Context) error {
+		_, twice, _ = once.RunOnce(ctx, keys, nil)
+		return own
+	})
+	check(t, errors.Is(twice, core.ErrWouldDeadlock) && strings.HasSuffix(twice.Error(), "installed twice?)"), "once within it: %v", twice)
 	check(t, refused == nil && said == own, "serialize: refused %v, own %v", refused, said)
 	_, refused, said = once.RunOnce(ctx, keys, func(context.Context) ([]byte, error) { return nil, own })
 	check(t, refused == nil && said == own, "once: refused %v, own %v", refused, said)

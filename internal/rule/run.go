@@ -2,6 +2,8 @@ package rule
 
 import (
 	"context"
+	"errors"
+	"fmt"
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/author"
@@ -68,6 +70,9 @@ func (r *Rule[R]) RunOnce(ctx context.Context, keys Keys, fn func(context.Contex
 	}, r.with(opts)...)
 	if _, ok := err.(*failed); ok {
 		return out, nil, own
+	}
+	if errors.Is(err, core.ErrWouldDeadlock) {
+		err = fmt.Errorf("%w (is the middleware installed twice?)", err)
 	}
 	return out, err, own
 }
