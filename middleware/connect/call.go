@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/keyturn/keyturn/internal/refusal"
+	lockgrpc "github.com/keyturn/keyturn/middleware/grpc"
 )
 
 // call is a call as lockgrpc finds it: its metadata, and headers that are set for its response. It
@@ -95,6 +96,14 @@ func refused(err error) error {
 		return err
 	}
 	return answer(err)
+}
+
+// StatusOf is lockgrpc.StatusOf for handlers of connect: it returns a *connect.Error.
+func StatusOf(method string, err error) error {
+	if refusal.Of(err) == refusal.Internal {
+		return err
+	}
+	return answer(lockgrpc.StatusOf(method, err))
 }
 
 // ownError is a handler's own error on its way through lockgrpc. It need not be of a type that can be compared.

@@ -128,7 +128,10 @@ func TestAnswers(t *testing.T) {
 						kit.Store.Lose("user:lost:ann")
 					}
 					if r.Service == "own" {
-						return nil, own
+						return nil, lockconnect.StatusOf(check, own)
+					}
+					if r.Service == "inner" { // the handler asks the engine itself
+						return nil, lockconnect.StatusOf(check, checktest.ErrorOf(kit.Engine.TryAcquire(ctx, "user:held:ann")))
 					}
 					return &response{Status: health.HealthCheckResponse_SERVING}, nil
 				},
@@ -153,10 +156,11 @@ func TestAnswers(t *testing.T) {
 				retry  bool
 				is     error
 			}{
-				"held": {connect.CodeAborted, reasons.LockHeld, true, core.ErrHeld},
-				"":     {connect.CodeInvalidArgument, reasons.KeyInvalid, false, nil},
-				"lost": {connect.CodeAborted, reasons.LeaseLost, false, core.ErrLeaseLost},
-				"own":  {connect.CodeNotFound, "", false, own},
+				"held":  {connect.CodeAborted, reasons.LockHeld, true, core.ErrHeld},
+				"":      {connect.CodeInvalidArgument, reasons.KeyInvalid, false, nil},
+				"lost":  {connect.CodeAborted, reasons.LeaseLost, false, core.ErrLeaseLost},
+				"own":   {connect.CodeNotFound, "", false, own},
+				"inner": {connect.CodeAborted, reasons.LockHeld, true, core.ErrHeld},
 			} {
 				_, err := c.call(service, "X-Tenant", "ann")
 				if code, reason, retry := reasonOf(t, err); code != want.code || reason != want.reason || retry != want.retry {

@@ -12,7 +12,7 @@
 // request. A refused call gets a *connect.Error with the code of lockgrpc's table, and with the
 // same details: an ErrorInfo with the reason, and a RetryInfo. Inside the server the error matches
 // core's sentinels. A *connect.Error of a precheck or of a key function (lockgrpc.SerializeKeys) keeps its code.
-// A response from the record of an earlier call has the header
+// [StatusOf] is for handlers that call the engine themselves. A response from the record of an earlier call has the header
 // lockgrpc.ReplayedHeader.
 //
 // The handler's context is the lease's (core.LeaseFrom). The exception is a rule of

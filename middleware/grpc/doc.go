@@ -152,7 +152,8 @@
 // RetryInfo: when to try again. INVALID_ARGUMENT has a BadRequest that names the field, but not
 // its value. Nothing tells the caller who holds the lock, or its key.
 //
-// [Interceptor.WithErrorHandler] answers in the service's own codes.
+// [Interceptor.WithErrorHandler] answers in the service's own codes. A handler that calls the engine
+// itself (core.Engine.Do) returns [StatusOf] of its error, for the answers of the table.
 //
 // Inside the server the same error matches core's sentinels. An interceptor that logs can use
 // errors.Is, and errors.As for a *core.HeldError with the holder. The error's text is the one

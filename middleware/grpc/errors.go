@@ -59,6 +59,26 @@ func refusalOf(method string, refused, own error) error {
 	return &refusedCall{status: statusOf(method, refused), causes: causes}
 }
 
+// StatusOf returns the answer to err, what the engine said to a handler of method that called it,
+// such as core.Engine.Do: the table of the package's documentation. An error that is not the engine's
+// comes back as it is.
+//
+// Name the method if its handler has done nothing yet that a repeat would do twice: then [Retry] repeats
+// the call. With "" it does not.
+func StatusOf(method string, err error) error {
+	switch kind := refusal.Of(err); {
+	case kind == refusal.Internal:
+		return err
+	case kind.CallersEnd(): // perhaps of something else than a wait for a turn
+		end := context.Canceled
+		if kind == refusal.DeadlineExceeded {
+			end = context.DeadlineExceeded
+		}
+		return &refusedCall{status: status.FromContextError(end), causes: []error{err}}
+	}
+	return refusalOf(method, err, nil)
+}
+
 // answers is the table in the package's documentation: one row for each kind of refusal. A new
 // row begins with a new Kind in internal/refusal.
 var answers = map[refusal.Kind]struct {

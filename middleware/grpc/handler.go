@@ -6,16 +6,19 @@ import (
 	"slices"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/protoadapt"
 
+	"github.com/keyturn/keyturn/core/author"
 	"github.com/keyturn/keyturn/internal/refusal"
 	"github.com/keyturn/keyturn/internal/rule"
 	"github.com/keyturn/keyturn/middleware/reasons"
 )
 
 // ErrorHandler answers refused calls in the service's own way. It returns the call's error, such as
-// one with a code of the service; refused.Answer is the default, and so is nil. The client gets the
+// one with a code of the service; refused.Answer is the default, and so is nil. Without a handler, the
+// engine's logger gets the error if the server is at fault, because the client is not told. The client gets the
 // details of the default answer in addition, so that [Retry] understands both. Errors of handlers do not come here.
 type ErrorHandler func(ctx context.Context, refused *reasons.Refusal) error
 
@@ -34,6 +37,9 @@ func (i *Interceptor) WithErrorHandler(h ErrorHandler) *Interceptor {
 // answer returns the error of a refused call or message. standard is the default answer.
 func (r *boundRule) answer(ctx context.Context, keys rule.Keys, refused, standard error) error {
 	if r.handler == nil {
+		if status.Code(standard) == codes.Internal { // the client is not told, so the log has it
+			author.Logger(r.Engine()).ErrorContext(ctx, "lockgrpc: refused a call", "rule", r.Name, "error", refused)
+		}
 		return standard
 	}
 	told := refusal.Told(r.Name, keys.First, refused)

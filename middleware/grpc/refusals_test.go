@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"strings"
 	"testing"
@@ -82,7 +83,8 @@ func TestRefusals(t *testing.T) {
 						private = append(private, host)
 					}
 				}
-				eng := engine(t, store)
+				var log strings.Builder
+				eng := engine(t, store, core.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
 				var rule []core.CallOption
 				if tt.opt != nil {
 					rule = append(rule, tt.opt)
@@ -118,6 +120,18 @@ func TestRefusals(t *testing.T) {
 				}
 				inside := ruletest.Receive(t, "end", passed)
 				check(t, errors.Is(inside, tt.is), "outer interceptors see %v, want %v", inside, tt.is)
+				if tt.reason == reasons.Internal && (strings.Count(log.String(), "level=ERROR") != 1 || !strings.Contains(log.String(), g.method)) {
+					t.Errorf("the log says %q", log.String())
+				}
+				// A handler answers in the same way what the engine says to it.
+				said := inside.(interface{ Unwrap() []error }).Unwrap()[0]
+				if again := lockgrpc.StatusOf(g.method, said); tt.is == secret {
+					check(t, again == said, "StatusOf another's error: %v", again)
+				} else {
+					after, ok := lockgrpc.RetryAfter(g.method, again)
+					check(t, status.Code(again) == tt.code && reason(t, again) == tt.reason && errors.Is(again, tt.is), "StatusOf: %v, reason %q", again, reason(t, again))
+					check(t, ok == (tt.after != 0 && tt.reason != reasons.OutcomeUnknown) && (!ok || tt.after < 0 || after == tt.after), "StatusOf: again after %v, %v", after, ok)
+				}
 				for _, told := range []string{
 					prototext.Format(status.Convert(err).Proto()),
 					// An interceptor may wrap what it gets, and the text with it.
