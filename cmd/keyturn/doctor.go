@@ -42,14 +42,18 @@ func (a *app) examine(ctx context.Context, eng *core.Engine) []driver.Finding {
 		{About: "capabilities", Found: capabilities(about)},
 		{About: "TTL", Found: bounds(about.TTLs)},
 	}
+	var own []driver.Finding
+	if about.Examine != nil {
+		within, cancel := context.WithTimeout(ctx, max(a.timeout, 30*time.Second)) // each of its parts has a bound of its own
+		own = about.Examine(within)
+		cancel()
+	}
+	if len(own) == 1 && own[0].About == "server" && own[0].Risk != "" {
+		return append(all, own...) // no server lets us in, and the rest would say it in worse words
+	}
 	all = append(all, tryLock(ctx, eng)...)
 	all = append(all, tryLooking(ctx, eng))
-	if about.Examine != nil {
-		ctx, cancel := context.WithTimeout(ctx, max(a.timeout, 30*time.Second)) // each of its parts has a bound of its own
-		defer cancel()
-		all = append(all, about.Examine(ctx)...)
-	}
-	return all
+	return append(all, own...)
 }
 
 func (a *app) storeName(about driver.Description) string {
@@ -155,6 +159,9 @@ func adviceFor(err error) string {
 	case statusForbidden:
 		return "see the permissions in docs/cli.md, and in the page of the store: docs/operations*.md"
 	case statusUnavailable:
+		if out := (*core.UnavailableError)(nil); errors.As(err, &out) && out.Refused {
+			break // it has answered
+		}
 		return "check the address, the network, and whether the server runs"
 	}
 	return "see the page of the store: docs/operations*.md"

@@ -35,7 +35,7 @@ func always(advice string) func(error) string { return func(error) string { retu
 // serverAdvice is for a client that reaches no server, or that the server does not let in.
 func serverAdvice(err error) string {
 	if script.Answered(err) {
-		return "check the client's user name and password"
+		return inbox.LoginAdvice
 	}
 	return "check the client's address and TLS settings, the network, and whether the server runs"
 }
@@ -49,6 +49,8 @@ func lockAdvice(err error) string {
 		return "see WithReplicas, and min-replicas-to-write of the server"
 	case errors.Is(err, ErrOutOfMemory):
 		return "see Memory in docs/operations.md"
+	case script.NoCommand(err):
+		return "use Redis 6.2 or later, without rename-command"
 	}
 	return "see Permissions, and Servers that are not Redis, in docs/operations.md"
 }
@@ -115,7 +117,7 @@ func (s *Store) check(ctx context.Context, item checkItem) error {
 // hide it: a server that wants a password first calls a script with many words a protocol error.
 func (s *Store) checkServer(ctx context.Context) error {
 	err := s.client.Ping(ctx).Err()
-	if script.Answered(err) && !script.Says(err, "NOAUTH") && !script.Says(err, "WRONGPASS") {
+	if script.Answered(err) && !script.NoLogin(err) {
 		return nil
 	}
 	return &driver.UnavailableError{Op: "check", Refused: script.Answered(err), Err: err}

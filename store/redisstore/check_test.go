@@ -52,6 +52,7 @@ func TestAdvice(t *testing.T) {
 		"wrong password": {server.Client(func(o *redis.Options) { o.Password = "guess" }), "server", "password"},
 		"a replica":      {replica.Client(), "locks", "master"},
 		"no memory":      {full.Client(), "locks", "Memory"},
+		"renamed":        {redistest.Start(t, "--rename-command", "SET", "").Client(), "locks", "6.2"},
 	} {
 		began := time.Now()
 		err := open(t, c.client).Check(within(t, 30*time.Second))

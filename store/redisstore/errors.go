@@ -36,6 +36,10 @@ func failure(op, key string, err error) error {
 		return fmt.Errorf("redisstore: %s of %q: %w", op, key, err)
 	case script.Forbidden(err) != "":
 		err = fmt.Errorf("the user may not run %s, which the store needs (docs/operations.md, Permissions): %w", script.Forbidden(err), err)
+	case script.Says(err, "unauthenticated"): // see NoLogin
+		err = fmt.Errorf("NOAUTH Authentication required: %w", err)
+	case script.NoCommand(err):
+		err = fmt.Errorf("the server is older than Redis 6.2, or has renamed a command: %w", err)
 	case script.Says(err, "WRONGTYPE"):
 		return fmt.Errorf("%w: %s of %q: %w", ErrWrongType, op, key, err)
 	case script.Says(err, "READONLY"):

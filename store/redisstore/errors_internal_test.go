@@ -3,6 +3,7 @@ package redisstore
 import (
 	"errors"
 	"io"
+	"strings"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
@@ -40,6 +41,12 @@ func TestFailure(t *testing.T) {
 		check(t, outage != (want == ErrWrongType), "%q: an outage: %t", text, outage)
 		var cause redis.Error
 		check(t, errors.As(err, &cause), "%q: the cause is lost in %v", text, err)
+	}
+	for text, want := range map[string]string{
+		"ERR Protocol error: unauthenticated multibulk length":                                                                  "NOAUTH",
+		"ERR Error running script (call to f_1): @user_script:9: @user_script: 9: Unknown Redis command called from Lua script": "Redis 6.2",
+	} {
+		check(t, strings.Contains(failure("acquire", "k", serverError(text)).Error(), want), "%q: want %q to be said", text, want)
 	}
 	// What no server said is not read like that.
 	check(t, !errors.Is(failure("acquire", "k", errors.New("WRONGTYPE of connection")), ErrWrongType), "a client's error is read like a server's")

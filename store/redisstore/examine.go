@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -43,6 +44,9 @@ func (s *Store) examine(ctx context.Context) []driver.Finding {
 		}
 	}
 	nodes := s.lookAtNodes(ctx)
+	if versions := versionsOf(nodes); versions != "" {
+		all[0].Found = versions // of the server
+	}
 	for _, n := range nodes {
 		if n.err != nil {
 			all = append(all, driver.Finding{About: "server of " + n.addr, Risk: n.err.Error(), Advice: serverAdvice(n.err)})
@@ -65,6 +69,21 @@ type nodeState struct {
 	addr         string
 	info, config map[string]string
 	err          error // it did not answer
+}
+
+// versionsOf returns what the servers are, such as "Redis 7.0.15"; "" if none says it.
+func versionsOf(nodes []nodeState) string {
+	var all []string
+	for _, n := range nodes {
+		version := "Redis " + n.info["redis_version"]
+		if valkey := n.info["valkey_version"]; valkey != "" {
+			version = "Valkey " + valkey
+		}
+		if n.info["redis_version"] != "" && !slices.Contains(all, version) {
+			all = append(all, version)
+		}
+	}
+	return strings.Join(all, ", ")
 }
 
 // read are the settings that examine asks for. Managed services often forbid it.
@@ -99,7 +118,7 @@ func (s *Store) lookAtNodes(ctx context.Context) []nodeState {
 // lookAt asks one server. What its user may not read stays empty.
 func lookAt(ctx context.Context, c *redis.Client) nodeState {
 	n := nodeState{addr: c.Options().Addr, info: make(map[string]string), config: make(map[string]string)}
-	for _, section := range []string{"memory", "persistence", "replication"} {
+	for _, section := range []string{"server", "memory", "persistence", "replication"} {
 		said, err := c.Info(ctx, section).Result()
 		if err != nil && !script.Answered(err) {
 			n.err = err

@@ -101,6 +101,8 @@ func TestExamine(t *testing.T) {
 			set(t, server, setting, value)
 		}
 	}
+	is := s.Describe().Examine(t.Context())[0]
+	check(t, is.About == "server" && strings.ContainsAny(is.Found, "123456789"), "its version: %+v", is)
 	set(t, server, "appendonly", "no")
 	finds(t, open(t, as(t, server, "~* &* +@all -config")), "appendonly") // INFO says that
 	finds(t, open(t, server.Client(refused, func(o *redis.Options) { o.Addr = "127.0.0.1:1" })), "server")

@@ -217,6 +217,15 @@ func TestEvictionWarning(t *testing.T) {
 	}
 }
 
+// A wrong password is no matter of channels.
+func TestLoginWarning(t *testing.T) {
+	said := make(lines, 100)
+	client := redistest.Start(t).Client(func(o *redis.Options) { o.Username, o.Password = "nobody", "guess" })
+	open(t, client, redisstore.WithLogger(slog.New(slog.NewTextHandler(said, nil))))
+	for !strings.Contains(arrives(t, said), "user name and password") {
+	}
+}
+
 // lines are what a store has written to its logger.
 type lines chan string
 

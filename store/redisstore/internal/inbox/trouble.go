@@ -59,12 +59,18 @@ func (b *Inbox) Watch(f func(error)) {
 	}
 }
 
-// Advice says what an operator can do when a server refuses messages.
-const Advice = "let the user publish and subscribe: +publish +subscribe, and the channels <prefix>inbox:*"
+// What an operator can do when a server refuses messages, or lets nobody in.
+const (
+	Advice      = "let the user publish and subscribe: +publish +subscribe, and the channels <prefix>inbox:*"
+	LoginAdvice = "check the client's user name and password"
+)
 
 // advice says what the operator can do about trouble.
 func advice(trouble error) string {
-	if script.Answered(trouble) {
+	switch {
+	case script.NoLogin(trouble):
+		return LoginAdvice
+	case script.Answered(trouble):
 		return Advice
 	}
 	return "nothing, if it passes: a new subscription is tried for; otherwise see what drops idle connections"

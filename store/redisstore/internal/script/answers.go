@@ -34,6 +34,17 @@ func Says(err error, code string) bool {
 	return strings.HasPrefix(text, code+" ") || strings.Contains(text, " "+code+" ") || strings.Contains(text, "-"+code+" ")
 }
 
+// NoLogin reports whether the server knows no user behind the connection. It calls a request with many
+// words a protocol error then.
+func NoLogin(err error) bool {
+	return Says(err, "NOAUTH") || Says(err, "WRONGPASS") || Says(err, "unauthenticated")
+}
+
+// NoCommand reports whether the server lacks a command, or has another name for it.
+func NoCommand(err error) bool {
+	return Says(err, "unknown command") || Says(err, "Unknown Redis command called from")
+}
+
 // Temporary reports whether the server refused the command, without having run it, for a reason
 // that goes away by itself.
 func Temporary(err error) bool {
