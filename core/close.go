@@ -49,7 +49,11 @@ func (e *Engine) Close(ctx context.Context) error {
 	defer e.debts.endAfter(e.releaseTimeout)()
 	var cut error
 	if n := e.revokeAll(); n > 0 {
-		cut = fmt.Errorf("keyturn: closed with %d leases still held: %w", n, ctx.Err())
+		what := "leases"
+		if n == 1 {
+			what = "lease"
+		}
+		cut = fmt.Errorf("keyturn: closed with %d %s still held: %w", n, what, ctx.Err())
 	}
 	stuck := lc.awaitIdle(e.releaseTimeout)
 	b.watchdog.Close()

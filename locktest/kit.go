@@ -2,6 +2,7 @@ package locktest
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -51,7 +52,7 @@ func open(t testing.TB, mem *memstore.Store, opts []core.EngineOption) *Kit {
 		ctx, cancel := context.WithTimeout(context.Background(), closeTime)
 		defer cancel()
 		if err := eng.Close(ctx); err != nil {
-			t.Errorf("locktest: %v", err)
+			t.Errorf("locktest: %v; never released: %q", err, k.Locks.keys(func(h Hold) bool { return errors.Is(h.Err, core.ErrClosed) }))
 		}
 	})
 	return k

@@ -47,7 +47,7 @@ func TestKitFailsATestThatLeavesALease(t *testing.T) {
 		j := &judged{TB: t}
 		acquire(t, locktest.New(j).Engine, "k")
 		j.end()
-		wantFailure(t, j, "1 leases still held")
+		wantFailure(t, j, `1 lease still held: context deadline exceeded; never released: ["k"]`)
 	})
 }
 

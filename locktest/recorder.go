@@ -72,9 +72,14 @@ func (r *Recorder) Holds() []Hold {
 
 // Keys returns the keys of all leases so far, in the order of their grants. A key that was held
 // several times comes several times.
-func (r *Recorder) Keys() []string {
-	var keys []string
+func (r *Recorder) Keys() []string { return r.keys(func(Hold) bool { return true }) }
+
+// keys returns the keys of the leases that are meant.
+func (r *Recorder) keys(meant func(Hold) bool) (keys []string) {
 	for _, h := range r.Holds() {
+		if !meant(h) {
+			continue
+		}
 		for _, c := range h.Claims {
 			keys = append(keys, c.Key)
 		}
