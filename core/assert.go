@@ -8,9 +8,11 @@ import (
 // AssertHeld returns nil if ctx descends from a lease in force that covers c. It is for a
 // function that must never run without its lock, however it came to be called:
 //
-//	if err := core.AssertHeld(ctx, core.Exclusive("group:"+id)); err != nil {
+//	if err := core.AssertHeld(ctx, core.Exclusive("group:"+keytmpl.Escape(id))); err != nil {
 //		return err // also if the group is only held for reading
 //	}
+//
+// The key has to be the rule's, byte for byte: templates escape values, as package keytmpl does.
 //
 // An exclusive lease covers any claim on its key, a shared one a shared claim, and a permit
 // any permit of the key, whatever the number. After [Lease.Downgrade] an exclusive lease is a

@@ -8,7 +8,7 @@
 //
 // It needs only the OpenTelemetry API. The program chooses the SDK, if any, that receives the
 // spans and the measurements. What is neither recorded nor collected costs no allocation here.
-// docs/observability.md shows how to set up an SDK, and lists the metrics.
+// docs/observability.md shows where the hooks go, and lists the metrics.
 //
 // # Spans
 //

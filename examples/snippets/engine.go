@@ -13,7 +13,7 @@ import (
 // snippet
 
 // newEngine makes the locks that all processes on this Redis share. Call
-// eng.Close(ctx) at the end, when the server has been shut down.
+// eng.Close(ctx) at SIGTERM, beside the server's shutdown.
 func newEngine(client redis.UniversalClient) (*core.Engine, error) {
 	store, err := redisstore.New(client)
 	if err != nil {

@@ -181,6 +181,7 @@
 //
 // # Shutting down
 //
-// Shut the server down first and close the engine after it. Tasks that wait for a key when the
-// server's ShutdownTimeout is over go back to their queue.
+// Call the server's Stop, then Shutdown, and the engine's Close beside that. A task that runs keeps its
+// lease until its handler has returned, if Close has the time. One that waits for a key is rescheduled
+// at once; on its last attempt it goes back to its queue when the server's ShutdownTimeout is over.
 package lockasynq

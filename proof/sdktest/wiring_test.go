@@ -40,7 +40,7 @@ import (
 	"github.com/keyturn/keyturn/tracing/semconv"
 )
 
-// The functions here are the code of docs/observability.md.
+// The functions here, besides those that set up the SDK, are the code of docs/observability.md.
 
 func newEngine(store driver.Store, secret []byte) (*core.Engine, error) {
 	hooks, err := tracing.New(tracing.WithKeySecret(secret)) // the same in all processes: then hashes of keys match
