@@ -12,7 +12,7 @@ type execution struct {
 	process, nr   int
 	key           string
 	called, ended int64
-	began         int64 // when it had the lease, and no record yet
+	began         int64 // when it was called or, if it runs, had a lease in force
 	ran           int64 // when its effect was done; Never: it was not
 	outcome       What
 }
@@ -30,7 +30,7 @@ func executions(events []Event) map[string][]*execution {
 			byKey[e.Key] = append(byKey[e.Key], x)
 		case x == nil:
 		case e.What == Given && e.At < e.Until:
-			x.began = e.At // it may have waited for long; but if its time is over, nothing is wrong with it
+			x.began = e.At // a record from before should have been its answer, however long it had waited
 		case e.What == Ran:
 			x.ran = e.At
 		case e.What == Recorded || e.What == Replayed || e.What == Denied || e.What == Unsure:
@@ -47,7 +47,8 @@ type Effects struct {
 }
 
 // Once checks the calls of Once: after somebody was told that an id is on record, nobody who calls
-// later runs it again, unless the store lost its data in between. And what is on record was done.
+// later, or has waited and gets the lease later, runs it again, unless the store lost its data in
+// between. And what is on record was done.
 func Once(events []Event, losses ...Loss) (Effects, error) {
 	var errs []error
 	var sum Effects
