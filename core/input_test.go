@@ -157,3 +157,10 @@ func TestOwnersAreTraceableAndDistinct(t *testing.T) {
 		wantEqual(t, "host "+host, driver.CleanHost(host), want)
 	}
 }
+
+// A store gets the beginning of a long name, and no half of a character.
+func TestLongNameOfARule(t *testing.T) {
+	spy, eng := newSpied(t)
+	mustRelease(t, mustAcquire(t, eng, "k", core.WithRule("x"+strings.Repeat("é", driver.MaxNoteBytes))))
+	wantEqual(t, "rule", spy.asked[0].Rule, "x"+strings.Repeat("é", (driver.MaxNoteBytes-1)/2))
+}

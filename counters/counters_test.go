@@ -46,7 +46,7 @@ func TestCounts(t *testing.T) {
 		c := counters.New()
 		eng, err := core.New(memstore.New(), core.WithHooks(c.Hooks()), core.WithLogger(slog.New(slog.DiscardHandler)))
 		must(t, err)
-		ctx, rule := t.Context(), core.WithRule(`r"1`)
+		ctx, rule := t.Context(), core.WithRule(`r"\1`)
 		hold := func(context.Context) error { time.Sleep(2 * time.Second); return nil }
 		done := make(chan error, 1)
 		go func() { done <- eng.Do(ctx, "k", hold, rule) }()
@@ -63,9 +63,9 @@ func TestCounts(t *testing.T) {
 		wantNil(t, eng.Close(ctx))
 		text := page(c)
 		for _, want := range []string{
-			"# TYPE keyturn_wait_duration_seconds summary\n", `keyturn_wait_duration_seconds_count{keyturn_outcome="granted",keyturn_rule="r\"1"`,
+			"# TYPE keyturn_wait_duration_seconds summary\n", `keyturn_wait_duration_seconds_count{keyturn_outcome="granted",keyturn_rule="r\"\\1"`,
 			`keyturn_wait_duration_seconds_count{keyturn_outcome="held",`, `keyturn_hold_duration_seconds_sum{keyturn_outcome="released",`,
-			"# TYPE keyturn_conflicts_total counter\n", `keyturn_conflicts_total{keyturn_rule="r\"1"`, "keyturn_duplicates_total{", "keyturn_losses_total{",
+			"# TYPE keyturn_conflicts_total counter\n", `keyturn_conflicts_total{keyturn_rule="r\"\\1"`, "keyturn_duplicates_total{", "keyturn_losses_total{",
 		} {
 			if !strings.Contains(text, want) {
 				t.Errorf("%s is missing in\n%s", want, text)

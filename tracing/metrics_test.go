@@ -184,6 +184,12 @@ func TestSeriesBeginWhenSomebodyMeasures(t *testing.T) {
 			check(t, s.meter.begun[name] == n, "%s: %d series were begun, want %d", name, s.meter.begun[name], n)
 		}
 		check(t, len(s.meter.begun) == len(want), "begun: %v", s.meter.begun)
+
+		later, err := core.NewPolicy(core.WithRule("declared after it was measured"))
+		s.want(err, nil)
+		s.want(s.eng.Do(s.ctx, key, s.work(0), later), nil)
+		s.want(checktest.ErrorOf(author.Declare(s.eng, author.Rule{Policy: later, About: coverage.Rule{Skips: coverage.SkipHeld}, Like: []string{"k"}})), nil)
+		check(t, s.meter.begun[semconv.MetricSkipped] == 2, "begun: %v", s.meter.begun)
 		s.finish()
 	})
 }

@@ -84,6 +84,10 @@ func TestAnswers(t *testing.T) {
 		stopped, stop := context.WithCancel(context.Background())
 		stop()
 		snoozed("River stops", l.Work(stopped, job("one", `{"id":1}`), nothing), 0)
+		late, cancel := context.WithTimeout(context.Background(), 0)
+		defer cancel()
+		err = l.Work(late, job("one", `{"id":1}`), nothing)
+		check(t, errors.Is(err, context.DeadlineExceeded), "its own time is over: %v", err)
 		kit.Store.Refuse()
 		snoozed("outage", work("one", `{"id":1}`, nothing), 5*time.Second)
 		kit.Store.Heal()
@@ -106,7 +110,7 @@ func TestErrorHandler(t *testing.T) {
 	}
 	defer ruletest.MustRelease(t, ruletest.MustAcquire(t, kit.Engine, "k:1"))
 	var snooze *rivertype.JobSnoozeError
-	if err := run(); err != busy || told.Reason != reasons.LockHeld || told.Rule != "t" || told.Key != "k:1" || !errors.As(told.Answer, &snooze) {
+	if err := run(); err != busy || told.Reason != reasons.LockHeld || told.Rule != "t" || told.Key != "k:1" || !errors.As(told.Answer, &snooze) || snooze.Duration != time.Second {
 		t.Errorf("refused: %v, %+v", err, told)
 	}
 }
