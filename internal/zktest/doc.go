@@ -9,7 +9,7 @@
 // [Shared] starts one server per test binary, when a test first asks for it. Tests keep apart by
 // roots of their own. A test that kills or pauses its server, or wants other settings, takes one for
 // itself: [Start]. [StartEnsemble] runs three servers, with a network between them that fails on
-// demand.
+// demand. A [Relay] stands between a client and a server.
 //
 // The servers are Debian's: the package zookeeper, whose jars are run with java. They listen on the
 // loopback interface, and don't wait for the disk: a process that is killed loses nothing that the

@@ -13,6 +13,7 @@ import (
 	"github.com/keyturn/keyturn/internal/checktest"
 	"github.com/keyturn/keyturn/internal/servertest"
 	"github.com/keyturn/keyturn/internal/storetest"
+	"github.com/keyturn/keyturn/internal/zktest"
 	"github.com/keyturn/keyturn/store/zkstore"
 )
 
@@ -22,20 +23,20 @@ import (
 func TestLostReplies(t *testing.T) {
 	t.Parallel()
 	z := newScene(t)
-	network := newRelay(t, z.addr)
-	other, s := z.open(t), z.openAt(t, network.addr)
+	network := zktest.NewRelay(t, z.addr)
+	other, s := z.open(t), z.openAt(t, network.Addr)
 	storetest.Use(t, s, "free")
 	held := hold(t, other, request("held", time.Minute))
 	for key, prefix := range map[string]string{"free": "h-", "held": "w-"} {
 		req := request(key, time.Minute)
-		lost := network.loseAnswerTo(opMulti)
+		lost := network.LoseAnswerTo(zktest.OpMulti)
 		w := storetest.Start(t, s, req)
 		<-lost
 		eventually(t, "the request was carried out", func() bool { return len(z.nodes(t, key, prefix)) > 0 })
-		lost = network.loseAnswerTo(opList)
-		network.cut(true)
+		lost = network.LoseAnswerTo(zktest.OpList)
+		network.Cut(true)
 		<-lost
-		network.cut(true) // the connection works again
+		network.Cut(true) // the connection works again
 		if key == "held" {
 			w.Waits()
 			places := z.nodes(t, key, "w-")
@@ -55,14 +56,14 @@ func TestLostReplies(t *testing.T) {
 func TestLostReleaseReply(t *testing.T) {
 	t.Parallel()
 	z := newScene(t)
-	network := newRelay(t, z.addr)
-	s := z.openAt(t, network.addr)
+	network := zktest.NewRelay(t, z.addr)
+	s := z.openAt(t, network.Addr)
 	g := hold(t, s, request("k", time.Minute))
-	lost := network.loseAnswerTo(opMulti)
+	lost := network.LoseAnswerTo(zktest.OpMulti)
 	released := checktest.Async(func() error { return s.Release(t.Context(), g) })
 	<-lost
 	eventually(t, "the release was carried out", func() bool { return len(z.nodes(t, "k", "")) == 0 })
-	network.cut(true)
+	network.Cut(true)
 	must(t, <-released)
 	storetest.Use(t, s, "k")
 }

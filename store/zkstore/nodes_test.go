@@ -13,6 +13,7 @@ import (
 	"github.com/keyturn/keyturn/core/drivertest"
 	"github.com/keyturn/keyturn/internal/checktest"
 	"github.com/keyturn/keyturn/internal/storetest"
+	"github.com/keyturn/keyturn/internal/zktest"
 )
 
 // TestSweepDeletesWhatIsOver and nothing else. Locks stay for a minute at least, because processes
@@ -116,12 +117,12 @@ func TestOneUnreadableLease(t *testing.T) {
 func TestKnownNodesAreNotRead(t *testing.T) {
 	t.Parallel()
 	z := newScene(t)
-	network := newRelay(t, z.addr)
-	s := z.openAt(t, network.addr)
+	network := zktest.NewRelay(t, z.addr)
+	s := z.openAt(t, network.Addr)
 	storetest.Use(t, s, "again")
 	again, first := hold(t, s, request("again", time.Minute)), hold(t, s, request("first", time.Minute))
 	must(t, s.Renew(t.Context(), []driver.Grant{first})[0])
-	read, goOn := network.holdBack(opRead)
+	read, goOn := network.HoldBack(zktest.OpRead)
 	defer goOn()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
@@ -142,14 +143,14 @@ func TestKnownNodesAreNotRead(t *testing.T) {
 func TestRenewalMeetsChange(t *testing.T) {
 	t.Parallel()
 	z := newScene(t)
-	network := newRelay(t, z.addr)
-	s := z.openAt(t, network.addr)
+	network := zktest.NewRelay(t, z.addr)
+	s := z.openAt(t, network.Addr)
 	var grants []driver.Grant
 	for _, key := range []string{"a", "b", "c"} {
 		grants = append(grants, hold(t, s, request(key, time.Minute)))
 	}
 	node := func(i int) string { return z.lock(grants[i].Claims[0].Key) + "/h-" + nodeOf(grants[i].Owner) }
-	held, goOn := network.holdBack(opMulti)
+	held, goOn := network.HoldBack(zktest.OpMulti)
 	renewed := checktest.Async(func() []error { return s.Renew(t.Context(), grants) })
 	<-held
 	data, _, err := z.Get(node(1))

@@ -1,4 +1,4 @@
-package zkstore_test
+package zktest
 
 import (
 	"encoding/binary"
@@ -8,17 +8,17 @@ import (
 	"testing"
 )
 
-// Operations of ZooKeeper's protocol.
+// Operations of ZooKeeper's protocol, for [Relay].
 const (
-	opRead  = 4
-	opList  = 12
-	opMulti = 14
+	OpRead  = 4
+	OpList  = 12
+	OpMulti = 14
 )
 
-// relay passes on what a client and the server send, frame by frame. It can hold one request back, or lose all that
+// Relay passes on what a client and the server send, frame by frame. It can hold one request back, or lose all that
 // the server sends on a connection from one request on.
-type relay struct {
-	addr, target string
+type Relay struct {
+	Addr, target string
 	running      sync.WaitGroup
 
 	mu    sync.Mutex
@@ -39,39 +39,42 @@ type link struct {
 	deaf           bool // answers are lost
 }
 
-func newRelay(t testing.TB, target string) *relay {
+// NewRelay starts one, which ends with the test.
+func NewRelay(t testing.TB, target string) *Relay {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
-	r := &relay{addr: l.Addr().String(), target: target, links: make(map[*link]bool)}
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &Relay{Addr: l.Addr().String(), target: target, links: make(map[*link]bool)}
 	r.running.Go(func() { r.accept(l) })
 	t.Cleanup(func() {
 		_ = l.Close()
-		r.cut(false)
+		r.Cut(false)
 		r.running.Wait()
 	})
 	return r
 }
 
-// loseAnswerTo loses the answer to the next request of that kind. The channel is closed when the request has come.
-func (r *relay) loseAnswerTo(op int32) <-chan struct{} { return r.set(&trap{op: op}) }
+// LoseAnswerTo loses the answer to the next request of that kind. The channel is closed when the request has come.
+func (r *Relay) LoseAnswerTo(op int32) <-chan struct{} { return r.set(&trap{op: op}) }
 
-// holdBack keeps the next request of that kind back, until the function is called. The channel is closed
+// HoldBack keeps the next request of that kind back, until the function is called. The channel is closed
 // when the request has come.
-func (r *relay) holdBack(op int32) (held <-chan struct{}, goOn func()) {
+func (r *Relay) HoldBack(op int32) (held <-chan struct{}, goOn func()) {
 	onward := make(chan struct{})
 	return r.set(&trap{op: op, onward: onward}), func() { close(onward) }
 }
 
-func (r *relay) set(t *trap) <-chan struct{} {
+func (r *Relay) set(t *trap) <-chan struct{} {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	t.came, r.trap = make(chan struct{}), t
 	return t.came
 }
 
-// cut closes the connections; only those that have lost an answer, or all.
-func (r *relay) cut(onlyDeaf bool) {
+// Cut closes the connections; only those that have lost an answer, or all.
+func (r *Relay) Cut(onlyDeaf bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for l := range r.links {
@@ -82,7 +85,7 @@ func (r *relay) cut(onlyDeaf bool) {
 	}
 }
 
-func (r *relay) accept(listener net.Listener) {
+func (r *Relay) accept(listener net.Listener) {
 	for {
 		client, err := listener.Accept()
 		if err != nil {
@@ -121,7 +124,7 @@ func (r *relay) accept(listener net.Listener) {
 }
 
 // pass passes on one frame, if it is wanted, and reports whether the connections are there still.
-func (r *relay) pass(to, from net.Conn, wanted func(frame []byte) bool) bool {
+func (r *Relay) pass(to, from net.Conn, wanted func(frame []byte) bool) bool {
 	frame := make([]byte, 4)
 	if _, err := io.ReadFull(from, frame); err != nil {
 		return false
@@ -138,7 +141,7 @@ func (r *relay) pass(to, from net.Conn, wanted func(frame []byte) bool) bool {
 }
 
 // notice does what was asked for about such a request.
-func (r *relay) notice(l *link, frame []byte) {
+func (r *Relay) notice(l *link, frame []byte) {
 	r.mu.Lock()
 	t := r.trap
 	if t == nil || len(frame) < 12 || int32(binary.BigEndian.Uint32(frame[8:])) != t.op {
@@ -153,7 +156,7 @@ func (r *relay) notice(l *link, frame []byte) {
 	}
 }
 
-func (r *relay) isDeaf(l *link) bool {
+func (r *Relay) isDeaf(l *link) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return l.deaf
