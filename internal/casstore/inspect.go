@@ -43,6 +43,25 @@ func (s *Store) List(ctx context.Context, q driver.Listing, most int, find func(
 	return slices.DeleteFunc(infos, func(info driver.LockInfo) bool { return !q.Shows(info) }), next, nil
 }
 
+// Readable shows keys for a list, without those for which inspect fails with an error that matches foreign: one key
+// that was written by hand must not hide the others.
+func Readable(keys []string, foreign error, inspect func(keys []string) ([]driver.LockInfo, error)) ([]driver.LockInfo, error) {
+	infos, err := inspect(keys)
+	switch {
+	case !errors.Is(err, foreign):
+		return infos, err
+	case len(keys) == 1:
+		return nil, nil
+	}
+	half := len(keys) / 2
+	first, err := Readable(keys[:half], foreign, inspect)
+	if err != nil {
+		return nil, err
+	}
+	second, err := Readable(keys[half:], foreign, inspect)
+	return append(first, second...), err
+}
+
 // ForceRelease is ForceRelease of [driver.Inspector].
 func (s *Store) ForceRelease(ctx context.Context, key, reason string, only ...driver.Holder) ([]driver.Holder, error) {
 	if err := driver.ValidateKey(key); err != nil {

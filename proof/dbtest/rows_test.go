@@ -109,7 +109,7 @@ func rowsIn(t *testing.T, db *sql.DB, table string) (n int) {
 	return n
 }
 
-// TestOneUnreadableLease, which somebody has changed by hand. Its renewal fails alone.
+// TestOneUnreadableLease, which somebody has changed by hand. Its renewal fails alone, and a list shows the others.
 func TestOneUnreadableLease(t *testing.T) {
 	onEach(t, func(t *testing.T, d *sqltest.Database) {
 		db := d.Open(t)
@@ -119,5 +119,7 @@ func TestOneUnreadableLease(t *testing.T) {
 		errs := s.Renew(t.Context(), grants)
 		storetest.IsRefused(t, errs[0])
 		must(t, errs[1])
+		page, _, err := s.List(t.Context(), driver.Listing{})
+		check(t, err == nil && len(page) == 1 && page[0].Key == "b", "the list is %+v, %v", page, err)
 	})
 }

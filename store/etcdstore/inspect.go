@@ -3,7 +3,6 @@ package etcdstore
 import (
 	"context"
 	"encoding/hex"
-	"errors"
 	"strings"
 	"time"
 
@@ -93,29 +92,10 @@ func (s *Store) List(ctx context.Context, q driver.Listing) ([]driver.LockInfo, 
 	return s.ops.List(ctx, q, mostPage, func(ctx context.Context, q driver.Listing) (infos []driver.LockInfo, next string, err error) {
 		keys, last, err := s.used(ctx, q, from, string(after))
 		if err == nil {
-			infos, err = s.readable(ctx, keys)
+			infos, err = casstore.Readable(keys, errData, func(keys []string) ([]driver.LockInfo, error) { return s.inspect(ctx, keys) })
 		}
 		return infos, hex.EncodeToString([]byte(last)), err
 	})
-}
-
-// readable is inspect for a list, which one key that can't be read must not hide.
-func (s *Store) readable(ctx context.Context, keys []string) (infos []driver.LockInfo, err error) {
-	infos, err = s.inspect(ctx, keys)
-	switch {
-	case !errors.Is(err, errData):
-		return infos, err
-	case len(keys) == 1:
-		return nil, nil
-	}
-	for _, key := range keys {
-		one, err := s.readable(ctx, []string{key})
-		if err != nil {
-			return nil, err
-		}
-		infos = append(infos, one...)
-	}
-	return infos, nil
 }
 
 // used returns the first locks that q seems to show, by the names of their keys in etcd: those that

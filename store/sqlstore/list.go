@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/casstore"
 )
 
 // List implements [driver.Inspector]. Keys come in order. If cursor is not one of this store's,
@@ -19,7 +20,7 @@ func (s *Store) List(ctx context.Context, q driver.Listing) ([]driver.LockInfo, 
 	return s.ops.List(ctx, q, keysPerQuery, func(ctx context.Context, q driver.Listing) (infos []driver.LockInfo, next string, err error) {
 		keys, last, err := s.used(ctx, q, after)
 		if err == nil && len(keys) > 0 {
-			infos, err = s.inspect(ctx, keys)
+			infos, err = casstore.Readable(keys, errRow, func(keys []string) ([]driver.LockInfo, error) { return s.inspect(ctx, keys) })
 		}
 		return infos, hex.EncodeToString(last), err
 	})

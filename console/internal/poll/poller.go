@@ -189,7 +189,7 @@ func (p *Poller) inspect(keys []string) {
 			switch {
 			case err == nil:
 				p.with(func(s *seen) { s.add(at, info) })
-			case errors.Is(err, driver.ErrUnavailable):
+			case isOut(err):
 				p.with(func(s *seen) { s.failed(at, err) })
 			}
 		})
@@ -208,7 +208,7 @@ func (p *Poller) Refresh(ctx context.Context, key string) error {
 		switch {
 		case err == nil:
 			s.add(at, info)
-		case errors.Is(err, driver.ErrUnavailable):
+		case isOut(err):
 			s.failed(at, err)
 		}
 	})
@@ -219,4 +219,10 @@ func (p *Poller) with(f func(*seen)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	f(&p.seen)
+}
+
+// isOut reports whether err says that the store is out, rather than that one key can't be read.
+func isOut(err error) bool {
+	var out *driver.UnavailableError
+	return errors.Is(err, driver.ErrUnavailable) && !(errors.As(err, &out) && out.Refused)
 }
