@@ -3,7 +3,7 @@ module github.com/keyturn/keyturn/store/natsstore
 go 1.25.0
 
 require (
-	github.com/keyturn/keyturn v0.0.0-20261130085646-694b4c5f4cdf
+	github.com/keyturn/keyturn v0.0.0-20261130093957-e54345a23940
 	github.com/nats-io/nats.go v1.47.0
 	github.com/nats-io/nuid v1.0.1
 )
