@@ -12,6 +12,7 @@ import (
 
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/checktest"
+	"github.com/keyturn/keyturn/internal/keystate"
 	"github.com/keyturn/keyturn/internal/servertest"
 	"github.com/keyturn/keyturn/internal/storetest"
 	"github.com/keyturn/keyturn/store/natsstore"
@@ -98,6 +99,9 @@ func TestEntriesGo(t *testing.T) {
 		t.Errorf("there was a record: %v, %v", had, err)
 	}
 	stays("nothing", 0)
+	_ = take(t, s, request("k", time.Minute))
+	must(t, checktest.ErrorOf(s.ForceRelease(t.Context(), "k", "test")))
+	stays("the reason of a forced release", keystate.ReasonKept)
 	must(t, checktest.ErrorOf(s.AdvanceVersion(t.Context(), "k", 1, 24*time.Hour)))
 	stays("a version of a day", 24*time.Hour)
 }

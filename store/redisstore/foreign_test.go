@@ -1,6 +1,7 @@
 package redisstore_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -69,6 +70,11 @@ func TestForeignLockWithoutExpiry(t *testing.T) {
 	wantEqual(t, "one waiter that looked several times, in line", waiting(t, server, "k"), 1)
 	e := held(t, s, driver.Exclusive("k"))
 	check(t, e.RetryAfter == 0 && e.HeldFor == 0, "want a holder of whom no end is known, got %+v", e)
+	patient, cancel := context.WithTimeout(bg, 400*time.Millisecond)
+	defer cancel()
+	_, err := s.Acquire(patient, driver.Request{Owner: "w2", Claims: []driver.Claim{driver.Exclusive("k")}, TTL: time.Minute, Wait: true})
+	var same *driver.HeldError
+	check(t, errors.As(err, &same) && same.HeldFor > 0, "one that has seen it for a while got %+v", err)
 	cli(t, server, "-1", "PTTL", "lock:k")
 	cli(t, server, uuid, "GET", "lock:k")
 	cli(t, server, "1", "DEL", "lock:k")

@@ -24,7 +24,10 @@ type fake struct {
 }
 
 // lock is held since a moment, and waited for since another, unless that is zero.
-type lock struct{ since, waits time.Time }
+type lock struct {
+	since, waits time.Time
+	recorded     bool // nobody holds it
+}
 
 func newFake() *fake { return &fake{keys: make(map[string]lock)} }
 
@@ -69,7 +72,9 @@ func (f *fake) info(key string) (driver.LockInfo, error) {
 	l, held := f.keys[key]
 	info := driver.LockInfo{Key: key}
 	f.late += f.jitter
-	if held {
+	if l.recorded {
+		info.Record = &driver.RecordInfo{Size: 1}
+	} else if held {
 		h := holder("41")
 		h.HeldFor, h.Token = time.Since(l.since)-f.late, uint64(l.since.UnixMilli())
 		info.Holders = []driver.Holder{h}

@@ -86,6 +86,13 @@ func TestRowsComeAndGo(t *testing.T) {
 		f.free("a")
 		step()
 		check(t, p.Row("a") == nil, "the row stays")
+		p.Look("a")
+		f.set("a", lock{recorded: true})
+		step()
+		check(t, p.Row("a") != nil, "the record is not shown")
+		f.free("a")
+		step()
+		check(t, p.Row("a") == nil, "the record stays")
 	})
 }
 
