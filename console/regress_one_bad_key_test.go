@@ -22,7 +22,7 @@ func (f *oneBad) Inspect(ctx context.Context, key string) (driver.LockInfo, erro
 	return f.fake.Inspect(ctx, key)
 }
 
-// Who asked for such a key had the JSON of all others answered by 503 for a while, as in an outage.
+// A question for such a key made the JSON of all others answer 503 for a while, as in an outage.
 func TestOneBadKey(t *testing.T) {
 	c, err := console.New(&oneBad{newFake(held("a", 41))}, console.WithInterval(time.Second))
 	must(t, err)

@@ -183,16 +183,7 @@ func (p *Poller) inspect(keys []string) {
 	defer cancel()
 	var all sync.WaitGroup
 	for _, key := range keys {
-		all.Go(func() {
-			info, err := p.src.Inspect(ctx, key)
-			at := time.Now()
-			switch {
-			case err == nil:
-				p.with(func(s *seen) { s.add(at, info) })
-			case isOut(err):
-				p.with(func(s *seen) { s.failed(at, err) })
-			}
-		})
+		all.Go(func() { _ = p.look(ctx, key) }) // what failed is noted
 	}
 	all.Wait()
 }
@@ -202,6 +193,11 @@ func (p *Poller) inspect(keys []string) {
 func (p *Poller) Refresh(ctx context.Context, key string) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
+	return p.look(ctx, key)
+}
+
+// look looks at one key.
+func (p *Poller) look(ctx context.Context, key string) error {
 	info, err := p.src.Inspect(ctx, key)
 	at := time.Now()
 	p.with(func(s *seen) {
