@@ -164,6 +164,8 @@ func (w *wire) Close() error {
 	return w.Conn.Close()
 }
 
+var errForeign = errors.New("what answers is no ZooKeeper server")
+
 // SetReadDeadline implements [net.Conn]. The client allows a server several times the session's
 // timeout for its first answer. A third leaves time to keep the session at another one.
 func (w *wire) SetReadDeadline(t time.Time) error {
@@ -173,10 +175,11 @@ func (w *wire) SetReadDeadline(t time.Time) error {
 	return w.Conn.SetReadDeadline(t)
 }
 
-// Read implements [net.Conn]. The first answer has the timeout that the servers allow, for which the
-// client has no method.
+// Read implements [net.Conn]. The first answer begins with its length, for which the client makes room whatever it
+// is: the first bytes of another kind of server are one of some gigabytes. It has the timeout that the servers allow,
+// for which the client has no method.
 func (w *wire) Read(b []byte) (int, error) {
-	const timeoutAt, headBytes = 8, 12
+	const lengthBytes, longest, timeoutAt, headBytes = 4, 1 << 10, 8, 12
 	count, err := w.Conn.Read(b)
 	if w.knows {
 		return count, err
@@ -185,6 +188,10 @@ func (w *wire) Read(b []byte) (int, error) {
 		w.n.failed(errors.Join(errors.New("a server closed the connection before it opened a session"), err))
 	}
 	w.head = append(w.head, b[:count]...)
+	if len(w.head) >= lengthBytes && binary.BigEndian.Uint32(w.head) > longest {
+		w.n.failed(errForeign)
+		return 0, errForeign
+	}
 	if len(w.head) >= headBytes {
 		w.knows = true
 		w.n.allowed(time.Duration(binary.BigEndian.Uint32(w.head[timeoutAt:headBytes])) * time.Millisecond)

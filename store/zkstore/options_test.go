@@ -3,6 +3,7 @@ package zkstore_test
 import (
 	"context"
 	"errors"
+	"net"
 	"strings"
 	"testing"
 	"time"
@@ -61,6 +62,24 @@ func TestAwayAtStart(t *testing.T) {
 	storetest.AwayAtStart(t, zktest.Shared(t).Addr(), func(addr string) (driver.Store, error) {
 		return storeurl.Open(t.Context(), "zk://"+addr+root+"?session=2s")
 	})
+}
+
+// TestOtherKindOfServer: the client made room for as many bytes as the greeting's first four say: 1.2 GB, again and again.
+func TestOtherKindOfServer(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	t.Cleanup(func() { _ = l.Close() })
+	go func() {
+		for conn, err := l.Accept(); err == nil; conn, err = l.Accept() {
+			_, _ = conn.Write([]byte("J\x00\x00\x00\n10.11.6-MariaDB"))
+		}
+	}()
+	s, err := zkstore.New(t.Context(), []string{l.Addr().String()}, zkstore.WithSession(2*time.Second))
+	must(t, err)
+	t.Cleanup(func() { _ = s.Close() })
+	_, err = s.Inspect(t.Context(), "k")
+	check(t, errors.Is(err, driver.ErrUnavailable) && strings.Contains(err.Error(), "no ZooKeeper"), "%v", err)
 }
 
 func TestExamineEnsemble(t *testing.T) {
