@@ -46,11 +46,12 @@
 // A rule belongs to a route, and [Locks.Middleware] finds it by Request.Pattern. So put the middleware
 // behind the router, around the handlers of routes. ServeMux and chi set the pattern and the path
 // values. (With chi, use With: behind Use no route is known yet. A rule for a route of a sub-router
-// has the whole route, with the path where the sub-router is mounted. If a path has empty or dotted levels,
-// which chi may leave out, it gets the rules of all routes that may be meant.) For another router, write a few
-// lines before the middleware that set Request.Pattern and call Request.SetPathValue for each
-// parameter. A value is taken as the router gives it. chi, for example, does not decode %34%32 to 42.
-// The handler then sees two names of one thing, and they are two locks.
+// has the whole route, with the path where the sub-router is mounted, as chi.Walk shows it: "PUT /orders/", with
+// the slash, for Put("/") below "/orders". If a path has empty or dotted levels, which chi may leave out, it
+// gets the rules of all routes that may be meant.) For another router, write a few lines before the
+// middleware that set Request.Pattern and call Request.SetPathValue for each parameter. A value is taken
+// as the router gives it. chi, for example, does not decode %34%32 to 42. The handler then sees two names
+// of one thing, and they are two locks.
 //
 // A framework with handlers of its own is an http.Handler as a whole. A mux in front of it has the
 // routes with rules:
