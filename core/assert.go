@@ -19,16 +19,21 @@ import (
 // shared one.
 //
 // The error matches ErrNotHeld if there is no such lease, and ErrReleased or ErrLeaseLost if
-// there was one. Work that runs unlocked in an outage ([WithRunUnlocked]) has no lease, so a
+// there was one. Its text has the key as the engine of the innermost lease shows it
+// ([WithKeyFilter]), or no key without a lease. Work that runs unlocked in an outage ([WithRunUnlocked]) has no lease, so a
 // function that asserts one must not be called by it.
 //
 // AssertHeld asks no store. It is safe for concurrent use.
 func AssertHeld(ctx context.Context, c Claim) error {
 	var ended error
-	var other *Claim
+	var under *Engine // the innermost lease's, whose filter says how the key is shown
+	only := ""
 	for n := chainOf(ctx); n != nil; n = n.next {
 		if n.lease == nil {
 			continue
+		}
+		if under == nil {
+			under = n.lease.engine
 		}
 		for _, p := range n.lease.parts() {
 			held, has := p.claimOn(c.Key)
@@ -41,16 +46,16 @@ func AssertHeld(ctx context.Context, c Claim) error {
 				return nil
 			case covers(held.Mode, c):
 				ended = err
-			case err == nil && other == nil:
-				other = &held
+			case err == nil && only == "":
+				only = fmt.Sprintf(" is held %v only", held.Mode)
 			}
 		}
 	}
 	switch {
 	case ended != nil:
 		return ended
-	case other != nil:
-		return fmt.Errorf("%w: %q is held %v only", ErrNotHeld, c.Key, other.Mode)
+	case under == nil: // and nobody knows whether the key may be shown
+		return fmt.Errorf("%w: the context has no lease", ErrNotHeld)
 	}
-	return fmt.Errorf("%w: %q", ErrNotHeld, c.Key)
+	return fmt.Errorf("%w: %q%s", ErrNotHeld, under.ShowKey(c.Key), only)
 }

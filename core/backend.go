@@ -27,6 +27,9 @@ func (e *Engine) backend() *backend { return e.now.Load() }
 // equip makes the backend for a store, or says why the engine's defaults do not suit it.
 func (e *Engine) equip(store driver.Store) (*backend, error) {
 	cfg := e.cfg // a copy: another store may follow
+	if e.keyFilter != nil {
+		store = hiding{store, e}
+	}
 	b := &backend{store: store, about: store.Describe(), askPlain: leaseOnly(store)}
 	if err := errors.Join(cfg.fitTTL(b.about.TTLs), cfg.defaults.fitLinger(b.about)); err != nil {
 		return nil, err

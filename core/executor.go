@@ -85,6 +85,9 @@ func (e *Engine) perform(ctx context.Context, key string, fn func(context.Contex
 		return p, err
 	}
 	p.rec, p.first, err = s.executor.Execute(ctx, key, run)
+	if !errors.Is(p.failed, err) { // fn's own error is not for the engine to change
+		err = e.hideKeys(err, key)
+	}
 	if err != nil && p.failed == nil {
 		err = p.undone(ctx, e.ShowKey(key), err)
 	}

@@ -73,6 +73,7 @@ func (l *Lease) outcome(ctx context.Context, op string, asked time.Time, sent bo
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		err = &UnavailableError{Op: op, Err: err} // the engine's timeout ended it
 	}
+	err = l.engine.showOutage(err)
 	if !sent {
 		return err
 	}

@@ -137,7 +137,7 @@ func (e *Engine) administer(ctx context.Context, op, key string, ask func(contex
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return &UnavailableError{Op: op, Err: err} // the engine's timeout ended it
 	}
-	return err
+	return e.showOutage(err)
 }
 
 // administrative gives ctx a timeout if it has none, and makes it end with the engine.

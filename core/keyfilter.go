@@ -9,10 +9,11 @@ import (
 
 // WithKeyFilter has everything that the engine says about keys show filter(key) instead of the key:
 // its log lines, what it tells hooks (so spans, too; not the store's own error in StoreCalled), and the
-// keys and texts of its errors. It is for keys that must not leave the process, such as those that name
-// a person. What the store keeps is the key itself, and so is what the program gets of it: [Lease.Key],
-// [Lease.Claims], [Engine.Inspect] and [Engine.List]. [Engine.ShowKey] is for those who show these, such
-// as a page for operators.
+// keys and texts of its errors, also if a store or an [Executor] wrote the text. It is for keys that must not
+// leave the process, such as those that name a person. What the store keeps is the key itself, and so is what
+// the program gets of it: [Lease.Key], [Lease.Claims], [Engine.Inspect], [Engine.List], and the Key of a
+// reasons.Refusal. [Engine.ShowKey] is for those who show these, such as a page for operators. The filter is the
+// engine's: the functions of package fence that have no engine name ids and resources as they are.
 //
 // filter is called from many goroutines, for every key that is shown, so it should be quick. It may be called
 // under a mutex, so it must not call the engine or a lease. Equal

@@ -87,7 +87,7 @@ func TestMessages(t *testing.T) {
 		`3 callers already wait for "user:42"`:          &core.TooManyWaitersError{Key: key, Limit: 3},
 		`3 callers already wait`:                        &core.TooManyWaitersError{Limit: 3},
 		`lease on "user:42" lost: max hold`:             &core.LeaseLostError{Key: key, Reason: driver.LossMaxHold},
-		`not held: "user:42"`:                           core.AssertHeld(bg, core.Exclusive(key)),
+		`not held: the context has no lease`:            core.AssertHeld(bg, core.Exclusive(key)),
 		`does not support permits`:                      &driver.UnsupportedError{Feature: "permits"},
 		`store unavailable: acquire: connection closed`: &core.UnavailableError{Op: "acquire", Err: errors.New("connection closed")},
 	} {

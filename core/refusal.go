@@ -62,7 +62,7 @@ func (e *Engine) refusal(ctx context.Context, claims []Claim, s *settings, err e
 		}
 		return &UnavailableError{Op: "acquire", Err: err}
 	}
-	return err
+	return e.showOutage(err)
 }
 
 // unlessHurried marks an outage that concerns only the caller, whose deadline left the store

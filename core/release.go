@@ -205,7 +205,7 @@ func (l *Lease) releaseOutcome(op releaseOp, repeated bool, err error) error {
 		l.watch.Correct(lost)
 		return l.conclude(lost)
 	default:
-		err = &outcomeUnknownError{op: op, key: l.engine.ShowKey(l.Key()), err: err}
+		err = &outcomeUnknownError{op: op, key: l.engine.ShowKey(l.Key()), err: l.engine.showOutage(err)}
 		l.end(err)
 		return err
 	}

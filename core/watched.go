@@ -58,6 +58,6 @@ func (w *watched) Renewed(late time.Duration, err error) {
 		if errors.Is(err, ErrLeaseLost) { // the store's error has the key: see WithKeyFilter
 			err = (*Lease)(w).taken(err)
 		}
-		h.renewed((*Lease)(w), late, err)
+		h.renewed((*Lease)(w), late, w.engine.showOutage(err))
 	}
 }
