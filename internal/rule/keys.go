@@ -136,13 +136,15 @@ func (r *Rule[R]) one(key string, err error) (Keys, error) {
 
 // check refuses a key that no lock can have.
 func (r *Rule[R]) check(k string) error {
-	if err := driver.ValidateKey(k); err != nil {
-		return err
+	var wrong *core.KeyError
+	if errors.As(driver.ValidateKey(k), &wrong) {
+		wrong.Key = r.engine.ShowKey(k)
+		return wrong
 	}
 	if r.info.Hierarchy {
 		var bad *driver.ClaimError
 		if claims := core.Under(k); errors.As(claims[len(claims)-1].Validate(), &bad) {
-			return &core.KeyError{Key: k, Reason: bad.Reason} // to the caller, the key is wrong
+			return &core.KeyError{Key: r.engine.ShowKey(k), Reason: bad.Reason} // to the caller, the key is wrong
 		}
 	}
 	return nil

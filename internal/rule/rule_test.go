@@ -99,7 +99,7 @@ func TestModeOfTheClaims(t *testing.T) {
 
 // Levels that a template can't have stop the server; those that a key function makes are an invalid key.
 func TestLevelsThatCannotBe(t *testing.T) {
-	eng := engine(t, memstore.New())
+	eng := engine(t, memstore.New(), core.WithKeyFilter(strings.ToUpper))
 	for _, template := range []string{"k//{id}", "/{id}", "{id}/", "{id}/2/3/4/5/6/7/8/9"} {
 		spec := rule.Spec[string]{Name: "n", Template: template}
 		if _, err := rule.Compile(eng, spec, bind); err != nil {
@@ -114,7 +114,11 @@ func TestLevelsThatCannotBe(t *testing.T) {
 	if keys, err := r.Keys("a/b"); err != nil || len(keys.All()) != 1 {
 		t.Errorf("%v, %v", keys, err)
 	}
-	wantIs(t, "error", checktest.ErrorOf(r.Keys("a//b")), core.ErrInvalidKey)
+	for _, key := range []string{"a//b", "a\x00b"} {
+		err := checktest.ErrorOf(r.Keys(key))
+		wantIs(t, "error", err, core.ErrInvalidKey)
+		check(t, strings.Contains(err.Error(), `"A`), "%v has the key as it may not be shown", err)
+	}
 }
 
 func TestResultLimitIsTheRulesOrTheEngines(t *testing.T) {

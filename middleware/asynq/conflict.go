@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 
 	"github.com/hibiken/asynq"
 
@@ -104,10 +105,18 @@ func (w work) conflicted(ctx context.Context, refused, _ error) error {
 func (w work) skip(ctx context.Context, why coverage.SkipReason, refused error) {
 	w.skipped.Add(1)
 	w.Skipped(ctx, why)
-	id, _ := asynq.GetTaskID(ctx)
 	queue, _ := asynq.GetQueueName(ctx)
 	slog.InfoContext(ctx, "lockasynq: task skipped", "rule", w.Name,
-		"type", w.task.Type(), "id", id, "queue", queue, "reason", refused)
+		"type", w.task.Type(), "id", w.shownID(ctx), "queue", queue, "reason", refused)
+}
+
+// shownID is the task's id without the key, if that must not be shown: an id of [Locks.TaskID] has it.
+func (w work) shownID(ctx context.Context) string {
+	id, _ := asynq.GetTaskID(ctx)
+	if w.keys.Missing() {
+		return id
+	}
+	return strings.ReplaceAll(id, w.keys.First, w.Engine().ShowKey(w.keys.First))
 }
 
 // Skipped returns how many tasks each rule with [Skip] or [Rule.KeepLatestBy] has dropped in

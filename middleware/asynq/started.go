@@ -78,7 +78,7 @@ func (w work) started(ctx context.Context) error {
 	if !ours || err != nil {
 		if id != "" && !w.warned.Swap(true) { // no duplicate was ever refused, and nothing else shows that
 			slog.WarnContext(ctx, "lockasynq: a task of a rule with UniqueUntilStarted was enqueued without Locks.TaskID, so it is not unique",
-				"rule", w.Name, "id", id)
+				"rule", w.Name, "id", w.shownID(ctx))
 		}
 		return nil
 	}

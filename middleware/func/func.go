@@ -121,21 +121,21 @@ func once[T, R any](locks *Locks, name string, spec rule.Spec[call[T]], fn func(
 				return nil, nil
 			}
 			stored, err := author.Encode(result)
-			return stored, encodingError(keys.First, err)
+			return stored, encodingError(r, keys, err)
 		})
 		err = locks.answer(ctx, r.Name, keys, own, refused)
 		if err == nil && out.Duplicate {
-			err = encodingError(keys.First, author.Decode(out.Result, &result))
+			err = encodingError(r, keys, author.Decode(out.Result, &result))
 		}
 		return result, err
 	}, nil
 }
 
-func encodingError(key string, err error) error {
+func encodingError[T any](r *rule.Rule[call[T]], keys rule.Keys, err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("lockfunc: %w: of %q: %w", core.ErrEncoding, key, err)
+	return fmt.Errorf("lockfunc: %w: of %q: %w", core.ErrEncoding, r.Engine().ShowKey(keys.First), err)
 }
 
 // answer returns fn's own error unchanged if the engine has nothing to add.

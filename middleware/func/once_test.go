@@ -63,7 +63,7 @@ func TestResultsAreRecordedAsByTheEngine(t *testing.T) {
 }
 
 func TestOnceWhatCannotBeStored(t *testing.T) {
-	eng := locktest.New(t).Engine
+	eng := locktest.New(t, core.WithKeyFilter(strings.ToUpper)).Engine
 	runs := 0
 	channels := once(t, eng, itself, func(context.Context, string) (chan int, error) {
 		runs++
@@ -83,7 +83,7 @@ func TestOnceWhatCannotBeStored(t *testing.T) {
 		return 0, nil
 	})(context.Background(), "old")
 	wantOnly(t, err, core.ErrEncoding)
-	check(t, strings.Contains(err.Error(), `"old"`), "%q does not name the key", err)
+	check(t, strings.Contains(err.Error(), `"OLD"`), "%q does not name the key as it may be shown", err)
 }
 
 // TestResultsThatAreNotKept: over the limit, or after the context's end, as it may be a part. The caller that ran

@@ -8,7 +8,7 @@ import "time"
 type Refusal struct {
 	Reason     string        // one of the constants
 	Rule       string        // the rule's name: a method, a template, a pattern, a kind of job
-	Key        string        // the first key; "" if none could be made
+	Key        string        // the first key itself (core.WithKeyFilter does not hide it); "" if none could be made
 	RetryAfter time.Duration // when to come again; 0: no repeat helps, or nobody knows when
 	Again      bool          // a repeat is safe and may succeed
 	Ran        bool          // the work has run; its effects may overlap with those of others
@@ -18,7 +18,7 @@ type Refusal struct {
 	Answer error
 }
 
-// Error returns the text of Err, which may have the key.
+// Error returns the text of Err, which may have the key as core.WithKeyFilter shows it.
 func (r *Refusal) Error() string { return r.Err.Error() }
 
 // Unwrap returns Err.

@@ -125,7 +125,7 @@ func TestPermissions(t *testing.T) {
 
 	denied := open(t, connect(t, srv.Addr().String(), nats.UserInfo("may-not", "p")))
 	_, err := denied.Acquire(t.Context(), request("k2", time.Minute))
-	storetest.IsRefused(t, err, "$KV.keyturn.k2")
+	storetest.IsRefused(t, err, `"$KV.keyturn.>"`)
 }
 
 // TestProcessesWithoutMessages: one may not subscribe to them, another may not publish. Their turns cost the others little

@@ -72,7 +72,7 @@ func (t *tx) compare(c *change, m *keystate.Member) error {
 	w.value = valueOf(m, w.was)
 	if !m.Waits && (w.was == nil || w.was.waits()) {
 		c.enters, w.value.Others = true, c.Waiting() > 0
-		t.s.compareClocks(c.Name, c.seen.Last, t.Now)
+		t.s.compareClocks(c.seen.Last, t.Now)
 	}
 	if m.Owner == t.aim.Owner && (w.was == nil || m.Extended) {
 		l, err := t.leaseFor(t, m, w.was)

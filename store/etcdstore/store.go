@@ -151,9 +151,9 @@ func direct(ctx context.Context, _ []string, work func(context.Context) error, l
 }
 
 // compareClocks logs once that tokens are far ahead of this process's clock.
-func (s *Store) compareClocks(key string, last uint64, now time.Time) {
+func (s *Store) compareClocks(last uint64, now time.Time) {
 	ahead := time.UnixMicro(int64(last)).Sub(now)
 	if ahead > time.Minute && s.ahead.CompareAndSwap(false, true) {
-		s.cfg.log.Warn("etcdstore: this machine's clock is behind that of another one, or was set back; tokens follow the clock", "key", key, "by", ahead)
+		s.cfg.log.Warn("etcdstore: this machine's clock is behind that of another one, or was set back; tokens follow the clock", "by", ahead)
 	}
 }

@@ -66,10 +66,28 @@ func isRefusal(err error) bool {
 // keeps its last error, also when the permission has been given since.
 func (s *Store) denied() error {
 	if last, known := briefly(s.calls.Go, s.nc.LastError); known && s.bars(last) {
-		return last
+		return &deniedError{last, s.bucket.subject("")}
 	}
 	return nil
 }
+
+// deniedError says what the user needs. The server names the subject of one key, which may be another request's, and
+// which core.WithKeyFilter would not find in it.
+type deniedError struct {
+	last  error
+	entry string // what the subjects of all keys begin with
+}
+
+func (e *deniedError) Error() string {
+	before, subject, found := strings.Cut(e.last.Error(), e.entry)
+	if !found {
+		return before
+	}
+	_, after, _ := strings.Cut(subject, `"`)
+	return before + e.entry + `>"` + after
+}
+
+func (e *deniedError) Unwrap() error { return e.last }
 
 // bars reports whether last says that requests of this store are not allowed.
 func (s *Store) bars(last error) bool {

@@ -63,9 +63,17 @@ var errData = errors.New("zkstore: a node was not written by this store")
 
 func decode(path string, data []byte, to any) error {
 	if err := json.Unmarshal(data, to); err != nil {
-		return fmt.Errorf("%w: %.1000q: %w", errData, path, err)
+		return fmt.Errorf("%w: %.1000q: %w", errData, readable(path), err)
 	}
 	return nil
+}
+
+// readable is a path with the key as it is, which core.WithKeyFilter can find in an error.
+func readable(path string) string {
+	if plain, _ := unescape(path); plain != "" { // not a whole name, so it need not be valid as one
+		return plain
+	}
+	return path
 }
 
 // encode cannot fail for the types of this file.
@@ -94,7 +102,7 @@ func decodeRecord(path string, data []byte) (rec *keystate.Record, keep micros, 
 		return nil, 0, err
 	}
 	if !ok || h.Fingerprint < 0 || h.Trace < 0 || h.Fingerprint+h.Trace > len(rest) {
-		return nil, 0, fmt.Errorf("%w: %.1000q", errData, path)
+		return nil, 0, fmt.Errorf("%w: %.1000q", errData, readable(path))
 	}
 	fingerprint, rest := rest[:h.Fingerprint], rest[h.Fingerprint:]
 	return &keystate.Record{Owner: h.Owner, Record: driver.Record{

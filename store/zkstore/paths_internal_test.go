@@ -20,6 +20,8 @@ func TestEscape(t *testing.T) {
 		back, ok := unescape(name)
 		check(t, ok && back == key, "%q is read as %q, %v", key, back, ok)
 	}
+	err := decode("/locks/"+escape("a.b/c")+"/r", nil, nil)
+	check(t, strings.Contains(err.Error(), "/a.b/c/r"), "%v has the key in another form", err)
 	for _, name := range []string{"%", "%4", "%zz", "%61", "%2f", "a.b"} {
 		key, ok := unescape(name)
 		check(t, !ok, "%q is read as %q", name, key)
