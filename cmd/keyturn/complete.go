@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"io"
 	"slices"
 	"time"
 
@@ -24,7 +25,7 @@ func (a *app) completeKeys(cmd *cobra.Command, args []string, toComplete string)
 	if len(args) > 0 && cmd.Name() != "run" || a.setUp(cmd) != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	a.stderr = nothing{} // a message would appear in the middle of the command line
+	a.stderr = newSayer(io.Discard) // a message would appear in the middle of the command line
 	ctx, cancel := context.WithTimeout(context.Background(), completeTimeout)
 	defer cancel()
 	var keys []cobra.Completion
@@ -39,7 +40,3 @@ func (a *app) completeKeys(cmd *cobra.Command, args []string, toComplete string)
 	})
 	return keys, cobra.ShellCompDirectiveNoFileComp
 }
-
-type nothing struct{}
-
-func (nothing) Write(p []byte) (int, error) { return len(p), nil }

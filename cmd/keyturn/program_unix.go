@@ -142,7 +142,7 @@ func (a *app) supervised(path string, argv []string, lease *core.Lease, f *runFl
 		Path: path, Args: argv, Env: environment(lease),
 		Files:  []*os.File{a.stdin, stdout, os.Stderr},
 		Signal: supervise.Signals[strings.TrimPrefix(f.signal, "SIG")], Grace: f.grace, Margin: min(lease.TTL()/20, mostMargin), MaxHold: f.maxHold,
-		Detach: detach, Say: func(format string, args ...any) { a.saying.Go(func() { a.say(format, args...) }) },
+		Detach: detach, Say: a.say,
 	}, lease, sigs)
 	if err != nil {
 		return result, exit(statusNotRun, "%v", err)

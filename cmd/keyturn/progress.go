@@ -12,21 +12,22 @@ import (
 	"github.com/keyturn/keyturn/core/driver"
 )
 
-// How soon, and how often, a wait is explained.
+// How soon, and how often, a wait is explained, and how long its end may take.
 const (
 	progressAfter    = time.Second
 	progressTerminal = time.Second
 	progressPipe     = 30 * time.Second
+	progressEnd      = 100 * time.Millisecond
 )
 
-// progress says on standard error who holds the keys, and how many are ahead, until stop is called. If nobody
-// reads that, stop does not wait for it: the key is held by then.
+// progress says on standard error who holds the keys, and how many are ahead, until stop is called. stop waits until
+// that is written, so that it does not erase what the program writes; but not for a reader: the key is held by then.
 func (a *app) progress(ctx context.Context, eng *core.Engine, keys []string) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		terminal := isTerminal(a.stderr)
+		terminal := isTerminal(a.stderr.to)
 		pause, begun, shown := progressAfter, time.Now(), false
 		for {
 			select {
@@ -54,7 +55,8 @@ func (a *app) progress(ctx context.Context, eng *core.Engine, keys []string) (st
 		cancel()
 		select {
 		case <-done:
-		case <-time.After(100 * time.Millisecond):
+			a.stderr.flush(progressEnd)
+		case <-time.After(progressEnd): // the store does not say who waits
 		}
 	}
 }

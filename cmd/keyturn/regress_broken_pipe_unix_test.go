@@ -39,22 +39,29 @@ func TestRunWhoseMessagesNobodyReads(t *testing.T) {
 	p.ends(76) // it said why, and lived on to end the program in order
 }
 
-// A message for which standard error had no room kept the signals from the program, and the key held.
-func TestRunWhoseMessagesFindNoRoom(t *testing.T) {
-	store := onRedis(t)
+// noRoom returns a pipe that is full, and that nobody reads.
+func noRoom(t *testing.T) *os.File {
+	t.Helper()
 	read, write, err := os.Pipe()
 	must(t, err)
+	t.Cleanup(func() { _, _ = read.Close(), write.Close() })
 	_ = write.SetWriteDeadline(time.Now().Add(100 * time.Millisecond))
 	_, err = write.Write(make([]byte, 1<<20))
 	check(t, os.IsTimeout(err), "the pipe is not full: %v", err)
+	return write
+}
+
+// A message for which standard error had no room kept the signals from the program, and the key held; then, keyturn
+// itself from its end.
+func TestRunWhoseMessagesFindNoRoom(t *testing.T) {
+	store := onRedis(t)
 	p := command(t, "--store", store, "run", "k", shortTTL, "--max-hold=1s", "--grace=100ms", "--", "sh", "-c", `trap "" TERM; echo in; sleep 60`)
-	p.Stderr = write
+	p.Stderr = noRoom(t)
 	p.start().says("in")
 	await(t, "the key is free", func() bool {
 		info, err := engine(t, store).Inspect(t.Context(), "k")
 		return err == nil && len(info.Holders) == 0
 	})
-	_, _ = read.Close(), write.Close()
 	p.ends(76)
 }
 
@@ -67,16 +74,21 @@ func TestOnceWhoseOutputNobodyReads(t *testing.T) {
 	command(t, "--store", store, "show", "k").ends(0).says("record (")
 }
 
-// Its program had ended well, and nobody learned that the output was lost.
+// Its program had ended well, and nobody learned that the output was lost. Without room for that message, the key stayed
+// held.
 func TestOnceOnAFullDisk(t *testing.T) {
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	if err != nil {
 		t.Skip(err) // only Linux has it
 	}
 	defer full.Close()
-	p := command(t, "--store", onRedis(t), "once", "k", "--", "echo", "result")
+	store := onRedis(t)
+	p := command(t, "--store", store, "once", "k", "--", "echo", "result")
 	p.Stdout = full
 	p.ends(0).says("no space left")
+	p = command(t, "--store", store, "once", "k2", "--", "echo", "result")
+	p.Stdout, p.Stderr = full, noRoom(t)
+	p.ends(0)
 }
 
 // "keyturn watch | head -2" stayed until the next change of a lock, and the shell with it.

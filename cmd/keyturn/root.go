@@ -10,7 +10,6 @@ import (
 	"os/signal"
 	"regexp"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
@@ -22,30 +21,29 @@ import (
 
 // app is one call of the command.
 type app struct {
-	args           []string
-	stdin          *os.File
-	stdout, stderr io.Writer
+	args   []string
+	stdin  *os.File
+	stdout io.Writer
+	stderr *sayer
 
 	storeURL, prefix, config string
 	prefixed                 bool // prefix is set, perhaps to ""
 	output                   string
 	noHeaders, verbose       bool
 	timeout                  time.Duration
-
-	saying sync.WaitGroup // messages on their way
 }
 
 // Main runs the command and returns its exit status. Data goes to stdout, everything else to stderr.
 func Main(args []string, stdin *os.File, stdout, stderr io.Writer) int {
-	a := &app{args: args, stdin: stdin, stdout: stdout, stderr: stderr}
+	a := &app{args: args, stdin: stdin, stdout: stdout, stderr: newSayer(stderr)}
+	defer a.stderr.end()
 	root := a.root()
 	root.SetArgs(args)
 	root.SetIn(stdin)
 	root.SetOut(stdout)
-	root.SetErr(stderr)
+	root.SetErr(a.stderr)
 	ctx, stop := signalled()
 	defer stop()
-	defer a.saying.Wait()
 	err := root.ExecuteContext(ctx)
 	return a.end(ctx, err)
 }
@@ -118,7 +116,7 @@ var flagOf = map[string]string{
 	"WithTitle": "--title", "WithTraceURL": "--trace-url", "WithInterval": "--interval", "WithHosts": "--host",
 }
 
-// say writes a message for people.
+// say has a message for people. It does not wait for them to read it.
 func (a *app) say(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	text = strings.TrimPrefix(strings.TrimPrefix(text, "keyturn: "), "storeurl: ")

@@ -77,7 +77,7 @@ func TestSignalAtTheGrant(t *testing.T) {
 			return of
 		}}))
 		must(t, err)
-		status := statusOf(ended(ctx, call(&app{stderr: io.Discard}, ctx, sigs, eng)))
+		status := statusOf(ended(ctx, call(&app{stderr: newSayer(io.Discard)}, ctx, sigs, eng)))
 		info, err := eng.Inspect(t.Context(), "k")
 		check(t, status == 143 && err == nil && len(info.Holders) == 0 && info.Record == nil, "%s: %d, %+v, %v", name, status, info, err)
 		must(t, eng.Close(t.Context()))

@@ -67,6 +67,16 @@ func TestTerminal(t *testing.T) {
 	p.ends(128 + int(syscall.SIGINT))
 }
 
+// When the key comes, the line about the wait is erased before the program writes.
+func TestTerminalAfterAWait(t *testing.T) {
+	store := onRedis(t)
+	lease := held(t, engine(t, store), "k")
+	p, _ := onTerminal(t, "--store", store, "run", "k", "--", "echo", "ran")
+	p.says("waiting for k")
+	must(t, lease.Release(t.Context()))
+	p.ends(0).says("\x1b[Kran")
+}
+
 // As a job of a shell: in the background it stops when its program reads, and goes on with fg. The shell
 // keeps the terminal when a program ends in the background.
 func TestJobs(t *testing.T) {
