@@ -87,18 +87,6 @@ func TestOrderOfOneProcess(t *testing.T) {
 	}
 }
 
-// Two goroutines of one process are strangers to each other. (etcd#11360)
-func TestOneAtATimePerKey(t *testing.T) {
-	eng := newEngine(t, memstore.New())
-	ran := 0 // unguarded on purpose: the race detector watches
-	var all sync.WaitGroup
-	for range 200 {
-		all.Go(func() { wantNil(t, eng.Do(bg, "k", func(context.Context) error { ran++; return nil })) })
-	}
-	all.Wait()
-	wantEqual(t, "ran", ran, 200)
-}
-
 func TestCallerMayUseItsClaimsAgain(t *testing.T) {
 	eng := newEngine(t, memstore.New())
 	claims := exclusive("a")

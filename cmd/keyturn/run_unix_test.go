@@ -184,15 +184,6 @@ func TestRunEnvironment(t *testing.T) {
 	p.ends(1)
 }
 
-// A run within a run of the same key does not wait for itself, however deep; a stranger waits.
-func TestRunNested(t *testing.T) {
-	store := onRedis(t)
-	self := os.Args[0]
-	p := command(t, "--store", store, "run", "a", "--", self, "--store", store, "run", "b", "-n", "--",
-		self, "--store", store, "run", "a", "b", "-n", "--", "sh", "-c", "echo in; KEYTURN_LEASES= exec "+self+" --store "+store+" run a -n -- true")
-	p.ends(75).says("in")
-}
-
 // Shared holders run side by side, and permits bound how many do.
 func TestRunModes(t *testing.T) {
 	servertest.Long(t)

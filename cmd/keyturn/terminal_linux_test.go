@@ -43,13 +43,16 @@ func (p *process) onTerminal() (*process, *os.File) {
 }
 
 // On a terminal the program has the foreground: it reads what is typed, and gets Ctrl-C and Ctrl-Z
-// itself. Ctrl-Z stops the whole job.
+// itself. Ctrl-Z stops the whole job. The line about the wait is erased before the program writes.
 func TestTerminal(t *testing.T) {
 	store := onRedis(t)
+	lease := held(t, engine(t, store), "k")
 	// exec, because Ctrl-Z may come while sh starts a process with vfork. That process then stops before
 	// it runs, and sh waits for it without stopping.
 	p, typed := onTerminal(t, "--store", store, "run", "k", "--", "sh", "-c", "echo pid $$; read x; echo got $x; exec sleep 60")
-	p.says("pid")
+	p.says("waiting for k")
+	must(t, lease.Release(t.Context()))
+	p.says("\x1b[Kpid")
 	child := pids(p.stdout.String())[0]
 	fmt.Fprintln(typed, "hello")
 	p.says("got hello")
@@ -65,16 +68,6 @@ func TestTerminal(t *testing.T) {
 	})
 	fmt.Fprint(typed, "\x03") // Ctrl-C
 	p.ends(128 + int(syscall.SIGINT))
-}
-
-// When the key comes, the line about the wait is erased before the program writes.
-func TestTerminalAfterAWait(t *testing.T) {
-	store := onRedis(t)
-	lease := held(t, engine(t, store), "k")
-	p, _ := onTerminal(t, "--store", store, "run", "k", "--", "echo", "ran")
-	p.says("waiting for k")
-	must(t, lease.Release(t.Context()))
-	p.ends(0).says("\x1b[Kran")
 }
 
 // As a job of a shell: in the background it stops when its program reads, and goes on with fg. The shell
