@@ -51,7 +51,7 @@ func (s *State) Downgrade(g *driver.Grant) error {
 		m := k.Holding(g.Owner, g.Token)
 		s.extend(k, m, g.TTL)
 		if isDowngrade(m, c) {
-			m.Mode, m.Linger, m.Inbox = c.Mode, false, ""
+			m.Mode = c.Mode
 			k.Phase = k.shared()
 		}
 	}

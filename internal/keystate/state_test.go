@@ -77,6 +77,17 @@ func TestJoin(t *testing.T) {
 	check(t, err == nil && s.Keys[0].Holding("o", 0) != nil, "the next decision has not let it in: %v", err)
 }
 
+// TestDowngraded: a lease that was downgraded does not linger, and its process still has its inbox.
+func TestDowngraded(t *testing.T) {
+	s, r := two(), set("o", driver.Exclusive("a"), driver.Exclusive("b"))
+	r.Linger, r.Inbox = true, "inbox"
+	a, err := s.Acquire(r)
+	must(t, err)
+	must(t, s.Downgrade(&driver.Grant{Owner: "o", Claims: set("o", driver.Shared("a"), driver.Exclusive("b")).Claims, Token: a.Token}))
+	m := s.Keys[0].Find("o")
+	check(t, !m.Lingers() && m.Inbox == r.Inbox, "a downgraded lease: %+v", m)
+}
+
 // TestOnlyEnds: a release lets nobody in, and the decision after it does.
 func TestOnlyEnds(t *testing.T) {
 	s := two()

@@ -1,29 +1,32 @@
 package natstest
 
 import (
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 
+	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/checktest"
 	"github.com/keyturn/keyturn/internal/servertest"
 	"github.com/keyturn/keyturn/internal/storetest"
 	"github.com/keyturn/keyturn/store/natsstore"
 )
 
+func user(name string, publish, subscribe *server.SubjectPermission) *server.User {
+	return &server.User{Username: name, Password: "p", Permissions: &server.Permissions{Publish: publish, Subscribe: subscribe}}
+}
+
 // TestPermissions: what docs/operations-nats.md lists is enough, and without it the error says what is missing.
 func TestPermissions(t *testing.T) {
 	t.Parallel()
 	pub := []string{"$JS.API.STREAM.INFO.KV_keyturn", "$JS.API.STREAM.MSG.GET.KV_keyturn", "$KV.keyturn.>", "keyturn.keyturn.>", "$JS.API.STREAM.CREATE.KV_keyturn"}
-	sub := []string{"_INBOX.>", "keyturn.keyturn.>"}
-	user := func(name string, pub []string) *server.User {
-		return &server.User{Username: name, Password: "p", Permissions: &server.Permissions{
-			Publish: &server.SubjectPermission{Allow: pub}, Subscribe: &server.SubjectPermission{Allow: sub},
-		}}
-	}
-	srv := start(t, server.Options{Users: []*server.User{user("may", pub), user("may-not", pub[:2])}})
+	sub := &server.SubjectPermission{Allow: []string{"_INBOX.>", "keyturn.keyturn.>"}}
+	srv := start(t, server.Options{Users: []*server.User{
+		user("may", &server.SubjectPermission{Allow: pub}, sub), user("may-not", &server.SubjectPermission{Allow: pub[:2]}, sub),
+	}})
 	s := open(t, connect(t, srv.Addr().String(), nats.UserInfo("may", "p")))
 	held := take(t, s, request("k", time.Minute))
 	w := storetest.Enqueue(t, s, request("k", time.Minute))
@@ -39,27 +42,44 @@ func TestPermissions(t *testing.T) {
 // all the same, and they are no secret.
 func TestProcessesWithoutMessages(t *testing.T) {
 	servertest.LongParallel(t)
-	user := func(name string, publish, subscribe *server.SubjectPermission) *server.User {
-		return &server.User{Username: name, Password: "p", Permissions: &server.Permissions{Publish: publish, Subscribe: subscribe}}
-	}
-	messages := &server.SubjectPermission{Deny: []string{"keyturn.keyturn.>"}}
-	srv := start(t, server.Options{Users: []*server.User{user("may", nil, nil), user("deaf", nil, messages), user("mute", messages, nil)}})
-	stores := make(map[string]*natsstore.Store)
-	for _, name := range []string{"may", "deaf", "mute"} { // by itself, a waiter asks after 40 s
-		stores[name] = open(t, connect(t, srv.Addr().String(), nats.UserInfo(name, "p")), natsstore.WithWaiterLease(2*time.Minute))
-	}
-	for _, pair := range [][2]string{{"may", "deaf"}, {"mute", "may"}} {
-		for _, name := range pair {
-			s, told := stores[name], make(chan error, 1)
-			if s.Describe().OnImpaired(func(reason error) { told <- reason }); name != "may" {
-				checktest.WantIs(t, "the hook of "+name, <-told, nats.ErrPermissionViolation)
+	deny := func(subjects ...string) *server.SubjectPermission { return &server.SubjectPermission{Deny: subjects} }
+	srv := start(t, server.Options{Users: []*server.User{
+		user("may", nil, nil), user("deaf", nil, deny("keyturn.keyturn.>")), user("mute", deny("keyturn.keyturn.>", "other"), nil),
+	}})
+	stores, told := make(map[string]*natsstore.Store), make(map[string]chan error)
+	for name, opts := range map[string][]nats.Option{"may": nil, "deaf": nil, "mute": {
+		nats.ErrorHandler(func(nc *nats.Conn, _ *nats.Subscription, err error) {
+			if strings.Contains(err.Error(), `"keyturn.`) { // the client forgets it as soon as something else is denied
+				_ = nc.Publish("other", nil)
 			}
-			finding := s.Describe().Examine(t.Context())[1]
-			check(t, (finding.Risk == "") == (name == "may"), "keyturn doctor says of %s: %+v", name, finding)
-		}
-		held := take(t, stores[pair[0]], request("k", 2*time.Minute))
-		w := storetest.Enqueue(t, stores[pair[1]], request("k", 2*time.Minute))
-		must(t, stores[pair[0]].Release(t.Context(), held))
-		must(t, stores[pair[1]].Release(t.Context(), w.Granted()))
+		}),
+	}} { // by itself, a waiter asks after 40 s
+		nc := connect(t, srv.Addr().String(), append(opts, nats.UserInfo(name, "p"))...)
+		tells := make(chan error, 10)
+		stores[name], told[name] = open(t, nc, natsstore.WithWaiterLease(2*time.Minute)), tells
+		stores[name].Describe().OnImpaired(func(reason error) { tells <- reason })
+	}
+	may, deaf, mute := stores["may"], stores["deaf"], stores["mute"]
+	checktest.WantIs(t, "the hook", <-told["deaf"], nats.ErrPermissionViolation)
+	check(t, <-told["mute"] != nil, "a process that hears again what it does not hear")
+	for name, s := range stores {
+		finding := s.Describe().Examine(t.Context())[1]
+		check(t, (finding.Risk == "") == (s == may), "keyturn doctor says of %s: %+v", name, finding)
+	}
+	ask := func(claim driver.Claim) driver.Request { return storetest.RequestFor(2*time.Minute, claim) }
+	for _, pair := range [][2]*natsstore.Store{{may, deaf}, {mute, may}} {
+		held := take(t, pair[0], ask(driver.Exclusive("k")))
+		w := storetest.Enqueue(t, pair[1], ask(driver.Exclusive("k")))
+		must(t, pair[0].Release(t.Context(), held))
+		must(t, pair[1].Release(t.Context(), w.Granted()))
+	}
+	// One of two holders is mute: the last one, and the one whose place the second in the queue gets.
+	for hold, next := range map[driver.Claim]driver.Claim{driver.Shared("s"): driver.Exclusive("s"), driver.Permit("p", 2): driver.Permit("p", 2)} {
+		first, last := take(t, may, ask(hold)), take(t, mute, ask(hold))
+		w, w2 := storetest.Enqueue(t, may, ask(next)), storetest.Enqueue(t, may, ask(next))
+		must(t, may.Release(t.Context(), first))
+		must(t, mute.Release(t.Context(), last))
+		must(t, may.Release(t.Context(), w.Granted()))
+		w2.Granted()
 	}
 }

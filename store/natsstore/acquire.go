@@ -18,11 +18,11 @@ func (s *Store) acquire(ctx context.Context, r keystate.Request) (casstore.Answe
 	a.Question = func(ctx context.Context) (ans casstore.Answer, err error) {
 		aim := casstore.Aim{Keys: driver.Keys(a.Claims), Owner: a.Owner, Looks: true, Waits: a.Wait}
 		asked := a.Request
-		asked.Linger = r.Linger && !r.Once && s.inbox.arrives()
+		asked.Linger = r.Linger && !r.Once && a.Inbox != "" && s.inbox.arrives()
 		_, err = s.transact(ctx, aim, func(t *tx) error {
 			got, err := t.Acquire(&asked)
 			if err == nil {
-				a.Within = s.within(&t.State, a.Owner)
+				a.Within = s.within(t.Keys[got.At], &asked)
 				ans = a.Answer(got, t.sent)
 			}
 			return err
@@ -37,24 +37,26 @@ func (s *Store) acquire(ctx context.Context, r keystate.Request) (casstore.Answe
 	return a.Run(ctx)
 }
 
-// within is the longest time until a waiter asks again: short if nobody tells it that its turn has come.
-func (s *Store) within(t *keystate.State, owner string) time.Duration {
+// within is the longest time until a waiter asks again: short if nobody may tell it that its turn has come. Behind a
+// process that can't send messages, the second waiter asks half as often as the first, and so on. Otherwise a long
+// queue would keep the servers busy.
+func (s *Store) within(k *keystate.Key, r *keystate.Request) time.Duration {
 	within := s.cfg.waiter / 3
-	if s.inbox.hearing.deaf.Load() || slices.ContainsFunc(t.Keys, func(k *keystate.Key) bool { return behindMute(k, owner) }) {
+	if r.Inbox == "" || s.inbox.hearing.deaf.Load() {
 		return min(within, deafPause)
 	}
-	return within
-}
-
-// behindMute reports whether the one in front of owner can't send messages. A downgraded lease has no inbox either.
-func behindMute(k *keystate.Key, owner string) bool {
-	holders := k.Holders()
-	mute := len(holders) > 0 && holders[0].Mode == driver.ModeExclusive && holders[0].Inbox == ""
-	for _, w := range k.Waiters() {
-		if w.Owner == owner {
-			return mute
-		}
-		mute = w.Inbox == ""
+	mute := func(m *keystate.Member) bool { return m.Inbox == "" }
+	pause := within
+	if slices.ContainsFunc(k.Holders(), mute) { // it may be the last to go
+		pause = deafPause
 	}
-	return false
+	for _, w := range k.Waiters() {
+		if w.Owner == r.Owner {
+			break
+		}
+		if pause += deafPause; mute(w) {
+			pause = deafPause
+		}
+	}
+	return min(within, pause)
 }

@@ -39,7 +39,8 @@
 // the lease in front of it should be over, and three times in its own lease on the place
 // ([WithWaiterLease]), which is what ends the place of a waiter that died. A lock that comes to a
 // waiter is kept for that long at most until the waiter has asked. A process also sends messages to itself. If
-// none arrive, its waiters ask every 0.15 s. If it may not publish, so does whoever waits behind it.
+// none arrive, it has no inbox: its waiters ask every 0.15 s, and so does the next one behind it, which it may not be
+// able to tell.
 //
 // # What it costs
 //

@@ -44,7 +44,7 @@ func (s *Store) examineMessages(ctx context.Context) driver.Finding {
 	}
 	return driver.Finding{
 		About: "messages", Found: "do not arrive",
-		Risk:   "the waiters of this user, or those behind it, ask every " + deafPause.String() + ", which slows down all",
+		Risk:   "the waiters of this user, and the next behind it, ask every " + deafPause.String() + ", which slows down all",
 		Advice: "let the user publish to, and subscribe to, keyturn." + s.cfg.bucket + ".>",
 	}
 }

@@ -22,7 +22,6 @@ type hearing struct {
 	log  *slog.Logger
 	last atomic.Int64 // when a message to itself came, in Unix nanoseconds
 	deaf atomic.Bool
-	mute atomic.Bool // it is deaf because it may not publish
 
 	mu     sync.Mutex // held while the engine is told: it is told of one change at a time
 	tell   func(error)
@@ -62,12 +61,10 @@ func (h *hearing) becomes(deaf bool, subject string, last error) {
 		h.reason = fmt.Errorf("natsstore: no messages to %s arrive, so its waiters ask every %v", subject, deafPause)
 		if errors.Is(last, nats.ErrPermissionViolation) && strings.Contains(last.Error(), subject) {
 			h.reason = fmt.Errorf("%w: %w", h.reason, last)
-			h.mute.Store(strings.Contains(last.Error(), "Publish"))
 		}
 		h.log.Error("keyturn: no messages arrive: the waiters of this process poll, which slows down all", "error", h.reason,
 			"advice", "let the user publish to, and subscribe to, the subjects of operations-nats.md")
 	} else {
-		h.mute.Store(false)
 		h.log.Info("keyturn: messages arrive again")
 	}
 	if h.tell != nil {

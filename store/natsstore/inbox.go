@@ -75,9 +75,9 @@ func (b *inbox) watch(s *Store) {
 
 func (b *inbox) close() { _ = b.sub.Unsubscribe() }
 
-// address is where messages reach this process. "" tells those who wait behind it that it can't send any.
+// address is where messages reach this process. "" tells those behind it that it may not be able to send any either.
 func (b *inbox) address() string {
-	if b.hearing.mute.Load() {
+	if b.hearing.deaf.Load() {
 		return ""
 	}
 	return b.subject
