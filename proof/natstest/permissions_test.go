@@ -1,7 +1,11 @@
 package natstest
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -19,23 +23,43 @@ func user(name string, publish, subscribe *server.SubjectPermission) *server.Use
 	return &server.User{Username: name, Password: "p", Permissions: &server.Permissions{Publish: publish, Subscribe: subscribe}}
 }
 
-// TestPermissions: what docs/operations-nats.md lists is enough, and without it the error says what is missing.
+// TestPermissions: what docs/operations-nats.md lists is enough, and without it the error says what is missing. A later
+// outage is none of that.
 func TestPermissions(t *testing.T) {
 	t.Parallel()
-	pub := []string{"$JS.API.STREAM.INFO.KV_keyturn", "$JS.API.STREAM.MSG.GET.KV_keyturn", "$KV.keyturn.>", "keyturn.keyturn.>", "$JS.API.STREAM.CREATE.KV_keyturn"}
+	pub := []string{"$JS.API.STREAM.INFO.KV_keyturn", "$JS.API.STREAM.MSG.GET.KV_keyturn", "keyturn.keyturn.>", "$KV.keyturn.>", "$JS.API.STREAM.CREATE.KV_keyturn"}
 	sub := &server.SubjectPermission{Allow: []string{"_INBOX.>", "keyturn.keyturn.>"}}
 	srv := start(t, server.Options{Users: []*server.User{
-		user("may", &server.SubjectPermission{Allow: pub}, sub), user("may-not", &server.SubjectPermission{Allow: pub[:2]}, sub),
+		user("may", &server.SubjectPermission{Allow: pub}, sub), user("may-not", &server.SubjectPermission{Allow: pub[:3]}, sub),
 	}})
+	proxy := servertest.NewProxy(t, srv.Addr().String())
+	denied := open(t, connect(t, proxy.Addr(), nats.UserInfo("may-not", "p")))
+	_, err := denied.Acquire(t.Context(), request("k", time.Minute))
+	storetest.IsRefused(t, err, pub[4])
 	s := open(t, connect(t, srv.Addr().String(), nats.UserInfo("may", "p")))
 	held := take(t, s, request("k", time.Minute))
 	w := storetest.Enqueue(t, s, request("k", time.Minute))
 	must(t, s.Release(t.Context(), held))
 	w.Granted()
 
-	denied := open(t, connect(t, srv.Addr().String(), nats.UserInfo("may-not", "p")))
-	_, err := denied.Acquire(t.Context(), request("k2", time.Minute))
-	storetest.IsRefused(t, err, "$KV.keyturn.k2")
+	var wait sync.WaitGroup
+	denials := make([]error, 10) // at the same time: the connection keeps only the last
+	for i := range denials {
+		wait.Go(func() {
+			denials[i] = checktest.ErrorOf(denied.Acquire(t.Context(), request(fmt.Sprint("k", i), time.Minute)))
+		})
+	}
+	wait.Wait()
+	for _, err := range denials {
+		storetest.IsRefused(t, err, `"$KV.keyturn.>"`)
+	}
+	proxy.Blackhole()
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	_, err = denied.Acquire(ctx, request("k3", time.Minute))
+	var out *driver.UnavailableError
+	check(t, errors.As(err, &out) && !out.Refused, "an outage: %v", err)
+	proxy.Heal()
 }
 
 // TestProcessesWithoutMessages: one may not subscribe to them, another may not publish. Their turns cost the others little

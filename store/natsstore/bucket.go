@@ -26,6 +26,9 @@ const syncName = "=sync"
 
 func (b *bucket) subject(name string) string { return "$KV." + b.cfg.bucket + "." + name }
 
+// api is the subject of a request about the stream.
+func (b *bucket) api(op string) string { return "$JS.API.STREAM." + op + ".KV_" + b.cfg.bucket }
+
 // open returns the stream for reading, which is safe for concurrent use.
 func (b *bucket) open(ctx context.Context) (jetstream.Stream, error) {
 	if st := b.stream.Load(); st != nil {
@@ -42,14 +45,17 @@ func (b *bucket) open(ctx context.Context) (jetstream.Stream, error) {
 // client's further questions about a stream are not for concurrent use.
 func (b *bucket) ask(ctx context.Context) (jetstream.Stream, error) {
 	name := "KV_" + b.cfg.bucket
-	st, err := b.js.Stream(ctx, name)
+	find := func(ctx context.Context) (jetstream.Stream, error) { return b.js.Stream(ctx, name) }
+	st, err := heed(ctx, b, b.api("INFO"), find)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		st, err = b.js.CreateStream(ctx, jetstream.StreamConfig{
-			Name: name, Subjects: []string{b.subject(">")}, MaxMsgsPerSubject: 1, Replicas: b.cfg.replicas,
-			Discard: jetstream.DiscardNew, DenyDelete: true, AllowRollup: true, AllowMsgTTL: true, AllowAtomicPublish: true,
+		st, err = heed(ctx, b, b.api("CREATE"), func(ctx context.Context) (jetstream.Stream, error) {
+			return b.js.CreateStream(ctx, jetstream.StreamConfig{
+				Name: name, Subjects: []string{b.subject(">")}, MaxMsgsPerSubject: 1, Replicas: b.cfg.replicas,
+				Discard: jetstream.DiscardNew, DenyDelete: true, AllowRollup: true, AllowMsgTTL: true, AllowAtomicPublish: true,
+			})
 		})
 		if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // another process was first
-			st, err = b.js.Stream(ctx, name)
+			st, err = find(ctx)
 		}
 	}
 	if err == nil {
@@ -110,7 +116,9 @@ func (b *bucket) read(ctx context.Context, name string) (value []byte, number ui
 	if err != nil {
 		return nil, 0, err
 	}
-	msg, err := st.GetLastMsgForSubject(ctx, b.subject(name))
+	msg, err := heed(ctx, b, b.api("MSG.GET"), func(ctx context.Context) (*jetstream.RawStreamMsg, error) {
+		return st.GetLastMsgForSubject(ctx, b.subject(name))
+	})
 	switch {
 	case errors.Is(err, jetstream.ErrMsgNotFound):
 		return nil, 0, nil
@@ -131,8 +139,7 @@ type change struct {
 // write writes all changes or none. The error is a conflict if an entry has changed meanwhile.
 func (b *bucket) write(ctx context.Context, changes []change) error {
 	if len(changes) == 1 {
-		_, err := b.js.PublishMsg(ctx, b.message(changes[0]))
-		return err
+		return b.publish(ctx, b.message(changes[0]))
 	}
 	id := nuid.Next()
 	for i, c := range changes {
@@ -151,8 +158,15 @@ func (b *bucket) write(ctx context.Context, changes []change) error {
 	return nil
 }
 
+// publish writes one entry. It heeds the whole bucket, which is what permissions are for: when many writes are denied
+// at once, the connection tells only of the last.
+func (b *bucket) publish(ctx context.Context, m *nats.Msg) error {
+	_, err := heed(ctx, b, b.subject(""), func(ctx context.Context) (*jetstream.PubAck, error) { return b.js.PublishMsg(ctx, m) })
+	return err
+}
+
 func (b *bucket) commit(ctx context.Context, m *nats.Msg) error {
-	reply, err := b.nc.RequestMsgWithContext(ctx, m)
+	reply, err := heed(ctx, b, b.subject(""), func(ctx context.Context) (*nats.Msg, error) { return b.nc.RequestMsgWithContext(ctx, m) })
 	if err != nil {
 		return err
 	}
@@ -181,6 +195,5 @@ func (b *bucket) message(c change) *nats.Msg {
 func (b *bucket) sync(ctx context.Context) error {
 	m := nats.NewMsg(b.subject(syncName))
 	m.Header.Set(jetstream.MsgTTLHeader, idle.String())
-	_, err := b.js.PublishMsg(ctx, m)
-	return err
+	return b.publish(ctx, m)
 }

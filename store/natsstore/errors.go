@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -54,21 +53,40 @@ func isConflict(err error) bool {
 func isRefusal(err error) bool {
 	var settings *settingsError
 	if errors.As(err, &settings) || errors.Is(err, errValue) || errors.Is(err, nats.ErrMaxPayload) ||
-		errors.Is(err, nats.ErrConnectionClosed) || errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount) {
+		errors.Is(err, nats.ErrPermissionViolation) || errors.Is(err, nats.ErrConnectionClosed) || errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount) {
 		return true
 	}
 	api := (*jetstream.APIError)(nil)
 	return errors.As(err, &api) && api.Code >= 400 && api.Code < 500 && !isConflict(err) && !errors.Is(err, jetstream.ErrStreamNotFound)
 }
 
-// denied returns what the server said last to the connection, if that is about a request of this store. A user
-// without a permission gets no answer to the request itself. What was answered is not asked about here: the client
-// keeps its last error, also when the permission has been given since.
-func (s *Store) denied() error {
-	if last, known := briefly(s.calls.Go, s.nc.LastError); known && s.bars(last) {
-		return &deniedError{last, s.bucket.subject("")}
+// deniedPause is how often a request without an answer looks whether it is denied.
+const deniedPause = 100 * time.Millisecond
+
+// heed carries out a request whose subject begins with subject. If the user may not publish there, no answer comes: the
+// server tells only the connection, which keeps its last error until it breaks. So an error counts only if it is new
+// since the request began.
+func heed[T any](ctx context.Context, b *bucket, subject string, request func(context.Context) (T, error)) (T, error) {
+	before := b.nc.LastError()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	look := time.AfterFunc(deniedPause, func() { // its goroutine ends with the request, or with a dial of the client's
+		for ok := true; ok; ok = waitloop.Sleep(ctx, deniedPause) {
+			if last := b.nc.LastError(); denies(last, subject) && last != before {
+				cancel(last)
+			}
+		}
+	})
+	defer look.Stop()
+	answer, err := request(ctx)
+	if denied := context.Cause(ctx); err != nil && errors.Is(denied, nats.ErrPermissionViolation) {
+		err = &deniedError{denied, b.subject("")}
 	}
-	return nil
+	return answer, err
+}
+
+func denies(err error, subject string) bool {
+	return errors.Is(err, nats.ErrPermissionViolation) && strings.Contains(err.Error(), `"`+subject)
 }
 
 // deniedError says what the user needs. The server names the subject of one key, which may be another request's, and
@@ -89,33 +107,11 @@ func (e *deniedError) Error() string {
 
 func (e *deniedError) Unwrap() error { return e.last }
 
-// bars reports whether last says that requests of this store are not allowed.
-func (s *Store) bars(last error) bool {
-	if !errors.Is(last, nats.ErrPermissionViolation) {
-		return false
-	}
-	ours := []string{s.bucket.subject(""), "$JS.API.STREAM.INFO.KV_" + s.cfg.bucket, "$JS.API.STREAM.MSG.GET.KV_" + s.cfg.bucket}
-	return slices.ContainsFunc(ours, func(subject string) bool { return strings.Contains(last.Error(), subject) })
-}
-
-// briefly asks the client for what it knows itself, and waits a moment at most. While the client dials a server
-// that hangs, which takes up to two seconds, it answers nobody.
-func briefly(start func(func()), ask func() error) (said error, answered bool) {
-	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
-	defer cancel()
-	_, said, answered = waitloop.Await(ctx, start, func() (struct{}, error) { return struct{}{}, ask() }, nil)
-	return said, answered
-}
-
 // failure is the error for a request that was not carried out.
 func (s *Store) failure(op, key string, err error) error {
 	refused := isRefusal(err)
-	if !refused && !isConflict(err) {
-		if denied := s.denied(); denied != nil {
-			err, refused = fmt.Errorf("%w (%w)", denied, err), true
-		} else if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
-			err = fmt.Errorf("no answer from NATS: %w", err)
-		}
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		err = fmt.Errorf("no answer from NATS: %w", err)
 	}
 	return &driver.UnavailableError{Op: op, Key: key, Err: err, Refused: refused}
 }

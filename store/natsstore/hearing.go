@@ -2,15 +2,11 @@ package natsstore
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/nats-io/nats.go"
 
 	"github.com/keyturn/keyturn/internal/waitloop"
 )
@@ -59,7 +55,7 @@ func (h *hearing) becomes(deaf bool, subject string, last error) {
 	h.reason = nil
 	if deaf {
 		h.reason = fmt.Errorf("natsstore: no messages to %s arrive, so its waiters ask every %v", subject, deafPause)
-		if errors.Is(last, nats.ErrPermissionViolation) && strings.Contains(last.Error(), subject) {
+		if denies(last, subject) {
 			h.reason = fmt.Errorf("%w: %w", h.reason, last)
 		}
 		h.log.Error("keyturn: no messages arrive: the waiters of this process poll, which slows down all", "error", h.reason,
@@ -81,9 +77,9 @@ type greeting struct {
 }
 
 // greet sends the process a message now and then, and notes whether they come.
-func (b *inbox) greet(s *Store, g *greeting) {
-	now, last := time.Now(), b.nc.LastError()
-	if !b.nc.IsConnected() || s.bars(last) { // requests tell of that, and need the last error
+func (b *inbox) greet(g *greeting) {
+	now := time.Now()
+	if !b.nc.IsConnected() {
 		*g = greeting{}
 		return
 	}
@@ -93,7 +89,7 @@ func (b *inbox) greet(s *Store, g *greeting) {
 	if heard := b.hearing.last.Load(); heard != g.heard {
 		g.heard, g.unheard = heard, 0
 	}
-	b.hearing.becomes(g.unheard >= mostUnheard, b.subject, last)
+	b.hearing.becomes(g.unheard >= mostUnheard, b.subject, b.nc.LastError())
 	g.sent = now
 	g.unheard++
 	b.send(b.subject, notice{})

@@ -69,7 +69,7 @@ func (b *inbox) watch(s *Store) {
 			b.missed()
 		}
 		before, dropped = now, lost
-		b.greet(s, &hello)
+		b.greet(&hello)
 	}
 }
 

@@ -18,7 +18,7 @@ func (s *Store) Inspect(ctx context.Context, key string) (driver.LockInfo, error
 // show shows keys as they are. It changes nothing, also not what is over. foreign is as in tx.
 func (s *Store) show(ctx context.Context, keys []string, foreign bool) ([]driver.LockInfo, error) {
 	var t *tx
-	for r := (retries{s: s}); ; {
+	for r := (retries{}); ; {
 		t = &tx{s: s, foreign: foreign}
 		err := t.load(ctx, keys)
 		if err == nil {

@@ -87,15 +87,23 @@ func (s *Store) Close() error {
 		s.end()
 		err := s.calls.Drain("natsstore", nil)
 		s.cancel()
-		briefly(func(f func()) { go f() }, func() error {
-			s.inbox.close()
-			if s.owned {
-				s.nc.Close()
-			}
-			return nil
-		})
+		s.disconnect()
 		return err
 	})
+}
+
+// disconnect waits a moment at most. While the client dials a server that hangs, which takes up to two seconds, it
+// answers nobody.
+func (s *Store) disconnect() {
+	ctx, done := context.WithTimeout(context.Background(), 100*time.Millisecond)
+	go func() {
+		defer done()
+		s.inbox.close()
+		if s.owned {
+			s.nc.Close()
+		}
+	}()
+	<-ctx.Done()
 }
 
 // backend is the store as package casstore sees it.

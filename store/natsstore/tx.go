@@ -34,7 +34,7 @@ type slot struct {
 func (s *Store) transact(ctx context.Context, a casstore.Aim, decide func(*tx) error) (unsure bool, err error) {
 	unsure = a.Unsure
 	synced := false
-	for r := (retries{s: s, waits: a.Waits}); ; {
+	for r := (retries{waits: a.Waits}); ; {
 		t := &tx{s: s, State: keystate.State{Rules: &s.rules}}
 		written, err := t.try(ctx, r.silent, a.Keys, decide)
 		switch {
@@ -58,7 +58,6 @@ func (s *Store) transact(ctx context.Context, a casstore.Aim, decide func(*tx) e
 
 // retries bounds the attempts of a request.
 type retries struct {
-	s         *Store
 	waits     bool // it has more patience with servers that do not answer
 	conflicts int
 	silent    int
@@ -82,8 +81,6 @@ func (r *retries) again(ctx context.Context, err error) bool {
 			most = 10
 		}
 		return waitloop.Sleep(ctx, rand.N(time.Millisecond<<min(r.conflicts, most)))
-	case r.s.denied() != nil:
-		return false
 	case r.silent == 0:
 		r.since = time.Now()
 	}
