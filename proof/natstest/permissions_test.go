@@ -70,15 +70,22 @@ func TestProcessesWithoutMessages(t *testing.T) {
 	srv := start(t, server.Options{Users: []*server.User{
 		user("may", nil, nil), user("deaf", nil, deny("keyturn.keyturn.>")), user("mute", deny("keyturn.keyturn.>", "other"), nil),
 	}})
+	proxy := servertest.NewProxy(t, srv.Addr().String())
+	unsent, dialed := make(chan struct{}, 1000), make(chan struct{}, 1000)
 	stores, told := make(map[string]*natsstore.Store), make(map[string]chan error)
 	for name, opts := range map[string][]nats.Option{"may": nil, "deaf": nil, "mute": {
+		nats.CustomReconnectDelay(func(int) time.Duration {
+			dialed <- struct{}{}
+			return 20 * time.Millisecond
+		}),
 		nats.ErrorHandler(func(nc *nats.Conn, _ *nats.Subscription, err error) {
 			if strings.Contains(err.Error(), `"keyturn.`) { // the client forgets it as soon as something else is denied
 				_ = nc.Publish("other", nil)
+				unsent <- struct{}{}
 			}
 		}),
 	}} { // by itself, a waiter asks after 40 s
-		nc := connect(t, srv.Addr().String(), append(opts, nats.UserInfo(name, "p"))...)
+		nc := connect(t, proxy.Addr(), append(opts, nats.UserInfo(name, "p"))...)
 		tells := make(chan error, 10)
 		stores[name], told[name] = open(t, nc, natsstore.WithWaiterLease(2*time.Minute)), tells
 		stores[name].Describe().OnImpaired(func(reason error) { tells <- reason })
@@ -106,4 +113,16 @@ func TestProcessesWithoutMessages(t *testing.T) {
 		must(t, may.Release(t.Context(), w.Granted()))
 		w2.Granted()
 	}
+
+	// Connected again, it tries again, and is not heard.
+	proxy.Cut()
+	for range 60 { // for longer than a process needs to notice
+		<-dialed
+	}
+	for len(unsent) > 0 {
+		<-unsent
+	}
+	proxy.Heal()
+	<-unsent
+	check(t, len(told["mute"]) == 0, "the mute process is told again")
 }

@@ -27,6 +27,8 @@ type hearing struct {
 const (
 	// helloEvery is how often a process sends a message to itself.
 	helloEvery = 2 * time.Second
+	// deafHelloEvery is the same for a deaf process. Most often it may not send them, and the server logs each one.
+	deafHelloEvery = 30 * time.Second
 	// mostUnheard is after how many of them that did not come it counts as deaf. Time alone does not tell: the
 	// process may have been stopped.
 	mostUnheard = 3
@@ -76,20 +78,27 @@ type greeting struct {
 	unheard int
 }
 
-// greet sends the process a message now and then, and notes whether they come.
+// greet sends the process a message now and then, and notes whether they come. Only one that has come says that the
+// process hears again: a new connection alone does not.
 func (b *inbox) greet(g *greeting) {
-	now := time.Now()
 	if !b.nc.IsConnected() {
-		*g = greeting{}
 		return
 	}
-	if now.Sub(g.sent) < helloEvery {
-		return
+	every := helloEvery
+	if b.hearing.deaf.Load() {
+		every = deafHelloEvery
 	}
 	if heard := b.hearing.last.Load(); heard != g.heard {
 		g.heard, g.unheard = heard, 0
+		b.hearing.becomes(false, b.subject, nil)
 	}
-	b.hearing.becomes(g.unheard >= mostUnheard, b.subject, b.nc.LastError())
+	now := time.Now()
+	if now.Sub(g.sent) < every {
+		return
+	}
+	if g.unheard >= mostUnheard {
+		b.hearing.becomes(true, b.subject, b.nc.LastError())
+	}
 	g.sent = now
 	g.unheard++
 	b.send(b.subject, notice{})

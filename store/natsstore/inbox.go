@@ -68,6 +68,9 @@ func (b *inbox) watch(s *Store) {
 		if now != before || err == nil && lost != dropped {
 			b.missed()
 		}
+		if now != before {
+			hello = greeting{heard: hello.heard} // those under way are lost
+		}
 		before, dropped = now, lost
 		b.greet(&hello)
 	}
