@@ -85,6 +85,13 @@ func TestOnceCopiesTheFingerprint(t *testing.T) {
 	}
 }
 
+// No store has to add for ever to the present time.
+func TestOnceIsRememberedForACentury(t *testing.T) {
+	spy, eng := newSpied(t, core.WithRetention(core.Forever))
+	must(t, errOf(eng.Once(bg, "k", counted("r", new(int)))))
+	wantEqual(t, "retention", spy.longest, 100*365*24*time.Hour)
+}
+
 // A record that can't be written is tried again while the lease is good. That costs the caller the release timeout at
 // most, and no more than the lease's time, and does not keep the key locked.
 func TestOnceInAnOutage(t *testing.T) {

@@ -117,13 +117,14 @@ func WithRunUnlocked() Option {
 // WithRetention sets how long the store keeps the record of an execution ([Engine.Once]), and a
 // version ([Engine.AdvanceVersion]) after the last call that asked for it.
 //
-// d must be 1 ms or more, otherwise the option is an [*OptionError]. Default: 24 h.
+// d must be 1 ms or more, otherwise the option is an [*OptionError]. More than 100 years, such as
+// [Forever], count as 100 years. Default: 24 h.
 func WithRetention(d time.Duration) Option {
 	return option(func(s *settings) error {
 		if d < time.Millisecond {
 			return &OptionError{Option: "WithRetention", Value: d, Want: "1ms or more"}
 		}
-		s.retention = d
+		s.retention = min(d, longestRetention)
 		return nil
 	})
 }

@@ -74,6 +74,9 @@ func defaultConfig() engineConfig {
 // there, because a reader could take it for "none" as well as for "no bound".
 const Forever time.Duration = math.MaxInt64
 
+// longestRetention leaves every store room to add it to the present time, in its own units.
+const longestRetention = 100 * 365 * 24 * time.Hour
+
 // bounded returns a duration as settings keep it: Forever becomes 0.
 func bounded(d time.Duration) time.Duration {
 	if d == Forever {

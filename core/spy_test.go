@@ -27,6 +27,7 @@ type spy struct {
 	batches   [][]driver.Grant // of renewals
 	renewedAt []time.Time
 	released  []driver.Grant
+	longest   time.Duration // that a record was to be kept
 	closed    int
 }
 
@@ -121,6 +122,7 @@ func (s *spy) Release(ctx context.Context, g driver.Grant) error {
 func (s *spy) Complete(ctx context.Context, g driver.Grant, rec driver.Record, retention time.Duration) error {
 	s.mu.Lock()
 	hook := s.onRecord
+	s.longest = max(s.longest, retention)
 	s.mu.Unlock()
 	if hook != nil {
 		if err := hook(ctx, g); err != nil {

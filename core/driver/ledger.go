@@ -21,7 +21,8 @@ type Ledger interface {
 	//  L4. If the lease is not this owner's, the error matches ErrLeaseLost and nothing is
 	//      stored.
 	//  L5. It is idempotent by owner: if it is repeated after a lost reply, it returns nil.
-	//  L6. The record is in force for the retention, by the backend's clock.
+	//  L6. The record is in force for the retention, by the backend's clock. The engine asks for
+	//      100 years at most, also in AdvanceVersion.
 	//  L7. The store returns result, fingerprint and trace byte for byte, and ResultNotKept as
 	//      it was given.
 	//  L8. A store that has no room for the result stores the record without it, with

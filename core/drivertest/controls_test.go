@@ -209,7 +209,7 @@ var controls = []struct {
 
 	{"Begin looks up first, then claims", []string{"L1 lookup and claim are one step", "L2 waiters get the record"}},
 	{"Complete keeps the lease", []string{"L1 a record is returned, without a lease"}},
-	{"records end at once", []string{"L2 waiters get the lease when there is no record"}},
+	{"records end at once", []string{"L2 waiters get the lease when there is no record", "L6 records and versions can be kept for 100 years"}},
 	{"a lost lease's record is kept", []string{"L4 a lost lease stores nothing"}},
 	{"Complete can't be repeated", []string{"L5 Complete is idempotent by owner"}},
 	{"records never end", []string{"L6 a record lasts its retention"}},

@@ -18,6 +18,7 @@ var ledgerChecks = []check{
 	{name: "L4 a lost lease stores nothing", run: lostStoresNothing},
 	{name: "L5 Complete is idempotent by owner", run: completeIdempotent},
 	{name: "L6 a record lasts its retention", run: recordLasts},
+	{name: "L6 records and versions can be kept for 100 years", run: keptForCentury},
 	{name: "L7 records come back byte for byte", run: recordExact},
 	{name: "L7 a record says that its result was not kept", run: recordWithoutResult},
 }
@@ -233,6 +234,19 @@ func recordLasts(s *scene) {
 			return false
 		})
 	}
+}
+
+// keptForCentury: a sum with the present time that does not fit would be long over.
+func keptForCentury(s *scene) {
+	const century = 100 * 365 * 24 * time.Hour
+	a, b := s.open(), s.open()
+	key := s.key()
+	s.complete(s.lock(a, key, long), someRecord, century)
+	s.recorded(b, key, someRecord)
+	if newest, err := a.AdvanceVersion(s.ctx, key, 5, century); err != nil || newest != 5 {
+		s.Fatalf("AdvanceVersion: %d, %v", newest, err)
+	}
+	s.raise(b, key, 0, 5)
 }
 
 // recordExact uses bytes that text encodings, C strings and number formats ruin.
