@@ -12,7 +12,15 @@ import (
 // micros is a time by the database's clock, or a duration, in microseconds.
 type micros = int64
 
-func toMicros(d time.Duration) micros   { return int64((d + time.Microsecond - 1) / time.Microsecond) }
+// toMicros rounds up. It adds nothing to d, which may be the longest duration.
+func toMicros(d time.Duration) micros {
+	m := d.Microseconds()
+	if d > fromMicros(m) {
+		m++
+	}
+	return m
+}
+
 func fromMicros(m micros) time.Duration { return time.Duration(m) * time.Microsecond }
 
 // endOf is a moment at which something ends. It must not end earlier than was promised.

@@ -10,7 +10,15 @@ import (
 // micros is a time by the leader's clock, or a duration, in microseconds.
 type micros = int64
 
-func toMicros(d time.Duration) micros   { return int64((d + time.Microsecond - 1) / time.Microsecond) }
+// toMicros rounds up. It adds nothing to d, which may be the longest duration.
+func toMicros(d time.Duration) micros {
+	m := d.Microseconds()
+	if d > fromMicros(m) {
+		m++
+	}
+	return m
+}
+
 func fromMicros(m micros) time.Duration { return time.Duration(m) * time.Microsecond }
 
 // clock follows the clock of the ensemble's leader, by the stamps that the leader puts on what it
