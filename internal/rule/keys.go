@@ -31,10 +31,11 @@ func (k Keys) Skipped() bool { return k.skipped }
 // Keys makes the keys of a request. Their mode comes from the policy, when they are claimed.
 // Any error is the caller's fault: a value is missing, malformed or too long. A rule that is a shadow
 // has no errors.
-func (r *Rule[R]) Keys(req R) (Keys, error) {
-	keys, err := r.keys(req)
-	return r.Spare(keys, err)
-}
+func (r *Rule[R]) Keys(req R) (Keys, error) { return r.Spare(r.keys(req)) }
+
+// Required makes the keys of a request like Keys, but a shadow has errors, too. It is for work that
+// needs a key even though nothing is locked.
+func (r *Rule[R]) Required(req R) (Keys, error) { return r.keys(req) }
 
 // Spare returns no keys and no error if err is why there are no keys and the rule is a shadow: its
 // requests run all the same (core.WithShadow).

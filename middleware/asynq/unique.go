@@ -30,7 +30,7 @@ func (l *Locks) TaskID(ctx context.Context, task *asynq.Task) (asynq.Option, err
 	if r == nil || !r.Once && !r.untilStarted {
 		return nil, fmt.Errorf("lockasynq: TaskID: no rule says that tasks of type %q are processed once, or unique until started", task.Type())
 	}
-	keys, err := r.Keys(newRequest(ctx, task))
+	keys, err := r.Required(newRequest(ctx, task)) // without a key, all tasks of a shadow would have one id
 	if keys.Skipped() {
 		return nil, fmt.Errorf("lockasynq: TaskID: rule for %q skips this task, so it has no id", r.Name)
 	}

@@ -29,6 +29,7 @@ func TestTaskID(t *testing.T) {
 		lockasynq.Serialize("im:status", "{payload.id}"),
 		lockasynq.Once("img", "resize/{payload.id}"),
 		lockasynq.Once("img/resize", "{payload.id}"),
+		lockasynq.Once("shadow", "{payload.id}", core.WithShadow()),
 	)
 	for _, tt := range []struct {
 		name string
@@ -40,6 +41,7 @@ func TestTaskID(t *testing.T) {
 		{name: "no rule", task: asynq.NewTask("other", nil), says: `"other"`},
 		{name: "tasks that take turns", task: asynq.NewTask("im:status", []byte(`{"id":1}`)), says: "processed once"},
 		{name: "no key", task: asynq.NewTask("im:message", []byte(`{}`)), is: keytmpl.ErrMissingValue},
+		{name: "no key of a shadow", task: asynq.NewTask("shadow", []byte(`{}`)), is: keytmpl.ErrMissingValue},
 		{name: "not JSON", task: asynq.NewTask("im:message", nil), says: "not JSON"},
 		{name: "a key with the id", task: asynq.NewTask("by:id", nil), is: keytmpl.ErrMissingValue},
 		{name: "a key with the queue", task: asynq.NewTask("by:queue", nil), is: keytmpl.ErrMissingValue},
