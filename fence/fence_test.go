@@ -123,6 +123,28 @@ func TestBadInputIsRefusedBeforeIO(t *testing.T) {
 	checktest.WantIs(t, "a schema before the prefix", schema(fence.Postgres, "im.keyturn_"), nil)
 }
 
+// asked is a pool that notes for how many milliseconds Sweep asks.
+type asked struct {
+	fence.Pool
+	ms []any
+}
+
+func (p *asked) Exec(_ context.Context, _ string, args ...any) (int64, error) {
+	p.ms = append(p.ms, args...)
+	return 0, nil
+}
+
+// A row of a lock may be an hour older than what it says. What is younger than asked for is never deleted.
+func TestSweepOfShortAndLongTimes(t *testing.T) {
+	const hour = 3_600_000
+	for d, ms := range map[time.Duration]int64{1: 1, time.Millisecond: 1, time.Millisecond + 1: 2, core.Forever: int64(core.Forever/time.Millisecond) + 1} {
+		p := &asked{}
+		if _, err := fence.SweepThrough(t.Context(), p, fence.Postgres, d); err != nil || fmt.Sprint(p.ms) != fmt.Sprint([]int64{ms, ms + hour}) {
+			t.Errorf("%v: %v, %v", d, p.ms, err)
+		}
+	}
+}
+
 // state is an error as PostgreSQL's drivers make them.
 type state string
 

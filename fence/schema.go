@@ -87,15 +87,20 @@ func SweepThrough(ctx context.Context, p Pool, d Dialect, olderThan time.Duratio
 	if err := errors.Join(d.validate(), err); err != nil {
 		return 0, err
 	}
-	marks, err := c.sweep(ctx, p, d, "mark", "id", olderThan)
+	ms := olderThan.Milliseconds()
+	if olderThan%time.Millisecond > 0 {
+		ms++
+	}
+	marks, err := c.sweep(ctx, p, d, "mark", "id", ms)
 	if err != nil {
 		return marks, err
 	}
-	_, err = c.sweep(ctx, p, d, "row", "name", olderThan+lockNoted)
+	_, err = c.sweep(ctx, p, d, "row", "name", ms+lockNoted.Milliseconds()) // as a duration, the sum might overflow
 	return marks, err
 }
 
-func (c config) sweep(ctx context.Context, p Pool, d Dialect, table, id string, olderThan time.Duration) (all int64, err error) {
+// sweep deletes the rows of a table that are more than ms milliseconds old.
+func (c config) sweep(ctx context.Context, p Pool, d Dialect, table, id string, ms int64) (all int64, err error) {
 	name, old := c.table(d, table), "at < "+d.now()+" - ?"
 	statement := fmt.Sprintf("DELETE FROM %s WHERE %s IN (SELECT %s FROM %s WHERE %s LIMIT %d)", name, id, id, name, old, sweepRows)
 	switch d {
@@ -105,7 +110,7 @@ func (c config) sweep(ctx context.Context, p Pool, d Dialect, table, id string, 
 		statement = fmt.Sprintf("DELETE FROM %s WHERE %s LIMIT %d", name, old, sweepRows)
 	}
 	for {
-		n, err := p.Exec(ctx, d.bind(statement), olderThan.Milliseconds())
+		n, err := p.Exec(ctx, d.bind(statement), ms)
 		if err != nil {
 			return all, fmt.Errorf("keyturn: sweep: %w", explain(err))
 		}
