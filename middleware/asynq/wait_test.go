@@ -15,6 +15,7 @@ import (
 	"github.com/keyturn/keyturn/core/observe"
 	"github.com/keyturn/keyturn/locktest"
 	lockasynq "github.com/keyturn/keyturn/middleware/asynq"
+	"github.com/keyturn/keyturn/middleware/reasons"
 	"github.com/keyturn/keyturn/store/memstore"
 )
 
@@ -165,8 +166,13 @@ func TestGrantThatComesTooLate(t *testing.T) {
 			eng := engine(t, core.WithHooks(slow))
 			ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 			defer cancel()
-			err := process(ctx, nothingRuns(t, locks(t, eng, rule)), "t", "")
-			check(t, isAgain(err) && errors.Is(err, core.ErrHeld), "error = %v, want a RescheduleError", err)
+			told := 0
+			l := locks(t, eng, rule).WithErrorHandler(func(_ context.Context, _ *asynq.Task, refused *reasons.Refusal) error {
+				told++
+				return refused.Answer
+			})
+			err := process(ctx, nothingRuns(t, l), "t", "")
+			check(t, isAgain(err) && errors.Is(err, core.ErrHeld) && told == 1, "error = %v, told %d times, want a RescheduleError", err, told)
 			hold(t, eng, "k") // was given back
 		})
 	}

@@ -52,6 +52,7 @@ func (w work) try(ctx context.Context) error {
 	held := &core.HeldError{Key: w.Engine().ShowKey(w.keys.First)} // asynq keeps its text
 	switch {
 	case own == errTurnOver: // the key was free, so what the rule does with a held key would be wrong
+		w.why.err = held
 		return w.reschedule(0, held)
 	case refused != nil && t.over() && refusal.Of(refused).CallersEnd():
 		return w.answer(ctx, held, nil)
