@@ -63,7 +63,7 @@ func (e *executor) Validate() error { return e.wrong }
 
 // errRanBefore is what a function returns instead of running again. Its mark was not there, so
 // its first transaction was rolled back.
-var errRanBefore = errors.New("the function does not run twice")
+var errRanBefore = errors.New("the function does not run again")
 
 func (e *executor) Execute(ctx context.Context, key string, fn func(context.Context) (driver.Record, error)) (rec driver.Record, first bool, err error) {
 	ran := false

@@ -6,6 +6,7 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -142,6 +143,37 @@ func TestSweepOfShortAndLongTimes(t *testing.T) {
 		if _, err := fence.SweepThrough(t.Context(), p, fence.Postgres, d); err != nil || fmt.Sprint(p.ms) != fmt.Sprint([]int64{ms, ms + hour}) {
 			t.Errorf("%v: %v, %v", d, p.ms, err)
 		}
+	}
+}
+
+// silent is a pool, and its one transaction, whose COMMIT has no answer. Then nobody gets in.
+type silent struct {
+	fence.Transaction
+	begun int
+}
+
+func (p *silent) Begin(context.Context, sql.IsolationLevel) (fence.Transaction, error) {
+	if p.begun++; p.begun > 1 {
+		return nil, errors.New("connection refused")
+	}
+	return p, nil
+}
+
+func (*silent) Exec(context.Context, string, ...any) (int64, error) { return 1, nil }
+func (*silent) In(ctx context.Context) context.Context              { return ctx }
+func (*silent) Commit(context.Context) error                        { return io.ErrUnexpectedEOF }
+func (*silent) End(context.Context, bool)                           {}
+
+// However few attempts there are, and however soon each ends, the outcome is asked for.
+func TestOnceAsksForTheOutcome(t *testing.T) {
+	for _, attempts := range []int{1, 10} {
+		synctest.Test(t, func(t *testing.T) {
+			began := time.Now()
+			_, err := fence.OnceThrough(t.Context(), &silent{}, fence.Postgres, "id", func(context.Context) ([]byte, error) { return nil, nil }, fence.WithAttempts(attempts))
+			if !errors.Is(err, core.ErrOutcomeUnknown) || time.Since(began) != 5*time.Second {
+				t.Errorf("%d attempts: %v after %v", attempts, err, time.Since(began))
+			}
+		})
 	}
 }
 

@@ -123,15 +123,20 @@ func (x *execution) run(ctx context.Context, id string, fn work) (rec driver.Rec
 	call := rand.Text()
 	var unknown *unknownError // the last COMMIT without an answer
 	var asking *time.Timer    // ends ctx unless somebody says what became of it
+	n := 1
 	answered := func(ctx context.Context) (driver.Record, error) {
-		if unknown != nil && !asking.Stop() { // the mark is not there, but the answer came too late
+		switch {
+		case unknown == nil:
+		case !asking.Stop(): // the mark is not there, but the answer came too late
 			return driver.Record{}, errNoAnswer
+		case n > x.attempts: // this try was there to ask
+			return driver.Record{}, errRanBefore
 		}
 		rec, err := fn(ctx)
 		rec.Trace = sign(rec.Trace, call)
 		return rec, err
 	}
-	for n := 1; ; n++ {
+	for ; ; n++ {
 		before := err
 		rec, first, err = x.try(ctx, id, answered)
 		if err == nil {
@@ -157,9 +162,9 @@ func (x *execution) run(ctx context.Context, id string, fn work) (rec driver.Rec
 		}
 		var early *earlyError
 		again := Retryable(err) || errors.As(err, &early) && x.lost(err)
-		// As long as the outcome is unknown, another try is the way to find out, also if it fails
-		// because the database can't be reached.
-		if unknown == nil && !again || n == x.attempts {
+		// As long as the outcome is unknown, another try is the way to find out, however many there
+		// were, and also if it fails because the database can't be reached. The end of asking ends ctx.
+		if unknown == nil && (!again || n == x.attempts) {
 			break
 		}
 		if end := pause(ctx, n); end != nil {
@@ -175,26 +180,6 @@ func (x *execution) run(ctx context.Context, id string, fn work) (rec driver.Rec
 	}
 	return rec, false, explain(err)
 }
-
-// ownError is fn's own error on its way through run.
-type ownError struct{ error }
-
-func (e *ownError) Unwrap() error { return e.error }
-
-// unknownError is the error of a COMMIT that may have happened.
-type unknownError struct{ error }
-
-func (e *unknownError) Unwrap() error { return e.error }
-
-// beginError is why no transaction began.
-type beginError struct{ error }
-
-func (e *beginError) Unwrap() error { return e.error }
-
-// earlyError is the error of a statement before fn, in a transaction that began well.
-type earlyError struct{ error }
-
-func (e *earlyError) Unwrap() error { return e.error }
 
 // try is one transaction.
 func (x *execution) try(ctx context.Context, id string, fn work) (rec driver.Record, first bool, err error) {

@@ -8,6 +8,26 @@ import (
 	"github.com/keyturn/keyturn/core"
 )
 
+// ownError is fn's own error on its way through run.
+type ownError struct{ error }
+
+func (e *ownError) Unwrap() error { return e.error }
+
+// unknownError is the error of a COMMIT that may have happened.
+type unknownError struct{ error }
+
+func (e *unknownError) Unwrap() error { return e.error }
+
+// beginError is why no transaction began.
+type beginError struct{ error }
+
+func (e *beginError) Unwrap() error { return e.error }
+
+// earlyError is the error of a statement before fn, in a transaction that began well.
+type earlyError struct{ error }
+
+func (e *earlyError) Unwrap() error { return e.error }
+
 // rolledBack reports whether err, of a COMMIT, proves that nothing is committed. It is the one place
 // that decides so, for all dialects. Every other error leaves the outcome open: no answer came, or it
 // came from somebody who does not know, such as a pooler that has lost the server's answer.

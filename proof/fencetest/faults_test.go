@@ -139,7 +139,7 @@ func TestCommitWithoutAnswer(t *testing.T) {
 				must(t, second(db.once(t, id, func(ctx context.Context, _ *sql.Tx) ([]byte, error) { return []byte("another's"), insert(ctx) })))
 			},
 		} {
-			for _, way := range []string{"Once", "WithDatabase"} {
+			for _, way := range []string{"Once", "WithDatabase", "OneAttempt"} {
 				db.run(t, `DELETE FROM effect`)
 				proxy, id, ran := servertest.NewProxy(t, db.Server.Addr()), fault+way, 0
 				var hit sync.Once
@@ -149,12 +149,20 @@ func TestCommitWithoutAnswer(t *testing.T) {
 						time.AfterFunc(200*time.Millisecond, proxy.Heal)
 					})
 				})
-				out, err := bothWays(t, c)[way](id, func(ctx context.Context) ([]byte, error) {
+				ways := bothWays(t, c)
+				ways["OneAttempt"] = func(id string, fn work) (core.Outcome, error) {
+					return c.once(bounded(t), id, fn, fence.WithAttempts(1))
+				}
+				out, err := ways[way](id, func(ctx context.Context) ([]byte, error) {
 					ran++
 					return []byte("done"), cmp.Or(c.insert(ctx, `INSERT INTO effect VALUES (1)`), core.ErrSkipResult)
 				})
-				if id == "lostWithDatabase" { // the handler does not run twice
+				switch id {
+				case "lostWithDatabase": // the handler does not run twice
 					expect(t, err, core.ErrRolledBack)
+					continue
+				case "lostOneAttempt":
+					check(t, err != nil && !errors.Is(err, core.ErrOutcomeUnknown) && ran == 1, "it ran %d times: %v", ran, err)
 					continue
 				}
 				got := fmt.Sprintf("%s, duplicate %v, %d runs", out.Result, out.Duplicate, ran)
