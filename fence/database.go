@@ -33,8 +33,10 @@ import (
 // error of a statement of its own ([Retryable]); any other error of the handler comes back as it is,
 // also that of a broken connection. If the database refuses the COMMIT for another reason, such as a
 // deferred constraint, the error is the database's. If it cannot be reached, before the handler runs
-// or after it, the error matches core.ErrUnavailable. Tries before the handler runs are repeated
-// ([WithAttempts]).
+// or after it, the error matches core.ErrUnavailable.
+//
+// Before the handler runs, a transaction that others or a broken connection have ended is tried again
+// ([WithAttempts]). One that could not begin is not: in an outage, each try may take as long as the first.
 //
 // A nil db, a wrong dialect, and [WithFingerprint], which the engine has its own option for, are
 // errors of the rule or the call that match core.ErrInvalidOption.
