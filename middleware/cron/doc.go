@@ -31,8 +31,9 @@
 //
 //	case                            the job       log                    hook
 //	another process has the tick    left out                             observe.Hooks.Skipped
-//	store down, engine closed       left out      warn, with the error   observe.Hooks.AcquireEnd
+//	store down                      left out      warn, with the error   observe.Hooks.AcquireEnd
 //	the same, core.WithRunUnlocked  runs                                 observe.Hooks.Unlocked
+//	engine closed before            left out      warn, with the error
 //	lease lost while it runs        its context   warn, of the engine    observe.Hooks.HoldEnd
 //	                                ends
 //	a Func returns an error         ran           error
