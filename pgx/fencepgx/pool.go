@@ -7,7 +7,6 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/fence"
 )
 
@@ -27,6 +26,7 @@ func (p poolOfPgx) Exec(ctx context.Context, statement string, args ...any) (int
 	return tag.RowsAffected(), err
 }
 
+// levels has all that the options of fence let through.
 var levels = map[sql.IsolationLevel]pgx.TxIsoLevel{
 	sql.LevelDefault:         "",
 	sql.LevelReadUncommitted: pgx.ReadUncommitted,
@@ -36,13 +36,9 @@ var levels = map[sql.IsolationLevel]pgx.TxIsoLevel{
 }
 
 func (p poolOfPgx) Begin(ctx context.Context, level sql.IsolationLevel) (fence.Transaction, error) {
-	iso, ok := levels[level]
-	if !ok {
-		return nil, &core.OptionError{Option: "WithIsolation", Value: level, Want: "a level of PostgreSQL"}
-	}
 	// A server that restarts ends all connections of the pool.
 	for old := p.pool.Stat().TotalConns(); ; old-- {
-		t, stale, err := p.begin(ctx, iso)
+		t, stale, err := p.begin(ctx, levels[level])
 		switch {
 		case err == nil:
 			return t, nil
