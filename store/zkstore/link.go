@@ -206,7 +206,9 @@ func (l *link) authenticate(p *peer) error {
 func (l *link) set(ready bool, why error) {
 	l.mu.Lock()
 	had := l.ready
-	l.ready, l.why = ready, why
+	if l.ready = ready; ready || why != nil { // a new client does not know yet why there is no session
+		l.why = why
+	}
 	if had != ready {
 		close(l.changed)
 		l.changed = make(chan struct{})
