@@ -27,9 +27,10 @@ import (
 func AssertHeld(ctx context.Context, c Claim) error {
 	var ended error
 	var under *Engine // the innermost lease's, whose filter says how the key is shown
+	var half *Lease   // the old store's lease of a move whose other lease has ended
 	only := ""
 	for n := chainOf(ctx); n != nil; n = n.next {
-		if n.lease == nil {
+		if n.lease == nil || n.lease == half {
 			continue
 		}
 		if under == nil {
@@ -45,7 +46,7 @@ func AssertHeld(ctx context.Context, c Claim) error {
 			case covers(held.Mode, c) && err == nil:
 				return nil
 			case covers(held.Mode, c):
-				ended = err
+				ended, half = err, n.lease.terms.old
 			case err == nil && only == "":
 				only = fmt.Sprintf(" is held %v only", held.Mode)
 			}

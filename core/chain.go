@@ -56,9 +56,15 @@ func LeaseFrom(ctx context.Context) (*Lease, bool) {
 //
 // The holder must not release the lease before that work is done. Otherwise the next holder
 // starts while this goroutine still writes.
+//
+// With [WithMoveFrom] the context is also under the old store's lease, and ends with it.
 func (l *Lease) Attach(parent context.Context) (ctx context.Context, cancel context.CancelFunc) {
+	detach := func() {}
+	if l.terms.old != nil {
+		parent, detach = l.terms.old.Attach(parent)
+	}
 	ctx, end := context.WithCancelCause(&chain{Context: parent, lease: l, next: chainOf(parent)})
-	forget := []func(){l.own.onEnd(end)}
+	forget := []func(){detach, l.own.onEnd(end)}
 	if l.nest != nil { // the new context also ends with the lease's outer leases
 		for _, p := range l.nest.outer {
 			forget = append(forget, p.own.onEnd(end))

@@ -35,6 +35,9 @@ var unwatched = new(madeContext)
 func (l *Lease) begin(parent context.Context) {
 	l.own.place = chain{Context: parent, lease: l, next: chainOf(parent)}
 	l.ctx = &l.own
+	if l.terms.old != nil {
+		l.followOld(l.terms.old)
+	}
 }
 
 // Deadline implements context.Context.

@@ -3,7 +3,8 @@ package core
 import "sync"
 
 // Done returns a channel that is closed when the lease has ended: when it is lost, or when its
-// release begins. [Lease.Err] then returns the reason. A nested lease ends with the outer one, too.
+// release begins. [Lease.Err] then returns the reason. A nested lease ends with the outer one, too, and with
+// [WithMoveFrom] a lease ends with the old store's.
 //
 // It differs from [Lease.Context] in two ways. It does not end with the caller's context, which
 // leaves the key held. And it ends with a loss that [WithoutCancelOnLoss] keeps from the context.
@@ -25,6 +26,14 @@ func (n *nest) signals(l *Lease) bool {
 		}
 	}
 	return n.ended.Load() == nil
+}
+
+// followOld closes l's channel when the old store's lease ends.
+func (l *Lease) followOld(old *Lease) {
+	old.Done() // so that it follows those that it is nested in
+	if !old.finished.follow(l) {
+		l.finished.signal()
+	}
 }
 
 // doneSignal is the channel of [Lease.Done]. It is made when somebody asks for it, because nobody asks

@@ -25,7 +25,7 @@ func ReleaseEarly(ctx context.Context) error {
 		return errEarlyInOnce
 	}
 	err := l.releaseEarly(ctx)
-	if old := l.oldIn(ctx); old != nil {
+	if old := l.terms.old; old != nil {
 		awaitToken(ctx, l, old)
 		err = errors.Join(err, old.releaseEarly(ctx))
 	}

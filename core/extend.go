@@ -15,7 +15,8 @@ import (
 // the lease.
 //
 // ttl has the range of [WithTTL] and is rounded up as there; 0 keeps the present TTL. Otherwise
-// the error is an [*OptionError]. A nested lease extends the outer one. A lease that is carried
+// the error is an [*OptionError]. A nested lease extends the outer one. With [WithMoveFrom], the old store's
+// lease is extended first. A lease that is carried
 // to another process, or borrowed from one (core/experimental/carry), keeps its TTL, because both
 // sides renew it: any other ttl than 0 is an [*OptionError].
 //
@@ -32,10 +33,15 @@ func (l *Lease) Extend(ctx context.Context, ttl time.Duration) error {
 	if err := l.Err(); err != nil && l.nest != nil {
 		return err
 	}
-	if ttl != 0 && l.base().watch.Shared() {
+	base := l.base()
+	if ttl != 0 && base.watch.Shared() {
 		return &OptionError{Option: "Extend", Value: ttl, Want: "0, because another process renews the lease with its present TTL"}
 	}
-	base := l.base()
+	if old := base.terms.old; old != nil {
+		if err := old.Extend(ctx, ttl); err != nil {
+			return err
+		}
+	}
 	return base.change(ctx, "extend", func(ctx context.Context) (sent bool, err error) {
 		return base.watch.Extend(ctx, ttl)
 	})

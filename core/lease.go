@@ -59,12 +59,12 @@ type terms struct {
 	linger      time.Duration
 	keepContext bool
 	shadow      bool
-	once        bool // it is for an execution of Once
-	moving      bool // as in settings
+	once        bool   // it is for an execution of Once
+	old         *Lease // as in settings
 }
 
 func (s *settings) terms() terms {
-	return terms{rule: s.rule, linger: s.linger, keepContext: s.keepContext, shadow: s.shadow != notShadow, once: s.once, moving: s.moving}
+	return terms{rule: s.rule, linger: s.linger, keepContext: s.keepContext, shadow: s.shadow != notShadow, once: s.once, old: s.old}
 }
 
 // Context returns the context to work under. It descends from the context of the acquisition and
@@ -121,8 +121,17 @@ func (l *Lease) level() int { return max(int(l.depth), 1) }
 // right also just after a pause of the process, when the watchdog has not run yet.
 //
 // A nested lease reports the loss of the outer one as it is, and driver.LossOuter if the outer one
-// was released before it.
+// was released before it. With [WithMoveFrom], the lease also reports the loss of the old store's lease.
 func (l *Lease) Err() error {
+	err := l.ownErr()
+	if err == nil && l.terms.old != nil {
+		return l.terms.old.outerLoss()
+	}
+	return err
+}
+
+// ownErr is Err, whatever has become of the old store's lease.
+func (l *Lease) ownErr() error {
 	if l.nest != nil {
 		return l.nest.err()
 	}

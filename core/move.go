@@ -21,7 +21,7 @@ import (
 // old's claims are taken first, and are held while the call waits for this engine's. So all processes
 // take them in the same order, and don't deadlock. [WithMaxWait] bounds each of the two waits. An
 // error of either is the call's error, with its usual meaning. A lease that is lost on either store
-// ends the function's context.
+// ends the function's context, and [Lease.Err], [Lease.Done] and [AssertHeld] tell of it.
 //
 // The context has both leases; [LeaseFrom] finds this engine's. Its token is greater than those of
 // all earlier holders on either store, also of those that come after it and know only old. For that
@@ -33,7 +33,8 @@ import (
 // was left before step 1 is only on old: let step 1 last as long as repeats may come.
 //
 // Meanwhile no lease is handed on within a process or lingers, so each call asks both stores. [ReleaseEarly]
-// ends both leases. [Lease.Downgrade] changes this engine's alone.
+// ends both leases, and [Lease.Extend] extends both. [Lease.Downgrade] changes this engine's alone, and
+// [Lease.Deadline] is this engine's.
 //
 // Given to [New], it holds for all calls. Do not close old before this engine. [Engine.Acquire],
 // [Engine.TryAcquire] and [Engine.AcquireAll] return one lease, so there the option is an
@@ -86,7 +87,6 @@ func (s *settings) split() (outer, inner *settings) {
 	o, i := *s, *s
 	o.moveFrom, i.moveFrom, o.executor = nil, nil, nil
 	o.fresh, i.fresh, o.linger, i.linger = true, true, 0, 0
-	i.moving = true
 	return &o, &i
 }
 
@@ -97,8 +97,9 @@ func (e *Engine) doMoving(ctx context.Context, claims []Claim, s *settings, fn f
 	}
 	outer, inner := s.split()
 	_ = outer.fit(s.moveFrom.backend().about) // canMove has looked
+	around, _ := LeaseFrom(ctx)
 	return s.moveFrom.doPlain(ctx, slices.Clone(claims), outer, func(ctx context.Context) error {
-		return moving(ctx, func(ctx context.Context, check func(context.Context) error) error {
+		return inner.moving(ctx, around, func(ctx context.Context, check func(context.Context) error) error {
 			return e.doPlain(ctx, slices.Clone(claims), inner, func(ctx context.Context) error {
 				if err := check(ctx); err != nil {
 					return err
@@ -116,11 +117,12 @@ func (e *Engine) onceMoving(ctx context.Context, key string, fn func(context.Con
 	}
 	outer, inner := s.split()
 	_ = outer.fit(s.moveFrom.backend().about)
+	around, _ := LeaseFrom(ctx)
 	var here Outcome
 	ran := false
 	out, err := s.moveFrom.onceTold(ctx, key, func(ctx context.Context) ([]byte, error) {
 		ran = true
-		err := moving(ctx, func(ctx context.Context, check func(context.Context) error) (err error) {
+		err := inner.moving(ctx, around, func(ctx context.Context, check func(context.Context) error) (err error) {
 			here, err = e.onceTold(ctx, key, func(ctx context.Context) ([]byte, error) {
 				if err := check(ctx); err != nil {
 					return nil, err
@@ -146,19 +148,23 @@ const maxClockGap = time.Second
 // errBehind: the token of the store that the fleet moves to is not greater than the old store's.
 var errBehind = errors.New("keyturn: the clocks of the two stores differ")
 
-// moving calls fn under a lease of the old store. fn takes the lease of the other store and calls
-// check under it. moving keeps the tokens of both in one order. A token is the store's clock in
+// moving calls fn under a lease of the old store. fn takes the lease of the other store by s and calls
+// check under it. around is the lease that the caller's context is under. moving keeps the tokens of both in one order. A token is the store's clock in
 // microseconds when it granted the lease, so time is all it takes:
 //
 //   - If the other store's token is not greater, fn takes its lease again, later.
 //   - If it is greater, the old lease is held until the old store's clock is past it, too.
-func moving(ctx context.Context, fn func(_ context.Context, check func(context.Context) error) error) error {
-	before, held := LeaseFrom(ctx) // none: the store is out, and the work runs unlocked
-	var gap time.Duration          // how much the other token is ahead
-	var other *Lease               // whose token is in order; nil: there is none
+func (s *settings) moving(ctx context.Context, around *Lease, fn func(_ context.Context, check func(context.Context) error) error) error {
+	before, _ := LeaseFrom(ctx)
+	if before == around {
+		before = nil // the store is out, and the work runs unlocked
+	}
+	s.old = before
+	var gap time.Duration // how much the other token is ahead
+	var other *Lease      // whose token is in order; nil: there is none
 	check := func(ctx context.Context) error {
 		l, ok := LeaseFrom(ctx)
-		if !ok || !held || l == before {
+		if !ok || before == nil || l == before {
 			return nil
 		}
 		if gap = microseconds(l, before); gap <= 0 {
@@ -185,23 +191,6 @@ func moving(ctx context.Context, fn func(_ context.Context, check func(context.C
 			return err
 		}
 	}
-}
-
-// oldIn returns the old store's lease, which ctx is under as well; nil: l is no lease of a move, or the old store
-// was out.
-func (l *Lease) oldIn(ctx context.Context) *Lease {
-	if !l.terms.moving {
-		return nil
-	}
-	for c := chainOf(ctx); c != nil; c = c.next {
-		if old := c.lease; old != nil && old != l {
-			if old.engine == l.engine || old.Key() != l.Key() {
-				return nil
-			}
-			return old
-		}
-	}
-	return nil
 }
 
 // awaitToken waits until the clock of old's store is past l's token, so that its next lease has a greater one.

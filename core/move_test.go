@@ -241,3 +241,38 @@ func TestMoveReleasesEarly(t *testing.T) {
 		}))
 	})
 }
+
+// TestMoveIsOneLease: the lease of a move ends with that of either store, and what is done with it is done to both.
+func TestMoveIsOneLease(t *testing.T) {
+	for name, tc := range map[string]struct {
+		lost int // 0: on the old store
+		opts []core.CallOption
+	}{"old": {0, nil}, "old, context goes on": {0, []core.CallOption{core.WithoutCancelOnLoss()}}, "new, context goes on": {1, []core.CallOption{core.WithoutCancelOnLoss()}}} {
+		inBubble(t, name, func(t *testing.T) {
+			old, store := memstore.New(), memstore.New()
+			eng := newEngine(t, store, core.WithMoveFrom(newEngine(t, old)))
+			peers := []*core.Engine{newEngine(t, old.Peer()), newEngine(t, store.Peer())}
+			wantOnly(t, eng.Do(bg, "k", func(ctx context.Context) error {
+				lease, _ := core.LeaseFrom(ctx)
+				attached, detach := lease.Attach(bg)
+				defer detach()
+				wantNil(t, eng.Do(attached, "k", noWork, core.WithFailFast()))
+				wantNil(t, lease.Extend(ctx, time.Minute))
+				for _, peer := range peers {
+					info, err := peer.Inspect(bg, "k")
+					check(t, err == nil && info.Holders[0].Left > 30*time.Second, "after Extend: %+v, %v", info, err)
+				}
+				wantNil(t, lease.Err())
+				must(t, errOf(peers[tc.lost].ForceRelease(bg, "k", "test")))
+				forced := time.Now()
+				<-lease.Done()
+				synctest.Wait()
+				check(t, time.Since(forced) < time.Minute, "told after %v", time.Since(forced))
+				wantOnly(t, lease.Err(), core.ErrLeaseLost)
+				wantOnly(t, core.AssertHeld(ctx, core.Exclusive("k")), core.ErrLeaseLost)
+				check(t, (attached.Err() == nil) == (len(tc.opts) > 0), "attached: %v", attached.Err())
+				return nil
+			}, tc.opts...), core.ErrLeaseLost)
+		})
+	}
+}

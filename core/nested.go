@@ -48,15 +48,20 @@ func (n *nest) err() error {
 // loss returns how the first of the leases that it depends on ended; nil: all are in force.
 func (n *nest) loss() error {
 	for _, p := range n.outer {
-		switch err := p.Err(); {
-		case err == nil:
-		case errors.Is(err, ErrLeaseLost):
+		if err := p.outerLoss(); err != nil {
 			return err
-		default: // its holder released it while work went on under it
-			return p.lossError(driver.LossOuter)
 		}
 	}
 	return nil
+}
+
+// outerLoss returns how the lease ended for those that depend on it; nil: it is in force.
+func (l *Lease) outerLoss() error {
+	err := l.Err()
+	if err == nil || errors.Is(err, ErrLeaseLost) {
+		return err
+	}
+	return l.lossError(driver.LossOuter) // its holder released it while work went on under it
 }
 
 // noteEnd notes how it ended, unless that was noted before, and returns the note.

@@ -35,7 +35,7 @@ type settings struct {
 	shadow      shadowState
 	moveFrom    *Engine // not nil: its claims are held, too
 	fresh       bool    // the lease is granted by the store, never handed on
-	moving      bool    // it is taken under the old store's (WithMoveFrom)
+	old         *Lease  // the old store's, which it is taken under (WithMoveFrom)
 }
 
 type engineConfig struct {
