@@ -176,13 +176,15 @@ func (s *settings) moving(ctx context.Context, around *Lease, fn func(_ context.
 		other = l
 		return nil
 	}
+	defer func() { // also after a panic, or the end of the goroutine
+		if other != nil {
+			awaitToken(ctx, other, before)
+		}
+	}()
 	for {
 		err := fn(ctx, check)
 		switch {
 		case !errors.Is(err, errBehind): // which the function itself cannot return
-			if other != nil {
-				awaitToken(ctx, other, before)
-			}
 			return err
 		case gap.Abs() > maxClockGap:
 			return &UnavailableError{Op: "acquire", Err: fmt.Errorf("%v by %v", errBehind, gap.Abs())}

@@ -64,23 +64,29 @@ func TestMoveExcludesBothKinds(t *testing.T) {
 			defer newEngine(t, newMem)
 			inside, turns := 0, 0
 			var last uint64
+			turn := func(ctx context.Context, eng *core.Engine) {
+				ctx, hangUp := context.WithCancel(ctx) // the tokens rise also if the caller has gone, or panics
+				defer func() { _ = recover() }()
+				wantNil(t, eng.Do(ctx, "k", func(ctx context.Context) error {
+					l, _ := core.LeaseFrom(ctx)
+					if inside++; inside > 1 {
+						t.Error("two holders")
+					}
+					check(t, l.Token() > last, "token %d after %d", l.Token(), last)
+					last = l.Token()
+					turns++
+					time.Sleep(3 * time.Millisecond)
+					inside--
+					hangUp()
+					if turns%3 == 0 {
+						panic("oh")
+					}
+					return nil
+				}, core.WithTTL(time.Second)))
+			}
 			work := func(eng *core.Engine, until time.Duration, ctx context.Context) {
 				for end := time.Now().Add(until); time.Now().Before(end) && ctx.Err() == nil; time.Sleep(time.Millisecond) {
-					ctx, hangUp := context.WithCancel(ctx) // the tokens rise also if the caller has gone
-					err := eng.Do(ctx, "k", func(ctx context.Context) error {
-						l, _ := core.LeaseFrom(ctx)
-						if inside++; inside > 1 {
-							t.Error("two holders")
-						}
-						check(t, l.Token() > last, "token %d after %d", l.Token(), last)
-						last = l.Token()
-						turns++
-						time.Sleep(3 * time.Millisecond)
-						inside--
-						hangUp()
-						return nil
-					}, core.WithTTL(time.Second))
-					wantNil(t, err)
+					turn(ctx, eng)
 				}
 			}
 			left := make(chan struct{}) // nobody is left that knows only the old store
