@@ -44,7 +44,7 @@ const maxItems = 1000
 //
 // OnceEach never waits for a key while it holds others, so two batches cannot wait for each other. An
 // item whose key is held gets an Err that matches ErrHeld: deliver it again. The second of two items
-// with one key is a duplicate of the first.
+// with one key is a duplicate of the first. With [WithShadow], all items are fresh.
 //
 // fn sets Result and Err of the items, and must leave their keys and their order as they are. It holds the
 // keys of all fresh items: [AssertHeld] knows them, and [LeaseFrom] finds the lease of the last one. Its
@@ -95,9 +95,11 @@ func (b *batch) run(fn func(context.Context, []int) error) {
 	b.under = make(map[int]context.Context, len(b.items))
 	b.ended = errNotDone
 	var answered sync.WaitGroup
+	var repeats []int
 	for i := range b.items {
 		b.items[i].Outcome, b.items[i].Err = Outcome{}, nil
-		if _, twice := first[b.items[i].Key]; twice {
+		if _, twice := first[b.items[i].Key]; twice && b.settings.shadow != shadowed {
+			repeats = append(repeats, i)
 			continue
 		}
 		first[b.items[i].Key] = i
@@ -108,10 +110,8 @@ func (b *batch) run(fn func(context.Context, []int) error) {
 	defer func() {
 		close(b.over)
 		answered.Wait()
-		for i := range b.items {
-			if one := first[b.items[i].Key]; one != i {
-				answered.Go(func() { b.repeat(&b.items[i], &b.items[one]) })
-			}
+		for _, i := range repeats {
+			answered.Go(func() { b.repeat(&b.items[i], &b.items[first[b.items[i].Key]]) })
 		}
 		answered.Wait()
 	}()

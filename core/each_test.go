@@ -164,6 +164,20 @@ func TestOnceEachWithoutAnAnswer(t *testing.T) {
 	})
 }
 
+// A shadow drops no item.
+func TestOnceEachWithShadow(t *testing.T) {
+	all := items("k", "k", "", "")
+	wantNil(t, newEngine(t, memstore.New()).OnceEach(bg, all, func(_ context.Context, fresh []int) error {
+		for _, i := range fresh {
+			all[i].Result = []byte("r")
+		}
+		return nil
+	}, core.WithShadow()))
+	for _, item := range all {
+		check(t, item.Err == nil && !item.Duplicate && string(item.Result) == "r", "%+v", item)
+	}
+}
+
 func TestOnceEachRefusesBadInput(t *testing.T) {
 	eng, ctx := newEngine(t, memstore.New()), t.Context()
 	never := func(context.Context, []int) error { t.Error("it ran"); return nil }
