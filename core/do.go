@@ -39,13 +39,16 @@ func (e *Engine) doSet(ctx context.Context, claims []Claim, fn func(context.Cont
 
 // doClaims is doSet with checked settings.
 func (e *Engine) doClaims(ctx context.Context, claims []Claim, s *settings, fn func(context.Context) error) error {
+	if s.shadow != shadowed && s.moveFrom == nil {
+		return e.doPlain(ctx, claims, s, fn)
+	}
+	if err := s.onlyOnce(); err != nil { // doPlain finds that too late
+		return err
+	}
 	if s.shadow == shadowed {
 		return e.doShadow(ctx, claims, s, fn)
 	}
-	if s.moveFrom != nil {
-		return e.doMoving(ctx, claims, s, fn)
-	}
-	return e.doPlain(ctx, claims, s, fn)
+	return e.doMoving(ctx, claims, s, fn)
 }
 
 // doPlain is doClaims on this engine's store alone. It calls none of the functions above: in a circle of

@@ -105,7 +105,12 @@ func TestExecutorWhoseWorkFails(t *testing.T) {
 func TestExecutorIsForOnceOnly(t *testing.T) {
 	eng := newEngine(t, memstore.New())
 	option := core.WithExecutor(newBook())
-	wantOnly(t, eng.Do(bg, "k", func(context.Context) error { t.Error("it ran"); return nil }, option), core.ErrInvalidOption)
+	spy, old := newSpied(t)
+	for _, with := range []core.CallOption{core.WithRule(""), core.WithShadow(), core.WithMoveFrom(old)} {
+		wantOnly(t, eng.Do(bg, "k", func(context.Context) error { t.Error("it ran"); return nil }, option, with), core.ErrInvalidOption)
+	}
+	wantEqual(t, "requests before the refusal", spy.requests(), 0)
+	wantOnly(t, errOf(eng.AdvanceVersion(bg, "k", 1, option)), core.ErrInvalidOption)
 	for once, want := range map[bool]error{false: core.ErrInvalidOption, true: nil} {
 		rule := author.Rule{Policy: policy(t, option), About: coverage.Rule{Once: once}, Like: []string{"k"}}
 		wantIs(t, "Declare", errOf(author.Declare(eng, rule)), want)

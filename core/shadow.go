@@ -34,7 +34,8 @@ import (
 // rehearsal ends with the engine.
 //
 // [Engine.Acquire], [Engine.TryAcquire], [Engine.AcquireAll] and [Engine.Lead] have to return a lease,
-// so there it is an [*OptionError]. So it is with [WithExecutor]. Off by default.
+// and [Engine.AdvanceVersion] a version, so there it is an [*OptionError]. So it is with [WithExecutor].
+// Off by default.
 func WithShadow() CallOption {
 	return callOption(func(s *settings) error {
 		s.shadow = shadowed

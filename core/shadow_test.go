@@ -201,7 +201,7 @@ func TestShadowIsRefusedWhereALeaseIsReturned(t *testing.T) {
 	for i, err := range []error{
 		errOf(eng.Acquire(bg, "k", core.WithShadow())), errOf(eng.TryAcquire(bg, "k", core.WithShadow())),
 		errOf(eng.AcquireAll(bg, exclusive("k"), core.WithShadow())), eng.Lead(bg, "k", noWork, core.WithShadow()),
-		errOf(eng.Once(bg, "k", nothing, core.WithShadow(), core.WithExecutor(nowhere{}))),
+		errOf(eng.Once(bg, "k", nothing, core.WithShadow(), core.WithExecutor(nowhere{}))), errOf(eng.AdvanceVersion(bg, "k", 1, core.WithShadow())),
 	} {
 		check(t, errors.Is(err, core.ErrInvalidOption), "%d: %v", i, err)
 	}

@@ -39,6 +39,9 @@ func (e *Engine) AdvanceVersion(ctx context.Context, key string, version uint64,
 	if err != nil {
 		return 0, err
 	}
+	if err := errors.Join(s.onlyOnce(), s.noShadow()); err != nil {
+		return 0, err
+	}
 	if s.moveFrom == nil {
 		return e.raise(ctx, key, version, s)
 	}
