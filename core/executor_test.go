@@ -68,7 +68,7 @@ func TestExecutorHasTheLastWord(t *testing.T) {
 			s.onAcquire = func(ctx context.Context, _ driver.Request) error { <-ctx.Done(); return errDown }
 		},
 	} {
-		inBubble(t, name, func(t *testing.T) {
+		try := func(t *testing.T, moves bool) {
 			b, content := newBook(), core.WithFingerprint([]byte("content"))
 			spy := newSpy()
 			var store driver.Store = plain{spy}
@@ -77,10 +77,14 @@ func TestExecutorHasTheLastWord(t *testing.T) {
 				store = spy
 			}
 			eng, began := newEngine(t, store, core.WithRunUnlocked()), time.Now()
-			for i, eng := range []*core.Engine{eng, eng, newEngine(t, memstore.New())} { // the last one's store has lost its data
+			caller := eng
+			if moves {
+				caller = newEngine(t, memstore.New(), core.WithMoveFrom(eng), core.WithRunUnlocked())
+			}
+			for i, eng := range []*core.Engine{caller, caller, newEngine(t, memstore.New())} { // the last one's store has lost its data
 				out, err := b.once(eng, nil, content)
 				check(t, err == nil && string(out.Result) == "result" && out.Duplicate == (i > 0), "%d: %+v, %v", i, out, err)
-				check(t, i > 0 || name == "silent" || time.Since(began) == 0, "waited for the store")
+				check(t, i > 0 || name == "silent" || time.Since(began) < 10*time.Millisecond, "waited for the store")
 			}
 			wantOnly(t, errOf(b.once(newEngine(t, memstore.New()), nil, core.WithFingerprint([]byte("other")))), core.ErrFingerprintMismatch)
 			wantEqual(t, "effects", b.effects["k"], 1)
@@ -88,7 +92,9 @@ func TestExecutorHasTheLastWord(t *testing.T) {
 			if name == "record unanswered" {
 				isFree(t, eng, "k")
 			}
-		})
+		}
+		inBubble(t, name, func(t *testing.T) { try(t, false) })
+		inBubble(t, name+", the old store of a move", func(t *testing.T) { try(t, true) })
 	}
 }
 

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/keyturn/keyturn/core/driver"
 )
 
 // WithMoveFrom has [Engine.Do], [Engine.DoAll], [Engine.Once], [Engine.Lead] and [Engine.AdvanceVersion] hold
@@ -74,6 +76,19 @@ func (e *Engine) canMove(s *settings, claims []Claim) error {
 	return errors.Join(errs...)
 }
 
+// innerExecutor is old's executor. The call within it has the one that counts, so the execution succeeds
+// although old can't record it.
+type innerExecutor struct{}
+
+// Execute implements Executor.
+func (innerExecutor) Execute(ctx context.Context, _ string, fn func(context.Context) (driver.Record, error)) (rec driver.Record, first bool, err error) {
+	rec, err = fn(ctx)
+	return rec, true, err
+}
+
+// Validate implements Executor.
+func (innerExecutor) Validate() error { return nil }
+
 // of returns the settings for a call that is Once, or is not.
 func (s *settings) of(once bool) *settings {
 	own := *s
@@ -81,11 +96,13 @@ func (s *settings) of(once bool) *settings {
 	return &own
 }
 
-// split returns the settings for old, and those for this engine. A database keeps its own record, so
-// old needs no executor.
+// split returns the settings for old, and those for this engine.
 func (s *settings) split() (outer, inner *settings) {
 	o, i := *s, *s
-	o.moveFrom, i.moveFrom, o.executor = nil, nil, nil
+	o.moveFrom, i.moveFrom = nil, nil
+	if s.executor != nil {
+		o.executor = innerExecutor{}
+	}
 	o.fresh, i.fresh, o.linger, i.linger = true, true, 0, 0
 	return &o, &i
 }
