@@ -229,13 +229,13 @@ func TestMoveIsRefused(t *testing.T) {
 	}
 }
 
-// TestMoveReleasesEarly on both stores.
+// TestMoveReleasesEarly on both stores, also a set of which the context holds a part.
 func TestMoveReleasesEarly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		old, store := memstore.New(), memstore.New()
 		eng := newEngine(t, store, core.WithMoveFrom(newEngine(t, old)))
 		before, after := newEngine(t, old.Peer()), newEngine(t, store.Peer())
-		wantNil(t, eng.Do(bg, "k", func(ctx context.Context) error {
+		work := func(ctx context.Context) error {
 			wantNil(t, core.ReleaseEarly(ctx))
 			lease, _ := core.LeaseFrom(ctx)
 			next, err := before.TryAcquire(bg, "k")
@@ -244,7 +244,9 @@ func TestMoveReleasesEarly(t *testing.T) {
 			last, err := after.TryAcquire(bg, "k")
 			must(t, err)
 			return errors.Join(next.Release(bg), last.Release(bg))
-		}))
+		}
+		wantNil(t, eng.Do(bg, "k", work))
+		wantNil(t, eng.Do(bg, "a", func(ctx context.Context) error { return eng.DoAll(ctx, exclusive("a", "k"), work) }))
 	})
 }
 
