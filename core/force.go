@@ -66,8 +66,21 @@ func (e *Engine) ForceRelease(ctx context.Context, key, reason string, only ...d
 // Forget drops the record that [Engine.Once] keeps for key, so that the next call runs again.
 // It also drops the version that [Engine.AdvanceVersion] keeps for it, so that any version counts as
 // new. It reports whether there was either. It does not touch a lease, or an execution under
-// way. reason, timeout and errors are those of [Engine.ForceRelease].
+// way. With [WithMoveFrom] given to [New], it drops both on the old store, too. A call at the same
+// time may copy them from one store to the other: then forget them again. reason, timeout and errors
+// are those of [Engine.ForceRelease].
 func (e *Engine) Forget(ctx context.Context, key, reason string) (bool, error) {
+	was, err := e.forget(ctx, key, reason)
+	old := e.backend().defaults.moveFrom
+	if err != nil || old == nil || !old.backend().about.Ledger {
+		return was, err
+	}
+	there, err := old.forget(ctx, key, reason)
+	return (was || there) && err == nil, err
+}
+
+// forget is Forget on this engine's store alone.
+func (e *Engine) forget(ctx context.Context, key, reason string) (bool, error) {
 	var was bool
 	err := e.force(ctx, "forget", key, reason, func(ctx context.Context) (err error) {
 		was, err = e.backend().store.Forget(ctx, key)

@@ -147,6 +147,13 @@ func TestMoveOfOnce(t *testing.T) {
 				t.Errorf("version %d after %d, %v", n, step.version, err)
 			}
 		}
+		for _, key := range []string{"a", "v"} { // "a" is on record on the old store alone
+			was, err := moving.Forget(bg, key, "test")
+			check(t, was && err == nil, "forget %q: %t, %v", key, was, err)
+		}
+		out, err := moving.Once(bg, "a", nothing)
+		n, versionErr := moving.AdvanceVersion(bg, "v", 1)
+		check(t, !out.Duplicate && err == nil && n == 1 && versionErr == nil, "after Forget: %+v, %v; %d, %v", out, err, n, versionErr)
 	})
 }
 
