@@ -153,9 +153,13 @@ func (b *batch) call(fn func(context.Context, []int) error, fresh []int) {
 	top, under := base, b.ctx
 	var held []*Lease
 	for _, i := range fresh {
+		var own []*Lease // innermost first: in a move there are two
 		for c := chainOf(b.under[i]); c != base && c != nil && c.lease != nil; c = c.next {
-			top = &chain{Context: b.ctx, lease: c.lease, next: top}
-			under, held = top, append(held, c.lease)
+			own = append(own, c.lease)
+		}
+		for _, l := range slices.Backward(own) {
+			top = &chain{Context: b.ctx, lease: l, next: top}
+			under, held = top, append(held, l)
 		}
 	}
 	ctx, end := context.WithCancelCause(under)

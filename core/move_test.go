@@ -139,6 +139,12 @@ func TestMoveOfOnce(t *testing.T) {
 				t.Errorf("%s: %+v, %v", step.key, out, err)
 			}
 		}
+		wantNil(t, moving.OnceEach(bg, items("e", "f"), func(ctx context.Context, _ []int) error {
+			l, _ := core.LeaseFrom(ctx)
+			info, err := after.Inspect(bg, "f")
+			check(t, err == nil && info.Holders[0].Token == l.Token(), "token %d; %+v, %v", l.Token(), info, err)
+			return nil
+		}))
 		for _, step := range []struct {
 			who             *core.Engine
 			version, newest uint64
