@@ -77,6 +77,9 @@ func (e *Engine) check(b *backend, r authoring.Rule) (d declaration, err error) 
 	errs := []error{err, e.canMove(s, claims)}
 	if r.AdvancesVersion || rule.Skips == coverage.SkipSuperseded {
 		errs = append(errs, b.canAdvanceVersion())
+		if s.moveFrom != nil {
+			errs = append(errs, s.moveFrom.backend().canAdvanceVersion())
+		}
 	}
 	for _, c := range claims {
 		errs = append(errs, c.Validate())

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/coverage"
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/core/observe"
 	"github.com/keyturn/keyturn/store/memstore"
@@ -236,6 +237,7 @@ func TestMoveIsRefused(t *testing.T) {
 		{errOf(eng.AdvanceVersion(bg, "k", 1, core.WithMoveFrom(eng))), core.ErrInvalidOption},
 		{eng.Do(bg, "k", noWork, core.WithMoveFrom(bare), core.WithShared()), errors.ErrUnsupported},
 		{errOf(eng.Once(bg, "k", nothing, core.WithMoveFrom(bare))), errors.ErrUnsupported},
+		{declared(eng, policy(t, core.WithMoveFrom(bare)), coverage.Rule{Skips: coverage.SkipSuperseded}, "k"), errors.ErrUnsupported},
 		{eng.Do(bg, "k", noWork, core.WithMoveFrom(bare)), nil},
 	} {
 		wantIs(t, fmt.Sprint(i), tc.err, tc.want)
