@@ -29,7 +29,8 @@ import (
 // all earlier holders on either store, also of those that come after it and know only old. For that
 // the call waits, before its function or after it, for as long as the clocks of the two stores
 // differ. If that is more than a second, the error matches ErrUnavailable, and the function does not
-// run.
+// run. So it is in a context that holds the key on this engine's store alone: give the option to the
+// outer call, too.
 //
 // Once looks for a record on old, then on this engine's store, and leaves one on both. A record that
 // was left before step 1 is only on old: let step 1 last as long as repeats may come.
@@ -165,9 +166,14 @@ const maxClockGap = time.Second
 // errBehind: the token of the store that the fleet moves to is not greater than the old store's.
 var errBehind = errors.New("keyturn: the clocks of the two stores differ")
 
+// errHalfHeld: the caller's context holds the key on the new store alone, since before this call took it
+// on the old one. Its token may be smaller than that of an old holder in between.
+var errHalfHeld = errors.New("keyturn: an outer call holds the key without the old store's lease")
+
 // moving calls fn under a lease of the old store. fn takes the lease of the other store by s and calls
-// check under it. around is the lease that the caller's context is under. moving keeps the tokens of both in one order. A token is the store's clock in
-// microseconds when it granted the lease, so time is all it takes:
+// check under it. around is the lease that the caller's context is under; nil: none. moving keeps the
+// tokens of both in one order. A token is the store's clock in microseconds when it granted the lease,
+// so time is all it takes:
 //
 //   - If the other store's token is not greater, fn takes its lease again, later.
 //   - If it is greater, the old lease is held until the old store's clock is past it, too.
@@ -185,6 +191,9 @@ func (s *settings) moving(ctx context.Context, around *Lease, fn func(_ context.
 			return nil
 		}
 		if gap = microseconds(l, before); gap <= 0 {
+			if l.nest != nil && !l.nest.obtained(l.Key()) { // another try would find the same token
+				return &UnavailableError{Op: "acquire", Err: errHalfHeld}
+			}
 			return errBehind
 		}
 		if gap = untilPast(l, before); gap > maxClockGap {

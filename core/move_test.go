@@ -202,6 +202,10 @@ func TestMoveFails(t *testing.T) {
 		wantOnly(t, far.Do(bg, "k", func(context.Context) error { t.Error("ran"); return nil }), core.ErrUnavailable)
 		behind := newEngine(t, memstore.New(), core.WithMoveFrom(newEngine(t, ahead{memstore.New(), 2 * time.Second})))
 		wantOnly(t, behind.Do(bg, "k", func(context.Context) error { t.Error("ran"); return nil }), core.ErrUnavailable)
+		alone := newEngine(t, memstore.New())
+		wantOnly(t, alone.Do(callerFor(t, time.Minute, 0), "k", func(ctx context.Context) error {
+			return alone.Do(ctx, "k", func(context.Context) error { t.Error("ran"); return nil }, core.WithMoveFrom(old))
+		}), core.ErrUnavailable)
 	})
 }
 
