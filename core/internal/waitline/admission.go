@@ -89,9 +89,17 @@ func (a *admission) markHere(p *place) {
 	}
 }
 
-// admitNext admits the callers that may ask the store now, and wakes them. During a streak of
-// hand-offs nobody may: the next caller waits for a hand-off, until the streak's time is over.
+// admitNext admits the callers that may ask the store now, and notes it if nobody asks.
 func (l *line) admitNext() {
+	l.admitAll()
+	if l.admission.contenders == 0 {
+		l.evidence.nobodyAsks()
+	}
+}
+
+// admitAll admits the callers that may ask the store now, and wakes them. During a streak of
+// hand-offs nobody may: the next caller waits for a hand-off, until the streak's time is over.
+func (l *line) admitAll() {
 	for l.admission.next != nil {
 		p := l.admission.next
 		if l.streak.Running() {

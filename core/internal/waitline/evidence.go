@@ -48,6 +48,11 @@ func (e *evidence) requestOver(fair time.Duration) {
 	}
 }
 
+// nobodyAsks notes that all admitted callers wait in other lines. From now on the callers behind them wait
+// for holders. An outage or a silence that somebody met before says nothing of the store any more: it
+// could be long over, and work would run unlocked because of it.
+func (e *evidence) nobodyAsks() { e.outage, e.silentSince = nil, time.Time{} }
+
 // heard notes that the store answered, and whom it named as the holder.
 func (e *evidence) heard(held driver.HeldError, now time.Time) {
 	e.answeredAt, e.outage, e.silentSince = now, nil, time.Time{}

@@ -127,6 +127,48 @@ func TestGivenUpRequestIsNoSilence(t *testing.T) {
 	})
 }
 
+// An outage or a silence that one caller met is over for those behind, once nobody asks: the head waits
+// in another line of its set.
+func TestOutageEndsWhenNobodyAsks(t *testing.T) {
+	for name, tc := range map[string]struct {
+		setFirst bool
+		said     error
+	}{
+		"an outage": {said: driver.ErrUnavailable}, "a silence": {said: context.Canceled},
+		"an outage, behind the set": {true, driver.ErrUnavailable}, "a silence, behind the set": {true, context.Canceled},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inLine(t, func(t *testing.T, ls *waitline.Lines) {
+				other, first, set := waiter("z"), waiter("k"), waiter("k", "z")
+				first.Want([]driver.Claim{driver.Shared("k")})
+				set.Want([]driver.Claim{driver.Shared("k"), driver.Exclusive("z")})
+				mustEnter(t, enter(ls, other))
+				var waits <-chan error
+				if tc.setFirst {
+					waits = enter(ls, set)
+				}
+				mustEnter(t, enter(ls, first))
+				if !tc.setFirst {
+					waits = enter(ls, set)
+				}
+				time.Sleep(2 * fair)
+				ls.Leave(first, waitline.Answer{Err: tc.said, At: time.Now()})
+				mustWait(t, waits)
+				last := waiter("k")
+				last.MaxWait = 10 * fair
+				ended := enter(ls, last)
+				time.Sleep(last.MaxWait - fair/2)
+				ls.Leave(other, refused())
+				mustEnter(t, waits)
+				ls.Asks(set, time.Now())
+				err := <-ended
+				check(t, errors.Is(err, driver.ErrHeld), "%v, want the holder of another key", err)
+				ls.Leave(set, refused())
+			})
+		})
+	}
+}
+
 func TestRecordIsShared(t *testing.T) {
 	inLine(t, func(t *testing.T, ls *waitline.Lines) {
 		first, twin, other, late := waiter("k"), waiter("k"), waiter("k"), waiter("k")
