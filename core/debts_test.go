@@ -170,6 +170,27 @@ func TestOwnDebtIsNoHolder(t *testing.T) {
 	})
 }
 
+// A store that refuses a release has answered, also if it is silent about others: nothing runs unlocked, and the circuit
+// stays closed.
+func TestRefusedReleaseIsNoOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		spy, eng := owing(t, "k")
+		owe(t, mustAcquire(t, eng, "a"), mustAcquire(t, eng, "z"))
+		refusal := &core.UnavailableError{Op: "release", Err: errors.New("read-only"), Refused: true}
+		answers := map[string]error{"a": errDown, "k": refusal, "z": errDown}
+		spy.change(func() {
+			spy.onRelease = func(_ context.Context, g driver.Grant) error { return answers[g.Claims[0].Key] }
+		})
+		for range 20 {
+			err := eng.DoAll(bg, exclusive("a", "k", "z"), noWork, core.WithFailFast(), core.WithRunUnlocked())
+			wantOnly(t, err, core.ErrUnavailable)
+			wantIs(t, "error", err, refusal)
+			time.Sleep(defaultCircuit / 5)
+		}
+		spy.mend()
+	})
+}
+
 // An answer to any request says that the store is back. But one sick server among
 // healthy ones is not asked without a pause.
 func TestAnyAnswerHasDebtsSent(t *testing.T) {

@@ -75,7 +75,7 @@ var errNoRoom = errors.New("too many releases are owed")
 // send sends first tries until none is left.
 func (ds *debts) send() {
 	for d := ds.next(); d != nil; d = ds.next() {
-		if !ds.try(d.ctx, d) {
+		if ds.try(d.ctx, d) != nil {
 			ds.postpone(ds.engine.backend().circuit.Parts(d.grant.Claims))
 		}
 	}

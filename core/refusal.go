@@ -87,9 +87,13 @@ func mayRunUnlocked(ctx context.Context, s *settings, err error) bool {
 	if !s.runUnlocked || ctx.Err() != nil || !errors.Is(err, ErrUnavailable) {
 		return false
 	}
+	return !isRefusal(err) && !errors.Is(err, errTooLate) && !errors.Is(err, waitline.ErrHurried)
+}
+
+// isRefusal reports whether err is the store's answer that it cannot serve.
+func isRefusal(err error) bool {
 	out := (*UnavailableError)(nil)
-	refused := errors.As(err, &out) && out.Refused
-	return !refused && !errors.Is(err, errTooLate) && !errors.Is(err, waitline.ErrHurried)
+	return errors.As(err, &out) && out.Refused
 }
 
 // runsUnlocked tells the hooks that work runs without its lock because of err.

@@ -6,50 +6,61 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/keyturn/keyturn/core/observe"
 )
 
 // payFor pays the debts for the keys of claims, for a caller that is about to ask the store for
-// them. It reports whether nothing is owed any more. Otherwise the store may say that the caller's
-// own process holds the key.
-func (ds *debts) payFor(ctx context.Context, claims []Claim) bool {
+// them. The error says why something is still owed: then the store may say that the caller's own
+// process holds the key.
+func (ds *debts) payFor(ctx context.Context, claims []Claim) error {
 	ds.mu.Lock()
 	var owed []*debt
 	for _, c := range claims {
 		owed = append(owed, ds.byKey[c.Key]...)
 	}
 	ds.mu.Unlock()
-	return ds.payAll(ctx, owed) == len(owed)
+	_, err := ds.payAll(ctx, owed)
+	return err
 }
 
 // mostTries is how many releases are under way at a time. Those for one server leave together,
 // so their round trips do not add up.
 const mostTries = 64
 
-// payAll tries the debts, several at a time, and returns how many the store answered. Each
-// worker stops at the first debt that the store does not answer.
-func (ds *debts) payAll(ctx context.Context, owed []*debt) int {
-	var paid atomic.Int64
+// payAll tries the debts, several at a time. It returns how many the store answered, and an error if
+// some are left: a refusal, if there was one.
+func (ds *debts) payAll(ctx context.Context, owed []*debt) (paid int, err error) {
+	var mu sync.Mutex
 	var workers sync.WaitGroup
 	for part := range slices.Chunk(owed, max(len(owed)-1, 0)/mostTries+1) {
 		workers.Go(func() {
-			for _, d := range part {
-				if !ds.pay(ctx, d) {
-					return
-				}
-				paid.Add(1)
+			n, failed := ds.payInTurn(ctx, part)
+			mu.Lock()
+			defer mu.Unlock()
+			paid += n
+			if err == nil || isRefusal(failed) {
+				err = failed
 			}
 		})
 	}
 	workers.Wait()
-	return int(paid.Load())
+	return paid, err
 }
 
-// pay tries one debt, after a try that may be under way, and reports whether it is settled.
-func (ds *debts) pay(ctx context.Context, d *debt) bool {
+// payInTurn tries one debt after the other. It stops at the first that the store does not answer.
+func (ds *debts) payInTurn(ctx context.Context, owed []*debt) (paid int, err error) {
+	for i, d := range owed {
+		if err := ds.pay(ctx, d); err != nil {
+			return i, err
+		}
+	}
+	return len(owed), nil
+}
+
+// pay tries one debt, after a try that may be under way. The error says why it is not settled.
+func (ds *debts) pay(ctx context.Context, d *debt) error {
 	for {
 		ds.mu.Lock()
 		busy, over := d.busy, d.at == nil
@@ -59,31 +70,31 @@ func (ds *debts) pay(ctx context.Context, d *debt) bool {
 		ds.mu.Unlock()
 		switch {
 		case over:
-			return true
+			return nil
 		case busy == nil:
 			return ds.try(ctx, d)
 		}
 		select {
 		case <-busy:
 		case <-ctx.Done():
-			return false
+			return ctx.Err()
 		}
 	}
 }
 
 // try sends d. The caller must have set d.busy.
-func (ds *debts) try(ctx context.Context, d *debt) bool {
+func (ds *debts) try(ctx context.Context, d *debt) error {
 	bounded, cancel := context.WithTimeout(ctx, ds.patience)
 	defer cancel()
 	defer context.AfterFunc(ds.ctx, cancel)()
 	err := ds.engine.askRelease(bounded, d.grant)
 	if !answers(err) {
 		ds.failed(ctx, d, err)
-		return false
+		return err
 	}
 	ds.engine.backend().circuit.AskNext(d.grant.Claims)
 	ds.settle(d, observe.DebtPaid)
-	return true
+	return nil
 }
 
 // The pause between two rounds of tries, with jitter: the processes of a fleet must not all
@@ -108,7 +119,8 @@ func (ds *debts) run() {
 			if !owing {
 				return
 			}
-			if answered = ds.payAll(ds.ctx, due) > 0; answered {
+			paid, _ := ds.payAll(ds.ctx, due)
+			if answered = paid > 0; answered {
 				pause, most = shortRest, min(2*most, mostTries)
 			}
 		}

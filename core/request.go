@@ -3,6 +3,7 @@ package core
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"time"
@@ -218,16 +219,14 @@ func (r *request) askStore(ask askFunc) error {
 	return err
 }
 
-// errOwed: the store may hold the key for this process, which has released it.
-var errOwed = errors.New("an earlier release of the key is still unanswered")
-
 // afterDebts returns ask with a payment of debts before it. A caller that does not wait must
 // not be told that the key is held if only an unanswered release of this process is in the way.
 // A caller that waits joins the queue, and the release admits it when the store answers.
 func (r *request) afterDebts(ask askFunc) askFunc {
 	return func(ctx context.Context, req driver.Request) (driver.Grant, *driver.Record, error) {
-		if !r.engine.debts.payFor(ctx, req.Claims) && !req.Wait {
-			return driver.Grant{}, nil, &UnavailableError{Op: "acquire", Err: errOwed}
+		if err := r.engine.debts.payFor(ctx, req.Claims); err != nil && !req.Wait {
+			err = &UnavailableError{Op: "acquire", Err: fmt.Errorf("an earlier release of the key has failed: %w", err), Refused: isRefusal(err)}
+			return driver.Grant{}, nil, err
 		}
 		r.asked = time.Now() // the lease counts from this request
 		return ask(ctx, req)
