@@ -159,20 +159,31 @@ func TestReleaseEarlyThatFails(t *testing.T) {
 	}
 }
 
-// TestReleaseEarlyOfParts: the context goes on, though some of its keys, or all, are held here or in another process.
+// TestReleaseEarlyOfParts: the context goes on, though some of its keys, or all, are held here or in another process. It
+// ends with its function or with Release.
 func TestReleaseEarlyOfParts(t *testing.T) {
 	two := callerHolds(t, exclusive("a"))
 	defer mustRelease(t, two.outer)
-	do := func(eng *core.Engine, ctx context.Context, keys ...string) {
+	do := func(eng *core.Engine, under context.Context, keys ...string) {
 		t.Helper()
-		wantNil(t, eng.DoAll(ctx, exclusive(keys...), func(inner context.Context) error {
+		var ctx context.Context
+		wantNil(t, eng.DoAll(under, exclusive(keys...), func(inner context.Context) error {
 			ctx = inner
 			wantNil(t, core.ReleaseEarly(ctx))
 			isFree(t, eng, "b")
 			return ctx.Err()
 		}))
-		wantOnly(t, context.Cause(ctx), core.ErrReleased)
+		l, err := eng.AcquireAll(under, exclusive(keys...))
+		must(t, err)
+		attached, cancel := l.Attach(bg)
+		defer cancel()
+		wantNil(t, errors.Join(core.ReleaseEarly(l.Context()), l.Context().Err(), attached.Err()))
+		mustRelease(t, l)
+		for _, ctx := range []context.Context{ctx, l.Context(), attached} {
+			wantOnly(t, context.Cause(ctx), core.ErrReleased)
+		}
 	}
+	do(two.callee, bg, "b")
 	do(two.caller, two.outer.Context(), "a", "b")
 	do(two.callee, two.ctx, "a", "b")
 	do(two.callee, two.ctx, "a")

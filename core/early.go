@@ -8,7 +8,7 @@ import (
 
 // ReleaseEarly ends the innermost lease that ctx is under and admits the next holder, and lets the
 // work go on. It is for a handler behind a rule that has done what needs the lock, and still has to
-// notify others. Unlike [Lease.Release], it does not end the lease's context, which then ends when
+// notify others. It does not end the lease's context, which then ends with [Lease.Release], or when
 // the function of [Engine.Do] returns. The fencing token stays readable ([LeaseFrom]), [AssertHeld]
 // fails, and another acquisition of the key in ctx takes it anew.
 //
@@ -46,7 +46,7 @@ func (l *Lease) endEarly() {
 
 func (l *Lease) releaseEarly(ctx context.Context) error {
 	l.state.Or(early)
-	err := l.Release(ctx)
+	err := l.free(ctx)
 	if errors.Is(err, ErrReleased) {
 		return nil
 	}

@@ -91,7 +91,7 @@ func (l *Lease) releaseNested(ctx context.Context) error {
 		if l.releasedEarly() { // l's context descends from p's
 			p.state.Or(early)
 		}
-		if own := p.Release(ctx); err == nil {
+		if own := p.free(ctx); err == nil {
 			err = own
 		}
 	}

@@ -26,12 +26,26 @@ import (
 // released, which must come last. The store is not told of it, nor of the release of a lease
 // that is borrowed from another process (core/experimental/carry).
 func (l *Lease) Release(ctx context.Context) error {
+	err := l.free(ctx)
+	if l.releasedEarly() {
+		l.endEarly()
+	}
+	return err
+}
+
+// free is Release, but leaves the context of a lease that is released early.
+func (l *Lease) free(ctx context.Context) error {
 	if l.nest != nil {
 		return l.releaseNested(ctx)
 	}
 	bound := releaseBound{engine: l.engine, caller: ctx}
 	defer bound.cancel()
-	return l.giveBack(&bound)
+	return l.endAtStore(&bound, opRelease, func(ctx context.Context, g handoff.Grant) error {
+		if l.borrowed != nil {
+			return nil
+		}
+		return l.engine.storeRelease(ctx, g, l.terms.rule)
+	})
 }
 
 // releaseBound bounds the time of a release by a context. The context is made only if something
@@ -55,16 +69,6 @@ func (b *releaseBound) cancel() {
 	if b.own != nil {
 		b.own.Cancel()
 	}
-}
-
-// giveBack is Release within a bound.
-func (l *Lease) giveBack(bound *releaseBound) error {
-	return l.endAtStore(bound, opRelease, func(ctx context.Context, g handoff.Grant) error {
-		if l.borrowed != nil {
-			return nil
-		}
-		return l.engine.storeRelease(ctx, g, l.terms.rule)
-	})
 }
 
 // storeRelease asks the store to release. If the store does not answer, the release is a debt.
@@ -96,7 +100,6 @@ func (l *Lease) run(ctx context.Context, fn func(context.Context)) {
 	defer func() {
 		if !returned {
 			_ = l.Release(ctx)
-			l.endEarly()
 		}
 	}()
 	fn(l.ctx)
@@ -106,11 +109,9 @@ func (l *Lease) run(ctx context.Context, fn func(context.Context)) {
 // done releases the lease and adds a loss to the error of its work. An unanswered release makes
 // no difference to the work.
 func (l *Lease) done(ctx context.Context, err error) error {
-	if l.releasedEarly() {
-		defer l.endEarly()
-		if l.owesRelease() {
-			return err
-		}
+	if l.releasedEarly() && l.owesRelease() {
+		l.endEarly()
+		return err
 	}
 	if lost := l.Release(ctx); errors.Is(lost, ErrLeaseLost) {
 		return errors.Join(lost, err)
