@@ -75,6 +75,29 @@ func TestBindChecksWhatWasDeclared(t *testing.T) {
 	check(t, slices.ContainsFunc(log.events, func(e string) bool { return strings.HasPrefix(e, "Declared held") }) && strings.Contains(text.String(), "least_hold=2s"), "%q, %s", log.events, text)
 }
 
+// TestLeadBeforeBind: a campaign goes by what the store can keep that came meanwhile.
+func TestLeadBeforeBind(t *testing.T) {
+	for want, opt := range map[error]core.CallOption{
+		nil: core.WithTTL(2500 * time.Millisecond), core.ErrInvalidOption: core.WithTTL(time.Second), errors.ErrUnsupported: core.WithMinHold(time.Minute),
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			eng, led := newLate(t), make(chan error, 1)
+			go func() {
+				led <- eng.Lead(bg, "k", func(ctx context.Context) error {
+					l, _ := core.LeaseFrom(ctx)
+					wantEqual(t, "TTL", l.TTL(), 3*time.Second)
+					return nil
+				}, opt)
+			}()
+			synctest.Wait()
+			must(t, eng.Bind(described{newSpy(), func(d *driver.Description) {
+				d.MinHold, d.TTLs = false, driver.TTLs{Least: 2 * time.Second, Step: time.Second}
+			}}))
+			wantIs(t, "Lead", <-led, want)
+		})
+	}
+}
+
 // TestBindAfterClose leaves the store to its owner.
 func TestBindAfterClose(t *testing.T) {
 	eng, store := newLate(t), memstore.New()

@@ -33,13 +33,9 @@ func (e *Engine) Lead(ctx context.Context, key string, fn func(context.Context) 
 	if fn == nil {
 		return errNoFunction
 	}
-	s, err := e.leadSettings(opts)
-	if err != nil {
-		return err
-	}
 	pause := leadPause{}
 	for {
-		led, deposed, err := e.leadOnce(ctx, key, s, fn)
+		led, deposed, err := e.leadOnce(ctx, key, fn, opts)
 		switch {
 		case led && !deposed:
 			return err
@@ -56,8 +52,13 @@ func (e *Engine) Lead(ctx context.Context, key string, fn func(context.Context) 
 }
 
 // leadOnce is one campaign and, if it is won, one time as leader. err is fn's own, or says why the
-// campaign was lost.
-func (e *Engine) leadOnce(ctx context.Context, key string, s *settings, fn func(context.Context) error) (led, deposed bool, err error) {
+// campaign was lost. Each campaign makes its settings anew, because [Engine.Bind] may have brought the
+// store that has to keep them.
+func (e *Engine) leadOnce(ctx context.Context, key string, fn func(context.Context) error, opts []CallOption) (led, deposed bool, err error) {
+	s, err := e.leadSettings(opts)
+	if err != nil {
+		return false, false, err
+	}
 	var own error
 	err = e.doClaims(ctx, []Claim{Exclusive(key)}, s, func(ctx context.Context) error {
 		led, own = true, fn(ctx)
