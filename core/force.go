@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"strconv"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/core/observe"
@@ -126,11 +124,7 @@ func (e *Engine) forced(ctx context.Context, key, reason string, holders []drive
 }
 
 func validateReason(reason string) error {
-	bad := reason == "" || len(reason) > driver.MaxNoteBytes || !utf8.ValidString(reason)
-	for _, r := range reason[:min(len(reason), driver.MaxNoteBytes)] {
-		bad = bad || unicode.IsControl(r)
-	}
-	if !bad {
+	if reason != "" && isNote(reason) {
 		return nil
 	}
 	const shown = 64 // the key may be a megabyte of anything

@@ -71,7 +71,8 @@ func (h *hooks) acquireStart(ctx context.Context, a observe.Acquisition) context
 	return ctx
 }
 
-// trace returns the first trace that is not empty; "" without hooks.
+// trace returns the first trace that every store keeps as it is; "" if there is none. A store that refuses
+// a note refuses the whole request.
 func (h *hooks) trace(ctx context.Context) (trace string) {
 	if h == nil {
 		return ""
@@ -80,11 +81,11 @@ func (h *hooks) trace(ctx context.Context) (trace string) {
 		if hook := h.each[i].Trace; hook != nil {
 			h.tell("Trace", func() { trace = hook(ctx) })
 		}
-		if trace != "" {
-			break
+		if trace != "" && isNote(trace) {
+			return trace
 		}
 	}
-	return trace
+	return ""
 }
 
 func (h *hooks) blocked(ctx context.Context, a observe.Acquisition, held HeldError, position int) {

@@ -1,6 +1,7 @@
 package core_test
 
 import (
+	"context"
 	"errors"
 	"math"
 	"strings"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/core/observe"
 	"github.com/keyturn/keyturn/store/memstore"
 )
 
@@ -163,4 +165,15 @@ func TestLongNameOfARule(t *testing.T) {
 	spy, eng := newSpied(t)
 	mustRelease(t, mustAcquire(t, eng, "k", core.WithRule("x"+strings.Repeat("é", driver.MaxNoteBytes))))
 	wantEqual(t, "rule", spy.asked[0].Rule, "x"+strings.Repeat("é", (driver.MaxNoteBytes-1)/2))
+}
+
+// A trace that a store may refuse counts as none, so the next hook's counts.
+func TestTraceThatNoStoreKeeps(t *testing.T) {
+	long := strings.Repeat("x", driver.MaxNoteBytes)
+	for given, want := range map[string]string{long: long, long + "x": "next", "line\nbreak": "next", "a\x00": "next", "\xff": "next"} {
+		first, next := observe.Hooks{Trace: func(context.Context) string { return given }}, observe.Hooks{Trace: func(context.Context) string { return "next" }}
+		spy, eng := newSpied(t, core.WithHooks(first), core.WithHooks(next))
+		mustRelease(t, mustAcquire(t, eng, "k"))
+		wantEqual(t, "trace", spy.asked[0].Trace, want)
+	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"time"
 
@@ -231,12 +230,4 @@ func (r *request) afterDebts(ask askFunc) askFunc {
 		r.asked = time.Now() // the lease counts from this request
 		return ask(ctx, req)
 	}
-}
-
-// note is a rule's name as stores keep it: the first [driver.MaxNoteBytes] of it.
-func note(rule string) string {
-	if len(rule) <= driver.MaxNoteBytes {
-		return rule
-	}
-	return strings.ToValidUTF8(rule[:driver.MaxNoteBytes], "")
 }

@@ -30,7 +30,8 @@ type Hooks struct {
 	// Trace is called on the caller's goroutine before the store is asked, with the context
 	// from AcquireStart. It returns the trace that the request belongs to, for those that it
 	// keeps waiting, also in other processes: short, printable text such as a traceparent of
-	// W3C Trace Context; "" for none. The store keeps it with the lease. It comes back in
+	// W3C Trace Context; "" for none. A text over driver.MaxNoteBytes, or with control
+	// characters, counts as none. The store keeps it with the lease. It comes back in
 	// driver.HeldError and driver.Record. Of several hooks, the first answer that is not empty
 	// counts.
 	Trace func(context.Context) string
