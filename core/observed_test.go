@@ -57,6 +57,13 @@ func TestAttempts(t *testing.T) {
 			trip(t, eng, &outage{s})
 			return eng.Do(bg, "k", noWork, core.WithFailFast())
 		}, err: core.ErrCircuitOpen},
+		"not asked, because a release is owed": {do: func(t *testing.T, eng, _ *core.Engine, s *spy) error {
+			l := mustAcquire(t, eng, "k")
+			s.change(func() { s.onRelease = func(context.Context, driver.Grant) error { return errDown } })
+			defer s.mend()
+			owe(t, l)
+			return eng.Do(bg, "k", noWork, core.WithFailFast())
+		}, err: core.ErrUnavailable},
 		"handed off": {do: func(t *testing.T, eng, _ *core.Engine, _ *spy) error {
 			l := mustAcquire(t, eng, "k")
 			time.AfterFunc(time.Millisecond, func() { mustRelease(t, l) })
@@ -70,6 +77,8 @@ func TestAttempts(t *testing.T) {
 				t.Errorf("error %v, want %v", err, tc.err)
 			}
 			wantEqual(t, "attempts", seen.attempts, tc.want)
+			calls := slices.DeleteFunc(seen.events, func(event string) bool { return !strings.HasPrefix(event, "StoreCalled memory acquire") })
+			wantEqual(t, "requests that hooks were told of", len(calls), s.requests())
 		})
 	}
 }
