@@ -11,6 +11,7 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/core/experimental/carry"
 	"github.com/keyturn/keyturn/core/observe"
 )
 
@@ -76,6 +77,31 @@ func TestLinger(t *testing.T) {
 		if l := sticky(t, eng, "k"); l.Token() <= first.Token()+5 || l.Owner() == first.Owner() {
 			t.Errorf("the next grant has token %d after %d", l.Token(), first.Token()+5)
 		}
+	})
+}
+
+// A lease is handed on once, however many are nested in it or borrow it.
+func TestNestedLeaseIsNotHandedOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newTelling()
+		eng := newEngine(t, s, core.WithLinger(time.Second))
+		acquire := func(ctx context.Context, eng *core.Engine, handedOff bool, keys ...string) *core.Lease {
+			time.Sleep(time.Millisecond) // as in sticky
+			l, err := eng.AcquireAll(ctx, exclusive(keys...))
+			must(t, err)
+			o := core.Observed(l)
+			check(t, o.HandedOff() == handedOff && o.Lingered() == handedOff, "%q: handed off %t, lingered %t, want %t", keys, o.HandedOff(), o.Lingered(), handedOff)
+			return l
+		}
+		sticky(t, eng, "k")
+		l := acquire(bg, eng, true, "k")
+		mustRelease(t, acquire(l.Context(), eng, false, "k"))
+		mustRelease(t, acquire(carry.Accept(bg, carry.Leases(l.Context())), newEngine(t, s.Peer()), false, "k"))
+		mustRelease(t, l)
+		sticky(t, eng, "k")
+		l = mustAcquire(t, eng, "a")
+		mustRelease(t, acquire(l.Context(), eng, true, "a", "k"))
+		mustRelease(t, l)
 	})
 }
 

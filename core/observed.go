@@ -1,6 +1,10 @@
 package core
 
-import "github.com/keyturn/keyturn/core/observe"
+import (
+	"slices"
+
+	"github.com/keyturn/keyturn/core/observe"
+)
 
 // observed is a lease as hooks see it, with methods that its users do not need.
 type observed struct{ *Lease }
@@ -18,10 +22,26 @@ func (o observed) Store() string { return o.engine.backend().about.Name }
 func (o observed) Depth() int { return o.level() }
 
 // HandedOff implements observe.Lease.
-func (o observed) HandedOff() bool { return o.grant.HandedOn > 0 }
+func (o observed) HandedOff() bool {
+	l := o.obtained()
+	return l != nil && l.grant.HandedOn > 0
+}
 
 // Lingered implements observe.Lease.
-func (o observed) Lingered() bool { return o.grant.Lingered }
+func (o observed) Lingered() bool {
+	l := o.obtained()
+	return l != nil && l.grant.Lingered
+}
+
+// obtained returns the lease that this process has got by the acquisition; nil if it only counts on others,
+// which were handed on once, however many are nested in them.
+func (o observed) obtained() *Lease {
+	l := o.base()
+	if l.borrowed != nil || o.nest != nil && !slices.Contains(o.nest.owned, l) {
+		return nil
+	}
+	return l
+}
 
 // Shadow implements observe.Lease.
 func (o observed) Shadow() bool { return o.terms.shadow }

@@ -33,7 +33,8 @@ type Lease interface {
 	Depth() int
 	// HandedOff reports whether the lease came from another one of this process, without a
 	// request to the store: at the release of that one, or after it had lingered
-	// (core.WithLinger). Both have the same owner.
+	// (core.WithLinger). Both have the same owner. It is false for a lease that is nested or
+	// borrowed.
 	HandedOff() bool
 	// Lingered reports whether the lease had lingered before it was handed on: nobody of this
 	// process had held it for a while.
