@@ -122,7 +122,7 @@ func TestStoreThatWasJustAskedIsNotSilent(t *testing.T) {
 		who   []core.Claim
 		want  []error
 	}{
-		"in its second line":      {"a", [][]core.Claim{exclusive("a")}, exclusive("b"), set, []error{core.ErrUnavailable}},
+		"in its second line":      {"a", [][]core.Claim{exclusive("a")}, exclusive("b"), set, []error{core.ErrHeld, core.ErrWaitTimeout}},
 		"behind one in two lines": {"b", [][]core.Claim{exclusive("b"), set}, nil, exclusive("a"), []error{core.ErrHeld, core.ErrWaitTimeout}},
 	} {
 		inBubble(t, name, func(t *testing.T) {

@@ -89,19 +89,19 @@ func (e *evidence) heldFor() time.Duration {
 	return time.Since(e.held.since)
 }
 
-// verdict returns the error for a caller that joined the line at that time and gives up. Only a
-// store that was asked can be silent, and only from the request on: before, the caller waited
-// for those in front. After the store told them to wait, its silence is no outage, however long
-// it lasts. It answers again when the key is free, or when it finds that it is out.
-func (e *evidence) verdict(key string, joined time.Time, fair time.Duration) error {
-	silence := min(time.Since(e.silentSince), time.Since(joined)) // the part that this caller was there for
+// verdict returns the error for a caller that began to wait then, joined this line at that time, and
+// gives up. Only a store that was asked can be silent, and only from the request on: before, the caller
+// waited for those in front, or in other lines. After the store told them to wait, its silence is no
+// outage, however long it lasts. It answers again when the key is free, or when it finds that it is out.
+func (e *evidence) verdict(key string, began, joined time.Time, fair time.Duration) error {
+	silence := time.Since(e.silentSince)
 	switch {
 	case e.outage != nil:
 		return e.outage
-	case e.unanswered == 0, !e.answeredAt.Before(joined), silence < fair && e.silentSince.After(joined):
+	case e.unanswered == 0, !e.answeredAt.Before(joined), silence < fair && e.silentSince.After(began):
 		held := e.holder(key)
 		return &held
-	case silence < fair: // however long the caller has waited in other lines
+	case min(silence, time.Since(joined)) < fair: // the part that this caller was there for
 		return &driver.UnavailableError{Op: "acquire", Err: fmt.Errorf("%w, while waiting in line", ErrHurried)}
 	}
 	return &driver.UnavailableError{Op: "acquire", Err: errors.New("no answer while waiting in line")}

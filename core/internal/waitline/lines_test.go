@@ -169,6 +169,27 @@ func TestOutageEndsWhenNobodyAsks(t *testing.T) {
 	}
 }
 
+// A set that has just come to its second line has waited for the holder in the first one, unless the store
+// has been silent for longer than that.
+func TestGivesUpInTheSecondLine(t *testing.T) {
+	for asked, want := range map[time.Duration]error{0: waitline.ErrHurried, 2 * fair: driver.ErrHeld} {
+		inLine(t, func(t *testing.T, ls *waitline.Lines) {
+			first, set := waiter("a"), waiter("a", "b")
+			set.MaxWait = 5 * fair / 2
+			mustEnter(t, enter(ls, first))
+			ends := enter(ls, set)
+			time.Sleep(asked)
+			head := waiter("b")
+			mustEnter(t, enter(ls, head))
+			time.Sleep(set.MaxWait - asked - fair/4)
+			ls.Leave(first, refused())
+			err := <-ends
+			check(t, errors.Is(err, want), "%v, want %v", err, want)
+			ls.Leave(head, refused())
+		})
+	}
+}
+
 func TestRecordIsShared(t *testing.T) {
 	inLine(t, func(t *testing.T, ls *waitline.Lines) {
 		first, twin, other, late := waiter("k"), waiter("k"), waiter("k"), waiter("k")
