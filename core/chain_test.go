@@ -16,7 +16,7 @@ import (
 func TestSetThatIsHeldInPart(t *testing.T) {
 	store, eng := newSpied(t)
 	outer := mustAcquire(t, eng, "b")
-	set, err := eng.AcquireAll(outer.Context(), exclusive("c", "b", "a"))
+	set, err := eng.AcquireAll(outer.Context(), exclusive("c", "b", "a"), core.WithTTL(time.Hour))
 	must(t, err)
 	if c := set.Claims(); len(c) != 2 || c[0].Key != "a" || c[1].Key != "c" || set.Token() == outer.Token() || core.Observed(set).Depth() != 1 {
 		t.Errorf("claims %v, token %d in %d, depth %d", c, set.Token(), outer.Token(), core.Observed(set).Depth())
@@ -29,6 +29,7 @@ func TestSetThatIsHeldInPart(t *testing.T) {
 	if store.requests() != 2 || core.Observed(all).Depth() != 2 || all.Token() != set.Token() || len(all.Claims()) != 2 {
 		t.Errorf("asked %d times; depth %d, claims %v", store.requests(), core.Observed(all).Depth(), all.Claims())
 	}
+	check(t, set.Deadline().Equal(outer.Deadline()) && all.Deadline().Equal(outer.Deadline()), "deadlines %v and %v, want the first, %v", set.Deadline(), all.Deadline(), outer.Deadline())
 	mustRelease(t, all)
 	mustRelease(t, set)
 	mustRelease(t, set)

@@ -3,6 +3,7 @@ package core
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -110,8 +111,14 @@ func (l *Lease) Key() string { return l.grant.Claims[0].Key }
 func (l *Lease) TTL() time.Duration { return l.base().current().TTL }
 
 // Deadline returns when the lease counts as lost unless a renewal comes through. It is a little
-// before the store's own end of the lease. Each renewal moves it.
-func (l *Lease) Deadline() time.Time { return l.base().watch.Deadline() }
+// before the store's own end of the lease. Each renewal moves it. A nested lease has the first deadline
+// of the leases that it depends on.
+func (l *Lease) Deadline() time.Time {
+	if l.nest == nil {
+		return l.watch.Deadline()
+	}
+	return slices.MinFunc(l.nest.outer, func(a, b *Lease) int { return a.Deadline().Compare(b.Deadline()) }).Deadline()
+}
 
 // level is how many times over the context holds the keys: see observe.Lease.
 func (l *Lease) level() int { return max(int(l.depth), 1) }
