@@ -130,3 +130,22 @@ func TestForcedReleaseOfWhatWasSeen(t *testing.T) {
 	check(t, errors.As(err, &held) && held.Holder == other.Owner(), "held by %+v", held)
 	mustRelease(t, other)
 }
+
+// One key of a set is taken away, so the whole is lost. Its other keys were held until the end of the TTL.
+func TestForceOnOneKeyOfASet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memstore.New()
+		eng, peer := newEngine(t, store), newEngine(t, store)
+		err := eng.DoAll(bg, []core.Claim{core.Exclusive("a"), core.Exclusive("b")}, func(ctx context.Context) error {
+			wantNil(t, errOf(peer.ForceRelease(bg, "a", "stuck")))
+			<-ctx.Done()
+			wantOnly(t, errOf(peer.TryAcquire(bg, "b")), core.ErrHeld)
+			return nil
+		})
+		wantOnly(t, err, core.ErrLeaseLost)
+		synctest.Wait()
+		l, err := peer.TryAcquire(bg, "b")
+		wantNil(t, err)
+		wantNil(t, l.Release(bg))
+	})
+}

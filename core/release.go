@@ -233,7 +233,7 @@ func (l *Lease) revoke() {
 var errAnsweredLate = errors.New("the answer came after the lease had run out")
 
 // abandon frees a lease that was lost before its release, because of err, although the backend may
-// still count it as held. It frees it now rather than at the end of its TTL. Nobody depends on the
+// still count it as held, or a part of it. It frees it now rather than at the end of its TTL. Nobody depends on the
 // result: the backend's clock decides. A lease that ended because the store did not answer becomes a
 // debt: a renewal that was under way may arrive when the network is back, and would lock the key for
 // another TTL. bound is that of the caller that waits; nil: none does.
@@ -247,7 +247,8 @@ func (l *Lease) abandon(err error, bound *releaseBound) {
 	switch {
 	case lost.Reason == driver.LossMaxHold && bound != nil:
 		_ = l.engine.storeRelease(bound.context(), l.current(), l.terms.rule)
-	case lost.Reason == driver.LossMaxHold, lost.Reason == driver.LossClosed, lost.Reason == driver.LossExpired, lost.Reason == driver.LossSuspended:
+	case lost.Reason == driver.LossMaxHold, lost.Reason == driver.LossClosed, lost.Reason == driver.LossExpired, lost.Reason == driver.LossSuspended,
+		len(l.grant.Claims) > 1: // of a set, one claim may be lost, and the store has the others
 		l.engine.undo(l.ctx, l.current(), l.terms.rule)
 	}
 }
