@@ -6,6 +6,8 @@ import (
 	"github.com/keyturn/keyturn/core/driver"
 )
 
+const borrowerKeeps = "N7 a borrower's renewal keeps the lease"
+
 var borrowChecks = []check{
 	{name: "N7 a borrower's renewal ends no lease sooner", run: borrowerShortensNothing},
 	{name: "N7 a borrower's renewal ends no shared lease sooner", run: borrowerShortensNothing, claim: driver.Shared, can: shares},
@@ -14,7 +16,7 @@ var borrowChecks = []check{
 	{name: "N7 a borrower's TTL is the owner's at most, shared", run: borrowerAddsNothing, claim: driver.Shared, can: shares},
 	{name: "N7 a borrower's TTL is the owner's at most, of a permit", run: borrowerAddsNothing, claim: permit(2), can: permits},
 	{name: "N7 a borrower's hand-offs are the owner's at most", run: borrowerHandsOnNothing},
-	{name: "N7 a borrower's renewal keeps the lease", run: borrowerRenews},
+	{name: borrowerKeeps, run: borrowerRenews},
 	{name: "N7 a borrower's renewal keeps a shared lease", run: borrowerRenews, claim: driver.Shared, can: shares},
 	{name: "N7 the owner's last TTL is what counts", run: ownerChangesTTL},
 	{name: "N7 the owner's last TTL is what counts, shared", run: ownerChangesTTL, claim: driver.Shared, can: shares},
@@ -84,18 +86,27 @@ func borrowerHandsOnNothing(s *scene) {
 }
 
 // borrowerRenews: a borrower's renewals keep the lease while the owner does not renew, as when
-// its process is paused.
+// its process is paused. If they ask for less than the owner did, a later one may still ask for as much.
 func borrowerRenews(s *scene) {
 	a, b, c := s.open(), s.open(), s.open()
 	s.inTime(s.TTL, func(ttl time.Duration) (tooLate bool) {
-		h := s.lock(a, s.key(), ttl)
+		h := s.lock(a, s.key(), ttl+s.step())
 		w := s.follow(c, driver.Exclusive(h.Claims[0].Key))
-		called, returned, tooLate := s.keeps(h, ttl, 3*ttl/2, w, func() error { return s.renew(b, h.borrowed(ttl)) })
+		last, _, tooLate := s.keeps(h, ttl, 3*ttl/2, w, func() error { return s.renew(b, h.borrowed(ttl)) })
 		if tooLate {
 			return true
 		}
-		next := w.granted(ttl + 2*s.Late)
-		s.lasted("the lease that a borrower renewed", ttl, called, returned, next.returned)
+		called := time.Now()
+		err := s.renew(b, h.borrowed(h.TTL))
+		returned := time.Now()
+		switch {
+		case s.lostBySlowness(err, last, ttl):
+			return true
+		case err != nil:
+			s.Fatalf("renewed by a borrower, with the owner's TTL of %v: %v", h.TTL, err)
+		}
+		next := w.granted(h.TTL + 2*s.Late)
+		s.lasted("the lease that a borrower renewed", h.TTL, called, returned, next.returned)
 		s.isLost(s.renew(b, h.borrowed(ttl)))
 		return false
 	})

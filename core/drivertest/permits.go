@@ -1,6 +1,7 @@
 package drivertest
 
 import (
+	"errors"
 	"sync"
 	"time"
 
@@ -72,9 +73,14 @@ func atMostN(s *scene) {
 	key := s.key()
 	var held []hold
 	for i := range n {
-		held = append(held, s.take([]driver.Store{a, b}[i%2], long, driver.Permit(key, n)))
+		held = append(held, s.take([]driver.Store{a, b}[i%2], long/time.Duration(i+1), driver.Permit(key, n)))
 	}
-	s.noRoom(a, key, driver.Permit(key, n))
+	_, err := s.acquire(s.ctx, a, s.ask(s.TTL, driver.Permit(key, n)))
+	s.isHeld(err, key)
+	var by *driver.HeldError
+	if first := held[n-1].TTL; errors.As(err, &by) && by.RetryAfter > first {
+		s.Errorf("RetryAfter is %v, and the first of the permits ends after %v", by.RetryAfter, first)
+	}
 	w := s.queue(b, long, driver.Permit(key, n))
 	for _, h := range held {
 		s.mustRenew(h)
