@@ -6,8 +6,6 @@ import (
 	"github.com/keyturn/keyturn/core/driver"
 )
 
-const borrowerKeeps = "N7 a borrower's renewal keeps the lease"
-
 var borrowChecks = []check{
 	{name: "N7 a borrower's renewal ends no lease sooner", run: borrowerShortensNothing},
 	{name: "N7 a borrower's renewal ends no shared lease sooner", run: borrowerShortensNothing, claim: driver.Shared, can: shares},
@@ -16,7 +14,7 @@ var borrowChecks = []check{
 	{name: "N7 a borrower's TTL is the owner's at most, shared", run: borrowerAddsNothing, claim: driver.Shared, can: shares},
 	{name: "N7 a borrower's TTL is the owner's at most, of a permit", run: borrowerAddsNothing, claim: permit(2), can: permits},
 	{name: "N7 a borrower's hand-offs are the owner's at most", run: borrowerHandsOnNothing},
-	{name: borrowerKeeps, run: borrowerRenews},
+	{name: "N7 a borrower's renewal keeps the lease", run: borrowerRenews},
 	{name: "N7 a borrower's renewal keeps a shared lease", run: borrowerRenews, claim: driver.Shared, can: shares},
 	{name: "N7 the owner's last TTL is what counts", run: ownerChangesTTL},
 	{name: "N7 the owner's last TTL is what counts, shared", run: ownerChangesTTL, claim: driver.Shared, can: shares},
