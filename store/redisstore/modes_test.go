@@ -12,6 +12,7 @@ import (
 	"github.com/keyturn/keyturn/internal/checktest"
 	"github.com/keyturn/keyturn/internal/redistest"
 	"github.com/keyturn/keyturn/internal/servertest"
+	"github.com/keyturn/keyturn/internal/storetest"
 	"github.com/keyturn/keyturn/store/redisstore"
 )
 
@@ -139,6 +140,21 @@ func TestSideKeysOfAWrongType(t *testing.T) {
 		check(t, claim.Mode == driver.ModeExclusive || errors.Is(err, driver.ErrLeaseLost), "%s: Release: want ErrLeaseLost, got %v", side, err)
 		check(t, admin.Exists(bg, "lock:z").Val() == 0, "%s: the rest of the set is still locked", side)
 	}
+}
+
+// TestSetStepsBack: a set waits for its last claim when somebody takes the first one by force. It waits for that one
+// again, and not for both: a writer in line keeps readers out.
+func TestSetStepsBack(t *testing.T) {
+	server, s := onServer(t, noPolling)
+	lease(t, s, "reader", driver.Shared("b"))
+	set := claiming("set", driver.Exclusive("a"), driver.Exclusive("b"))
+	set.TTL = 6 * time.Second // it asks three times as often
+	storetest.Enqueue(t, s, set)
+	next := enqueue(t, s, "next", "a", time.Minute)
+	must(t, checktest.ErrorOf(s.ForceRelease(within(t, time.Second), "a", "why")))
+	next.Granted()
+	eventually(t, soon, "the set is in no line but that of its first claim", func() bool { return waiting(t, server, "b") == 0 })
+	lease(t, s, "another", driver.Shared("b"))
 }
 
 // TestLargestSet is that of a template's bound: several scripts, one grant.

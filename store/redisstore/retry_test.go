@@ -98,6 +98,13 @@ func TestLostReplies(t *testing.T) {
 	// Asked once and answered once, "not yours" is a loss.
 	s := open(t, server.Client())
 	wantIs(t, "Release", s.Release(within(t, time.Second), g), driver.ErrLeaseLost)
+	must(t, checktest.ErrorOf(s.ForceRelease(within(t, time.Second), "free", "why"))) // the server knows the script
+	lock(t, s, "o2", "k", time.Minute)
+	during("a forced release", "lock:k", 0, func(s *redisstore.Store) error { // "nobody had it" may be wrong
+		had, err := s.ForceRelease(within(t, 5*time.Second), "k", "why")
+		check(t, len(had) == 1 || errors.Is(err, driver.ErrOutcomeUnknown), "ForceRelease: %v, %v", had, err)
+		return nil
+	})
 	g = lock(t, s, "once", "k", time.Minute)
 	during("a completion", "{lock:k}:r", 1, func(s *redisstore.Store) error {
 		return s.Complete(within(t, 5*time.Second), g, driver.Record{Result: []byte("done")}, time.Minute)

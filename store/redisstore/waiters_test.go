@@ -57,3 +57,21 @@ func (e executing) Acquire(ctx context.Context, req driver.Request) (driver.Gran
 	g, _, err := e.Begin(ctx, req)
 	return g, err
 }
+
+// TestToldOfOthersThanTheNext: a reader learns when a released lease ends, and an execution of the record although
+// somebody else is in front.
+func TestToldOfOthersThanTheNext(t *testing.T) {
+	t.Parallel()
+	s := open(t, database(t).Client(), noPolling)
+	g := lock(t, s, "holder", "stays", time.Minute)
+	reader := enqueueFor(t, s, "reader", driver.Shared("stays"))
+	g.MinHold = 100 * time.Millisecond
+	release(t, s, g)
+	reader.Granted()
+
+	g = lock(t, s, "holder", "k", time.Minute)
+	enqueue(t, s, "plain", "k", time.Minute)
+	execution := enqueue(t, executing{s}, "execution", "k", time.Minute)
+	must(t, s.Complete(within(t, time.Second), g, driver.Record{}, time.Minute))
+	check(t, execution.Granted().Token == 0, "it runs again")
+}
