@@ -82,17 +82,18 @@ func TestSweepDeletesWhatIsOver(t *testing.T) {
 		const short = 100 * time.Millisecond
 		old := acquire(short, driver.Exclusive("over"))
 		acquire(short, driver.Shared("read"))
-		done := acquire(time.Minute, driver.Exclusive("done"))
-		must(t, s.Complete(t.Context(), done, driver.Record{}, short))
-		must(t, checktest.ErrorOf(s.AdvanceVersion(t.Context(), "version", 1, short)))
+		for key, retention := range map[string]time.Duration{"done": short, "on record": time.Minute} {
+			must(t, s.Complete(t.Context(), acquire(time.Minute, driver.Exclusive(key)), driver.Record{}, retention))
+			must(t, checktest.ErrorOf(s.AdvanceVersion(t.Context(), key, 1, retention)))
+		}
 		kept := []driver.Grant{acquire(time.Minute, driver.Exclusive("held")), acquire(time.Minute, driver.Shared("shared"))}
 		time.Sleep(2 * short)
 		must(t, errors.Join(s.Sweep(t.Context(), time.Hour), s.Sweep(t.Context(), math.MaxInt64)))
-		if n := rowsIn(t, db, "lock"); n != 5 {
+		if n := rowsIn(t, db, "lock"); n != 6 {
 			t.Errorf("%d locks are left although none is that old", n)
 		}
 		must(t, s.Sweep(t.Context(), 0))
-		for table, want := range map[string]int{"lock": 2, "member": 1, "record": 0, "version": 0} {
+		for table, want := range map[string]int{"lock": 3, "member": 1, "record": 1, "version": 1} {
 			if n := rowsIn(t, db, table); n != want {
 				t.Errorf("%d rows of %s are left, want %d", n, table, want)
 			}
