@@ -165,6 +165,50 @@ func TestUndoneWhereNothingWasHeard(t *testing.T) {
 	f.settled(t, "key", 0)
 }
 
+// TestNodesWithoutMark: most nodes were emptied. Init must not have them vote beside one that has been in use. The store
+// stays impaired when they refuse a key: that does not say that they vote again.
+func TestNodesWithoutMark(t *testing.T) {
+	t.Parallel()
+	f := sharing(t)
+	s := f.open(t)
+	const mark = "{lock:}:born"
+	for _, server := range f.servers[1:] {
+		must(t, server.Client().Del(bg, mark).Err())
+		must(t, server.Client().Set(bg, "lock:held", "somebody", time.Minute).Err())
+	}
+	wantIs(t, "Init", s.Init(within(t, 10*time.Second)), redlock.ErrNotNew)
+	for i, server := range f.servers {
+		require(t, (server.Client().Exists(bg, mark).Val() == 1) == (i == 0), "node %d has a mark, or lost it", i)
+	}
+	told := make(chan error, 100)
+	s.Describe().OnImpaired(func(reason error) { told <- reason })
+	require(t, errors.Is(ask(t, s, "o", "free"), redlock.ErrAbstaining), "nodes without a mark vote")
+	wantIs(t, "told", <-told, redlock.ErrAbstaining)
+	wantIs(t, "a key that is held", ask(t, s, "o", "held"), driver.ErrHeld)
+	must(t, checktest.ErrorOf(s.Inspect(within(t, 10*time.Second), "held"))) // all nodes have answered by then
+	check(t, len(told) == 0, "the nodes are said to vote again")
+}
+
+// TestLostAnswersOfARelease: the second one finds no lease, but it was there.
+func TestLostAnswersOfARelease(t *testing.T) {
+	t.Parallel()
+	f := sharing(t)
+	s, proxies := f.openProxied(t)
+	release(t, s, lock(t, s, "warm", "key", time.Minute)) // the nodes know the scripts
+	g := lock(t, s, "o", "key", time.Minute)
+	f.settled(t, "key", nodes)
+	for _, p := range proxies[:3] {
+		p.CutReplies()
+	}
+	answer := checktest.Async(func() error { return s.Release(within(t, 10*time.Second), g) })
+	f.settled(t, "key", 0)
+	for _, p := range proxies {
+		p.Heal()
+	}
+	err := <-answer // nil if the network was back before the answers
+	check(t, err == nil || errors.Is(err, driver.ErrOutcomeUnknown), "Release: %v", err)
+}
+
 // TestRenewalGivesNoVote: redsync's WithSetNXOnExtend sets the key again on nodes that have lost it.
 // A renewal that comes late would then give a lease that has ended to its old owner.
 func TestRenewalGivesNoVote(t *testing.T) {
