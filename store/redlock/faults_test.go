@@ -153,51 +153,6 @@ func TestSlowNode(t *testing.T) {
 	})
 }
 
-// TestTokensRise over the loss of any minority, and restarts without data.
-func TestTokensRise(t *testing.T) {
-	servertest.Long(t)
-	const maxTTL = time.Second
-	f := started(t, redlock.WithMaxTTL(maxTTL))
-	a, b := f.open(t, redlock.WithMaxTTL(maxTTL)), f.open(t, redlock.WithMaxTTL(maxTTL))
-	var last uint64
-	n := 0
-	grant := func(s *redlock.Store) {
-		t.Helper()
-		n++
-		eventually(t, "a grant", func() bool {
-			req := request(fmt.Sprint("o", n), "key", maxTTL)
-			req.HandOffs = 1000
-			g, err := s.Acquire(within(t, 5*time.Second), req)
-			if err != nil {
-				return false
-			}
-			check(t, g.Token > last, "grant %d has token %d, and %d was given before", n, g.Token, last)
-			last = g.Token + g.HandOffs
-			_ = s.Release(within(t, 5*time.Second), g)
-			return true
-		})
-	}
-	for i := range nodes {
-		j := (i + 1 + i%3) % nodes
-		f.servers[i].Pause()
-		f.servers[j].Pause()
-		for range 3 {
-			grant(a)
-			grant(b)
-		}
-		f.servers[i].Resume()
-		f.servers[j].Resume()
-		grant(b)
-		f.servers[i].Restart(t)
-		for range 3 {
-			grant(a)
-			grant(b)
-		}
-		time.Sleep(maxTTL + 50*time.Millisecond) // or too many abstain
-		grant(a)
-	}
-}
-
 // TestNothingIsReservedAheadOfTheClock: the clocks were set back by an hour after the last grant. Tokens would run further
 // ahead of them with each grant, and fall when the data is lost.
 func TestNothingIsReservedAheadOfTheClock(t *testing.T) {
