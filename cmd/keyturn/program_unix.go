@@ -138,10 +138,11 @@ func (a *app) supervised(path string, argv []string, lease *core.Lease, f *runFl
 	if err := prolong(lease); err != nil {
 		return supervise.Result{}, err
 	}
+	ttl := lease.TTL() // a carried lease has that of its holder, which may be shorter than --ttl
 	result, err := supervise.Run(supervise.Program{
 		Path: path, Args: argv, Env: environment(lease),
 		Files:  []*os.File{a.stdin, stdout, os.Stderr},
-		Signal: supervise.Signals[strings.TrimPrefix(f.signal, "SIG")], Grace: f.grace, Margin: min(lease.TTL()/20, mostMargin), MaxHold: f.maxHold,
+		Signal: supervise.Signals[strings.TrimPrefix(f.signal, "SIG")], Grace: min(f.grace, ttl/3), Margin: min(ttl/20, mostMargin), MaxHold: f.maxHold,
 		Detach: detach, Say: a.say,
 	}, lease, sigs)
 	if err != nil {

@@ -115,6 +115,15 @@ func TestRunStatus(t *testing.T) {
 	}
 }
 
+// The grace period of a run within a run of its key fits the TTL of the outer one. A third of its own killed the program
+// at once.
+func TestRunWithinAShortTTL(t *testing.T) {
+	store := onRedis(t)
+	for _, flag := range []string{"--quiet", "--grace=10s"} {
+		command(t, "--store", store, "run", "a", shortTTL, "--", os.Args[0], "--store", store, "run", "a", flag, "--", "true").ends(0)
+	}
+}
+
 // A program that can't be run takes no key, and one that is held by a run shows as such.
 func TestRunHoldsTheKey(t *testing.T) {
 	store := onRedis(t)
