@@ -187,9 +187,8 @@ type leaseModel struct {
 
 // keyForms makes the forms. One that was rejected keeps what was typed, and which leases were chosen.
 func (c *Console) keyForms(r *http.Request, l look) any {
-	name, _ := c.operator(r)
-	f := forms{Key: l.query.Get("k"), Operator: name}
-	f.MaxReason = driver.MaxNoteBytes - len(reasonOf(name, ""))
+	f := forms{Key: l.query.Get("k"), Operator: l.operator}
+	f.MaxReason = driver.MaxNoteBytes - len(reasonOf(f.Operator, ""))
 	row := c.poll.Row(f.Key)
 	if row == nil {
 		return f
@@ -216,7 +215,7 @@ func (c *Console) keyForms(r *http.Request, l look) any {
 			f.Leases[i].Chosen = true
 		}
 	}
-	if name != "" {
+	if f.Operator != "" {
 		f.Falls = c.poll.KeysOf(owners, f.Key)
 	}
 	return f

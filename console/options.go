@@ -59,8 +59,8 @@ func WithTraceURL(template string) Option {
 const placeholder = "{trace_id}"
 
 // WithOperator says who may break locks: f returns the operator's name, which becomes the beginning of
-// each reason, and whether this request comes from one. Without it, the console is read only. f is called
-// from several goroutines at a time.
+// each reason, and whether this request comes from one; an empty name is nobody's. Without it, the console
+// is read only. f is called from several goroutines at a time.
 func WithOperator(f func(*http.Request) (name string, ok bool)) Option {
 	return func(c *config) error {
 		if f == nil {

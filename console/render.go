@@ -47,6 +47,8 @@ type look struct {
 	graph  *waits.Graph
 	// known are the rows of the last look at the same, and fresh those of this one; nil: they are not kept.
 	known, fresh map[string]knownRow
+	// operator is the name of the operator who looks; "": none does.
+	operator string
 	// rejected: the page answers a form that was rejected.
 	rejected bool
 }
@@ -170,9 +172,11 @@ func (c *Console) servePage(w http.ResponseWriter, r *http.Request, p *page, sta
 	c.source.open(query)
 	_ = c.fresh(r.Context(), query.Get("k")) // the page says it
 	l, lists := c.view(p, query, false)
+	l.operator, l.rejected = c.operator(r), n != nil && n.Bad
 	f := frame{
 		Title: c.cfg.title, Page: p.name, Heading: p.title, Style: styleSheet.name, Script: script.name, Icon: icon.name,
 		Nav: c.nav(), Lists: make(map[string][]template.HTML), Now: l.clock.now.UnixMilli(), Origin: l.status.Started.UnixMilli(), Notice: n,
+		Operator: l.operator,
 	}
 	live := url.Values{"page": {p.name}}
 	for name, values := range query {
@@ -181,9 +185,6 @@ func (c *Console) servePage(w http.ResponseWriter, r *http.Request, p *page, sta
 		}
 	}
 	f.Events = "events?" + live.Encode()
-	if name, ok := c.operator(r); ok {
-		f.Operator = name
-	}
 	// What is typed into a form must stay, and what has become of one.
 	f.Reload = n == nil && (p.name != "key" || query.Get("k") != "" && f.Operator == "")
 	for _, one := range lists {
@@ -191,7 +192,6 @@ func (c *Console) servePage(w http.ResponseWriter, r *http.Request, p *page, sta
 			f.Lists[one.ID] = append(f.Lists[one.ID], p.whole())
 		}
 	}
-	l.rejected = n != nil && n.Bad
 	if p.fixed != nil {
 		f.Fixed = p.fixed(r, l)
 	}

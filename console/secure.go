@@ -42,12 +42,16 @@ func (c *Console) rightHost(r *http.Request) bool {
 	return slices.Contains(c.cfg.hosts, strings.ToLower(strings.Trim(host, "[]")))
 }
 
-// operator returns the name of the operator who sent the request, and whether it was one.
-func (c *Console) operator(r *http.Request) (string, bool) {
+// operator returns the name of the operator who sent the request; "": it was none. What a page shows and what a form
+// may do both depend on that alone.
+func (c *Console) operator(r *http.Request) string {
 	if c.cfg.operator == nil {
-		return "", false
+		return ""
 	}
-	return c.cfg.operator(r)
+	if name, ok := c.cfg.operator(r); ok {
+		return name
+	}
+	return ""
 }
 
 // mostForm bounds the body of a form: a key, a reason, and the leases of many readers.
@@ -56,8 +60,8 @@ const mostForm = 256 << 10
 // operate lets only operators do what changes something.
 func (c *Console) operate(do func(http.ResponseWriter, *http.Request, string)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		name, ok := c.operator(r)
-		if !ok {
+		name := c.operator(r)
+		if name == "" {
 			http.Error(w, "this console is read only for you", http.StatusForbidden)
 			return
 		}

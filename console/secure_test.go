@@ -119,6 +119,7 @@ func TestWhoMay(t *testing.T) {
 	for name, status := range map[string]int{
 		"read only":          send(open(t, f), ours),
 		"no operator":        send(open(t, f, console.WithOperator(nobody)), ours),
+		"no name":            send(open(t, f, console.WithOperator(func(*http.Request) (string, bool) { return "", true })), ours),
 		"another site":       send(open(t, f, console.WithOperator(alice)), func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", "cross-site") }),
 		"another name of it": send(open(t, f, console.WithOperator(alice)), func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", "same-site") }),
 		"another origin":     send(open(t, f, console.WithOperator(alice)), func(r *http.Request) { r.Header.Set("Origin", "https://evil.example") }),
@@ -126,6 +127,8 @@ func TestWhoMay(t *testing.T) {
 	} {
 		check(t, status == http.StatusForbidden, "%s: %d", name, status)
 	}
+	page := get(t, open(t, newFake(held("a", 41)), console.WithOperator(nobody)), "/key?k=a") // a form would end in that 403
+	check(t, strings.Contains(page, ">read only<") && !strings.Contains(page, `method="post"`), "%s", page)
 	c := open(t, f, console.WithOperator(alice))
 	res := serve(c, httptest.NewRequest(http.MethodGet, "/force?key=a&confirm=a&reason=x", nil))
 	check(t, res.StatusCode == http.StatusMethodNotAllowed, "by GET: %s", res.Status)
