@@ -189,8 +189,11 @@ func (a *app) setUp(cmd *cobra.Command) error {
 	// The libraries below log warnings, which are for services. Their errors come back anyway.
 	log := slog.New(slog.DiscardHandler)
 	if a.verbose {
-		log = slog.New(slog.NewTextHandler(a.stderr, nil))
+		log = a.log()
 	}
 	slog.SetDefault(log)
 	return a.configure(cmd)
 }
+
+// log is what is meant to be kept, beside what people are told.
+func (a *app) log() *slog.Logger { return slog.New(slog.NewTextHandler(a.stderr, nil)) }

@@ -50,7 +50,8 @@ nobody but the proxy may reach the address then. The user is the operator's name
 			if err := f.check(); err != nil {
 				return err
 			}
-			return a.withEngine(cmd.Context(), func(eng *core.Engine) error { return a.serve(cmd.Context(), eng, f) })
+			// It is a service, and its log alone says later who took which key away, and why.
+			return a.withEngine(cmd.Context(), func(eng *core.Engine) error { return a.serve(cmd.Context(), eng, f) }, core.WithLogger(a.log()))
 		},
 	}
 	flags := cmd.Flags()

@@ -83,6 +83,7 @@ func TestUI(t *testing.T) {
 	if err := lease.Release(t.Context()); err == nil || !strings.Contains(err.Error(), ": hangs") {
 		t.Errorf("the holder learns: %v", err)
 	}
+	p.says(`lease taken away by force" key=group:7 reason="`) // without -v, too
 	must(t, p.Process.Signal(syscall.SIGINT))
 	p.ends(0)
 }
