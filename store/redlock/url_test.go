@@ -34,6 +34,15 @@ func TestURL(t *testing.T) {
 	wantNil(t, s.Close())
 }
 
+// A node that refuses connections is no silent one: its client does not dial until the time is over.
+func TestURLOfNodesThatAreDown(t *testing.T) {
+	t.Parallel()
+	u, err := storeurl.Parse("redlock://127.0.0.1:1,127.0.0.1:2,127.0.0.1:3")
+	must(t, err)
+	err = u.Prepare(t.Context())
+	check(t, err != nil && strings.Count(err.Error(), "connection refused") == 3, "%v", err)
+}
+
 func TestURLRefuses(t *testing.T) {
 	t.Parallel()
 	for url, want := range map[string]error{
