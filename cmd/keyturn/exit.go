@@ -67,6 +67,8 @@ func statusOf(err error) int {
 	case errors.Is(err, core.ErrInvalidKey), errors.Is(err, core.ErrInvalidClaim), errors.Is(err, core.ErrInvalidOption),
 		errors.Is(err, errors.ErrUnsupported), errors.Is(err, core.ErrWouldDeadlock):
 		return statusUsage
+	case isForeign(err):
+		return statusBug
 	case errors.Is(err, core.ErrHeld), errors.Is(err, core.ErrTooManyWaiters):
 		return statusHeld
 	case errors.Is(err, core.ErrLeaseLost):
@@ -78,17 +80,23 @@ func statusOf(err error) int {
 }
 
 // refusals are how servers say that an account may not do something: Redis, PostgreSQL, MySQL, SQLite,
-// etcd and ZooKeeper.
+// etcd and ZooKeeper. They have nothing in common but the text.
 var refusals = []string{
 	"NOPERM", "can't run this command", "NOAUTH", "WRONGPASS", "SQLSTATE 42501", "SQLSTATE 28", "Error 1142", "Error 1044", "Error 1045", "readonly database",
 	"permission denied", "not authenticated", "authentication failed", "user name is empty",
 }
 
-// isForbidden reports whether the store's server has refused the account. The servers have nothing in
-// common but the text.
+// isForbidden reports whether the store's server has refused the account.
 func isForbidden(err error) bool {
-	if !errors.Is(err, core.ErrUnavailable) && !errors.Is(err, sqlstore.ErrSchema) {
-		return false
-	}
-	return slices.ContainsFunc(refusals, func(text string) bool { return strings.Contains(err.Error(), text) })
+	return (errors.Is(err, core.ErrUnavailable) || errors.Is(err, sqlstore.ErrSchema)) && says(err, refusals)
+}
+
+// foreign is how stores say that something else is under the name of a lock: etcd, ZooKeeper and SQL, then NATS and
+// Redlock. For redisstore alone it is not a case of a store that refuses.
+var foreign = []string{"was not written by this store", "is not one that this store has written", "WRONGTYPE"}
+
+func isForeign(err error) bool { return errors.Is(err, core.ErrUnavailable) && says(err, foreign) }
+
+func says(err error, texts []string) bool {
+	return slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(err.Error(), text) })
 }

@@ -1,11 +1,15 @@
 package main
 
 import (
+	"database/sql"
 	"errors"
 	"fmt"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/redistest"
 	"github.com/keyturn/keyturn/store/sqlstore"
 )
 
@@ -22,5 +26,26 @@ func TestStatusOfAnError(t *testing.T) {
 	} {
 		status := statusOf(c.err)
 		check(t, status == c.want, "%s: status %d, want %d", name, status, c.want)
+	}
+}
+
+// Something else under the name of a lock has one status on all stores: on some it was that of a server that does not
+// answer.
+func TestStatusOfSomethingElse(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "locks.db")
+	command(t, "--store", "sqlite:"+file, "init").ends(0)
+	db, err := sql.Open("sqlite", file)
+	must(t, err)
+	_, err = db.ExecContext(t.Context(), "INSERT INTO keyturn_lock (lock_key, owner, until) VALUES (CAST('k' AS BLOB), 'me', 'soon')")
+	must(t, errors.Join(err, db.Close()))
+	nodes := make([]string, 3)
+	for i := range nodes {
+		server := redistest.Start(t)
+		must(t, server.Client().SAdd(t.Context(), "lock:k", "x").Err())
+		nodes[i] = server.Addr()
+	}
+	for _, store := range []string{"sqlite:" + file, "redis://" + nodes[0], "redlock://" + strings.Join(nodes, ",") + "?persistent=true"} {
+		command(t, "--store", store, "run", "-n", "k", "--", "true").ends(statusBug)
 	}
 }
