@@ -154,6 +154,9 @@ func TestRefusals(t *testing.T) {
 	command(t, "--store", store, "ui", "--trace-url", "tempo").ends(64).says("keyturn: --trace-url tempo: want a URL")
 	command(t, "--store", "redis://localhost?waiter_lease=1ms", "ls").ends(64).says("keyturn: redis://localhost: the parameter waiter_lease 1ms: want 100ms to 10m")
 	command(t, "--store", "redis://localhost", "--prefix", "{", "ls").ends(64).says("the parameter prefix {: want at most 128 bytes")
+	command(t, "--store", "redlock://a,b,c?max_ttl=0s", "ls").ends(64).says("the parameter max_ttl 0s: want 1s to 24h")
+	command(t, "--store", "redlock://a", "ls").ends(64).says("keyturn: redlock://a: got 1, want an odd number of nodes")
+	command(t, "--store", "zk://h/zookeeper", "ls").ends(64).says("got /zookeeper, want an absolute path in ASCII without an empty part, outside of the servers' own /zookeeper")
 	hurried := command(t, "--store", "redis://127.0.0.1:1", "run", "--wait", "1ns", "k", "--", "true").ends(69)
 	if text := hurried.stderr.String(); strings.Count(text, "store unavailable") != 1 {
 		t.Error(text)

@@ -66,26 +66,33 @@ func (a *app) end(ctx context.Context, err error) int {
 	case errors.Is(err, syscall.EPIPE): // as in "keyturn ls | head"
 		return statusSignal + int(syscall.SIGPIPE)
 	}
-	a.say("%s", inFlags(err))
+	a.say("%s", a.inFlags(err))
 	return statusOf(err)
 }
 
 // inFlags is err as somebody reads it who gave flags and a URL, not options in Go.
-func inFlags(err error) string {
+func (a *app) inFlags(err error) string {
 	var bad *core.OptionError
 	var at *storeurl.Error
 	switch {
 	case !errors.As(err, &bad):
 	case flagOf[bad.Option] != "":
 		return fmt.Sprintf("%s %v: want %s", flagOf[bad.Option], bad.Value, bad.Want)
-	case errors.As(err, &at): // WithWaiterLease is the parameter waiter_lease
-		name := capitals.ReplaceAllString(strings.TrimPrefix(bad.Option, "With"), "_$0")
-		return fmt.Sprintf("%s: the parameter %s %v: want %s", at.URL, strings.TrimPrefix(strings.ToLower(name), "_"), bad.Value, bad.Want)
+	case errors.As(err, &at):
+		if u, _ := a.url(); u != nil && u.Query.Has(paramOf(bad.Option)) {
+			return fmt.Sprintf("%s: the parameter %s %v: want %s", at.URL, paramOf(bad.Option), bad.Value, bad.Want)
+		}
+		return fmt.Sprintf("%s: got %v, want %s", at.URL, bad.Value, bad.Want) // it is of the servers, or the path
 	}
 	return err.Error()
 }
 
-var capitals = regexp.MustCompile("[A-Z]")
+// paramOf is the name of an option in a URL: WithMaxTTL is max_ttl.
+func paramOf(option string) string {
+	return strings.ToLower(wordEnd.ReplaceAllString(strings.TrimPrefix(option, "With"), "${1}_$2"))
+}
+
+var wordEnd = regexp.MustCompile("([a-z])([A-Z])")
 
 // signalError is the cause of a context that a signal has ended.
 type signalError struct{ syscall.Signal }

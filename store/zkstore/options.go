@@ -81,7 +81,7 @@ func WithRoot(path string) Option {
 			bad = bad || part == "" || part == "." || part == ".." || strings.ContainsFunc(part, func(r rune) bool { return r <= ' ' || r > '~' })
 		}
 		c.root = path
-		return driver.CheckOption(!bad, "WithRoot", path, "an absolute path in ASCII, without an empty part")
+		return driver.CheckOption(!bad, "WithRoot", path, "an absolute path in ASCII without an empty part, outside of the servers' own /zookeeper")
 	}
 }
 
