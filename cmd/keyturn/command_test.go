@@ -211,6 +211,9 @@ func TestInit(t *testing.T) {
 		t.Errorf("%q", out)
 	}
 	command(t, "--store", "redlock://a,b,c", "init", "--print").ends(64)
+	nodes := "redlock://" + redistest.Start(t).Addr() + "," + redistest.Start(t).Addr() + "," + redistest.Start(t).Addr()
+	command(t, "--store", nodes, "init").ends(0)
+	command(t, "--store", nodes, "init").ends(1).says("nodes have been in use") // an answer, no bug
 }
 
 // watch prints what changes, outlives an outage of the store, and ends with a signal.

@@ -188,7 +188,7 @@ func (a *app) report(all []driver.Finding) error {
 		return err
 	}
 	if risks > 0 {
-		return exit(1, "%d of %d checks found a risk", risks, len(all))
+		return exit(statusNo, "%d of %d checks found a risk", risks, len(all))
 	}
 	return nil
 }

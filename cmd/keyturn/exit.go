@@ -9,6 +9,7 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/store/redlock"
 	"github.com/keyturn/keyturn/store/sqlstore"
 	"github.com/keyturn/keyturn/store/storeurl"
 )
@@ -16,6 +17,7 @@ import (
 // The statuses of the command's own. Where a program that it ran has come to its end, the status is
 // that program's.
 const (
+	statusNo          = 1  // a risk was found, an answer was no, nodes are not new
 	statusUsage       = 64 // the command line, a key or an option is wrong
 	statusNothing     = 66 // there is no such lock or record
 	statusUnavailable = 69 // the store does not answer
@@ -67,6 +69,8 @@ func statusOf(err error) int {
 	case errors.Is(err, core.ErrInvalidKey), errors.Is(err, core.ErrInvalidClaim), errors.Is(err, core.ErrInvalidOption),
 		errors.Is(err, errors.ErrUnsupported), errors.Is(err, core.ErrWouldDeadlock):
 		return statusUsage
+	case errors.Is(err, redlock.ErrNotNew):
+		return statusNo
 	case isForeign(err):
 		return statusBug
 	case errors.Is(err, core.ErrHeld), errors.Is(err, core.ErrTooManyWaiters):

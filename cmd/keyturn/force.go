@@ -127,11 +127,11 @@ func (a *app) confirm(ctx context.Context, key string, holders []driver.Holder) 
 		if answer == "y" || answer == "yes" {
 			return nil
 		}
-		return exit(1, "nothing was done")
+		return exit(statusNo, "nothing was done")
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-time.After(5 * time.Minute): // what was shown is too old
-		return exit(1, "no answer; nothing was done")
+		return exit(statusNo, "no answer; nothing was done")
 	}
 }
 

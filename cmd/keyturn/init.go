@@ -13,7 +13,9 @@ func (a *app) initCommand() *cobra.Command {
 		Use:   "init",
 		Short: "Make what a new store needs: the tables of a database, the marks of a Redlock",
 		Long: `Make what a new store needs before its first lock: the tables of a database, where they do not exist, or the
-marks that let the new nodes of a Redlock vote at once. Other stores need nothing.`,
+marks that let the new nodes of a Redlock vote at once. Other stores need nothing.
+
+The status is 1 if nodes of a Redlock have been in use.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			u, err := a.url()
