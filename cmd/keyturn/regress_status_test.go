@@ -4,6 +4,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"net"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -48,4 +49,19 @@ func TestStatusOfSomethingElse(t *testing.T) {
 	for _, store := range []string{"sqlite:" + file, "redis://" + nodes[0], "redlock://" + strings.Join(nodes, ",") + "?persistent=true"} {
 		command(t, "--store", store, "run", "-n", "k", "--", "true").ends(statusBug)
 	}
+}
+
+// A driver that has something to say does not say it between the lines of a program.
+func TestDriversAreSilent(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	t.Cleanup(func() { _ = l.Close() })
+	go func() {
+		for conn, err := l.Accept(); err == nil; conn, err = l.Accept() {
+			_ = conn.Close()
+		}
+	}()
+	p := command(t, "--store", "mysql://me@"+l.Addr().String()+"/db", "--timeout=1s", "run", "-q", "-n", "k", "--", "true").ends(69)
+	check(t, strings.HasPrefix(p.stderr.String(), "keyturn: ") && strings.Count(p.stderr.String(), "\n") == 1, "%s", p.stderr.String())
 }

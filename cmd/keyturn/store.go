@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	_ "github.com/go-sql-driver/mysql" // the driver "mysql"
+	"github.com/go-sql-driver/mysql"   // the driver "mysql"
 	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx"
 	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
@@ -27,12 +27,17 @@ import (
 	_ "github.com/keyturn/keyturn/store/zkstore" // zk
 )
 
-func init() { redis.SetLogger(silent{}) }
+func init() {
+	redis.SetLogger(silent{})
+	_ = mysql.SetLogger(silent{}) // it fails without a logger only
+}
 
-// silent keeps go-redis from writing to standard error: what it says comes back as errors.
+// silent keeps go-redis and go-sql-driver from writing to standard error: what they say comes back as errors.
 type silent struct{}
 
 func (silent) Printf(context.Context, string, ...any) {}
+
+func (silent) Print(...any) {}
 
 // configure fills what the command line leaves open from the environment, then from the file. An empty value
 // is a value everywhere: "--prefix ”" is a prefix.
