@@ -29,6 +29,7 @@ func TestSetThatIsHeldInPart(t *testing.T) {
 	if store.requests() != 2 || core.Observed(all).Depth() != 2 || all.Token() != set.Token() || len(all.Claims()) != 2 {
 		t.Errorf("asked %d times; depth %d, claims %v", store.requests(), core.Observed(all).Depth(), all.Claims())
 	}
+	check(t, set.TTL() == outer.TTL() && all.TTL() == outer.TTL(), "TTLs %v and %v, want the shortest, %v", set.TTL(), all.TTL(), outer.TTL())
 	check(t, set.Deadline().Equal(outer.Deadline()) && all.Deadline().Equal(outer.Deadline()), "deadlines %v and %v, want the first, %v", set.Deadline(), all.Deadline(), outer.Deadline())
 	mustRelease(t, all)
 	mustRelease(t, set)

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -107,8 +108,13 @@ func (l *Lease) Key() string { return l.grant.Claims[0].Key }
 // TTL returns how long the store keeps the lease after a renewal: the TTL of [WithTTL] or
 // [Lease.Extend], rounded up to what the store can keep. A lease that was handed on within its
 // process begins with what is left of its predecessor's time, so use [Lease.Deadline] for the
-// time that is left.
-func (l *Lease) TTL() time.Duration { return l.base().current().TTL }
+// time that is left. A nested lease has the shortest TTL of the leases that it depends on.
+func (l *Lease) TTL() time.Duration {
+	if l.nest == nil {
+		return l.current().TTL
+	}
+	return slices.MinFunc(l.nest.outer, func(a, b *Lease) int { return cmp.Compare(a.TTL(), b.TTL()) }).TTL()
+}
 
 // Deadline returns when the lease counts as lost unless a renewal comes through. It is a little
 // before the store's own end of the lease. Each renewal moves it. A nested lease has the first deadline

@@ -116,11 +116,11 @@ func TestRunStatus(t *testing.T) {
 }
 
 // The grace period of a run within a run of its key fits the TTL of the outer one. A third of its own killed the program
-// at once.
+// at once, also where another key has that.
 func TestRunWithinAShortTTL(t *testing.T) {
 	store := onRedis(t)
-	for _, flag := range []string{"--quiet", "--grace=10s"} {
-		command(t, "--store", store, "run", "a", shortTTL, "--", os.Args[0], "--store", store, "run", "a", flag, "--", "true").ends(0)
+	for _, more := range []string{"--quiet", "--grace=10s", "b"} {
+		command(t, "--store", store, "run", "a", shortTTL, "--", os.Args[0], "--store", store, "run", "a", more, "--", "true").ends(0)
 	}
 }
 
