@@ -95,3 +95,20 @@ func TestPermissions(t *testing.T) {
 	}
 	command(t, "--store", "redis://viewer:p@"+server.Addr(), "run", "k", "--wait", "0", "--", "true").ends(77)
 }
+
+// On the nodes of a Redlock, a viewer and an operator need one command more.
+func TestPermissionsOnRedlock(t *testing.T) {
+	servertest.LongParallel(t)
+	nodes := make([]string, 3)
+	for i := range nodes {
+		server := redistest.Start(t)
+		acl(t, server, "viewer", viewer+" +info")
+		acl(t, server, "operator", operator+" +lpop")
+		nodes[i] = server.Addr()
+	}
+	at := func(user string) string { return "redlock://" + user + strings.Join(nodes, ",") + "?persistent=true" }
+	held(t, engine(t, at("")), "k")
+	command(t, "--store", at("viewer:p@"), "ls").ends(0).says("k\texclusive")
+	command(t, "--store", at("viewer:p@"), "force", "k", "--reason", "x", "--yes").ends(77)
+	command(t, "--store", at("operator:p@"), "force", "k", "--reason", "x", "--yes").ends(0)
+}
