@@ -155,7 +155,7 @@ func (s *Store) sees(ctx context.Context) bool {
 	return s.ofDriver(conn, func(c *Client) func(any) bool { return c.Sees })
 }
 
-// examine implements [driver.Description].Examine. New has checked the tables already.
+// examine implements [driver.Description].Examine. New has checked already that the tables exist.
 func (s *Store) examine(ctx context.Context) []driver.Finding {
 	if err := s.calls.Enter(); err != nil {
 		return []driver.Finding{{About: "database", Risk: err.Error(), Advice: "open the store again"}}
@@ -168,7 +168,7 @@ func (s *Store) examine(ctx context.Context) []driver.Finding {
 	case &sqlite:
 		all = pragmas
 	}
-	var found []driver.Finding
+	found := []driver.Finding{s.examineTables(ctx)}
 	if s.d == &postgres {
 		found = append(found, s.examineMessages(ctx), s.examineWarnings(ctx))
 	}
