@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/keyturn/keyturn/internal/servertest"
 )
@@ -169,6 +170,23 @@ func (d *Database) EndConnections(t testing.TB) {
 	for left := 1; left > 0; {
 		_, _ = db.Exec(kill) // an older connection may have ended by itself, which is an error
 		if err := db.QueryRow("SELECT count(*) " + others).Scan(&left); err != nil {
+			t.Fatalf("sqltest: %v", err)
+		}
+	}
+}
+
+// Swept has a store take its first lock by use, and waits until the sweep that follows is over. Otherwise that comes
+// beside what the test is about.
+func (d *Database) Swept(t testing.TB, use func()) {
+	t.Helper()
+	db := d.Open(t)
+	defer db.Close()
+	if _, err := db.Exec("INSERT INTO keyturn_forced (lock_key, owner, token, until) VALUES ('a', 'o', 1, 1)"); err != nil {
+		t.Fatalf("sqltest: %v", err)
+	}
+	use()
+	for left := 1; left > 0; time.Sleep(5 * time.Millisecond) { // the last table of a sweep
+		if err := db.QueryRow("SELECT count(*) FROM keyturn_forced").Scan(&left); err != nil {
 			t.Fatalf("sqltest: %v", err)
 		}
 	}

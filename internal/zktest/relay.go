@@ -10,9 +10,10 @@ import (
 
 // Operations of ZooKeeper's protocol, for [Relay].
 const (
-	OpRead  = 4
-	OpList  = 12
-	OpMulti = 14
+	OpExists = 3
+	OpRead   = 4
+	OpList   = 12
+	OpMulti  = 14
 )
 
 // Relay passes on what a client and the server send, frame by frame. It can hold one request back, or lose all that

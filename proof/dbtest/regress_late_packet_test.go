@@ -25,8 +25,9 @@ func TestALatePacketKeepsNoKey(t *testing.T) {
 		db := d.OpenAt(t, network.Addr())
 		db.SetMaxOpenConns(2)
 		s, other := open(t, db, dialectOf(d)), open(t, d.Open(t), dialectOf(d))
-		use(t, s, "warm", "warm", "warm") // the driver knows the statement then
-		use(t, other, "k")                // MariaDB takes rows that exist
+		d.Swept(t, func() { use(t, s, "warm") }) // it has used another connection
+		use(t, s, "warm", "warm", "warm")        // the driver knows the statement then
+		use(t, other, "k")                       // MariaDB takes rows that exist
 		network.DelayNext(late)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
@@ -64,6 +65,7 @@ func TestALatePacketOfABatchKeepsNoKey(t *testing.T) {
 	network, faults := servertest.NewProxy(t, d.Server.Addr()), new(sqltest.Faults)
 	s, other := open(t, faults.OpenDSN(t, d, d.DSNAt(network.Addr())), sqlstore.Postgres, sqlstore.WithMaxConns(alone+1)), open(t, d.Open(t), sqlstore.Postgres)
 	use(t, other, "k", "w", "busy0", "busy1", "busy2")
+	d.Swept(t, func() { use(t, s, "w") })
 	var kept atomic.Int64
 	_, onward := faults.HoldBackAll(func(query string) bool {
 		return strings.HasPrefix(query, "INSERT INTO") && kept.Add(1) > 0

@@ -5,6 +5,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -103,6 +104,27 @@ func TestSweepDeletesWhatIsOver(t *testing.T) {
 		}
 		g := acquire(time.Minute, driver.Exclusive("over"))
 		check(t, g.Token > old.Token, "token %d after %d", g.Token, old.Token)
+	})
+}
+
+// A process that lived for seconds swept nothing, so a fleet of such processes left all its rows.
+func TestAShortLifeSweeps(t *testing.T) {
+	onEach(t, func(t *testing.T, d *sqltest.Database) {
+		db := d.Open(t)
+		s := open(t, db, dialectOf(d))
+		for i := range 20 {
+			key := fmt.Sprint("k", i) // before and behind the next key
+			must(t, s.Complete(t.Context(), take(t, s, request(key, time.Minute)), driver.Record{}, time.Minute))
+			must(t, checktest.ErrorOf(s.AdvanceVersion(t.Context(), key, 1, time.Minute)))
+		}
+		exec(t, db, "UPDATE keyturn_lock SET last = 1, record_until = 1")
+		exec(t, db, "UPDATE keyturn_record SET until = 1 WHERE lock_key <> CAST('k12' AS "+map[string]string{"postgres": "bytea", "mysql": "binary(3)", "sqlite": "BLOB"}[d.Kind]+")")
+		exec(t, db, "UPDATE keyturn_version SET until = 1")
+		take(t, open(t, db, dialectOf(d)), request("k10", time.Minute))
+		left := func() [3]int {
+			return [3]int{rowsIn(t, db, "lock"), rowsIn(t, db, "record"), rowsIn(t, db, "version")}
+		}
+		checktest.Eventually(t, "what is over has gone", func() bool { return left() == [3]int{1, 1, 0} })
 	})
 }
 

@@ -30,7 +30,11 @@ func (s *Store) acquire(ctx context.Context, r keystate.Request) (casstore.Answe
 	a.Inbox = s.inbox()
 	a.Linger = a.mayLinger()
 	defer a.end()
-	return waitloop.Run(ctx, waitloop.Terms{Wait: r.Wait, OnHeld: r.OnHeld, Life: s.life}, a)
+	ans, err := waitloop.Run(ctx, waitloop.Terms{Wait: r.Wait, OnHeld: r.OnHeld, Life: s.life}, a)
+	if err == nil {
+		s.sweepOnce(r.Claims[0].Key)
+	}
+	return ans, err
 }
 
 func (a *acquisition) end() {

@@ -42,7 +42,7 @@ func (s *Store) used(ctx context.Context, q driver.Listing, after []byte) (keys 
 	if q.Records {
 		inUse += " OR record_until > " + s.d.clock
 	}
-	return s.page(ctx, s.q.lockTable, condition, args, inUse, q.Limit)
+	return s.page(ctx, s.q.lockTable, condition, args, inUse, pageRows, q.Limit)
 }
 
 // behindAll returns the first text after all that begin with prefix; nil: there is none.

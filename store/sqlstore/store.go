@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"sync/atomic"
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
@@ -34,6 +35,8 @@ type Store struct {
 	stuck    *stuck
 	waiters  *waiters
 	batcher  *batcher
+
+	swept atomic.Bool // or about to be: see sweepOnce
 
 	wanted casstore.Wanted
 	health health // of the messages

@@ -33,7 +33,11 @@ func (s *Store) acquire(ctx context.Context, r keystate.Request) (casstore.Answe
 		s.watchers.join(a.Wake)
 		defer s.watchers.leave(a.Wake)
 	}
-	return a.Run(ctx)
+	ans, err := a.Run(ctx)
+	if err == nil {
+		s.sweepOnce(r.Claims[0].Key)
+	}
+	return ans, err
 }
 
 // firstTerm is how long a lease lasts that is given to a waiter, until the waiter has noticed.

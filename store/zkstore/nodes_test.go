@@ -47,6 +47,22 @@ func TestSweepDeletesWhatIsOver(t *testing.T) {
 	release(t, s, held)
 }
 
+// A process that lived for seconds swept nothing. Its first lock has it look how old the bucket is, and waits for nothing.
+func TestAShortLifeSweeps(t *testing.T) {
+	t.Parallel()
+	z := newScene(t)
+	network := zktest.NewRelay(t, z.addr)
+	s := z.openAt(t, network.Addr)
+	looks, goOn := network.HoldBack(zktest.OpExists)
+	defer goOn()
+	hold(t, s, request("k", time.Minute))
+	select {
+	case <-looks:
+	case <-time.After(checktest.Soon):
+		t.Error("it does not look")
+	}
+}
+
 // Somebody has written most of a megabyte into a lock. It must not go as a whole into each conflict, list and log.
 func TestALongForeignValueIsShortened(t *testing.T) {
 	t.Parallel()

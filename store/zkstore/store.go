@@ -29,6 +29,7 @@ type Store struct {
 
 	calls lifetime.Lifetime // and the goroutines that they leave behind
 
+	swept     atomic.Bool // or about to be: see sweepOnce
 	onlyLooks atomic.Bool // this user may read locks, and not ask the leader for its time
 }
 

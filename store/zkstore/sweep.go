@@ -21,6 +21,8 @@ const (
 	keepFor = 24 * time.Hour
 	// A bucket has a few hundred keys at most, so a store that sweeps sends a few requests each time.
 	bucketPause = 2 * time.Second
+	// mostFirst bounds the sweep of a process's first bucket.
+	mostFirst = 5 * time.Second
 )
 
 // sweep deletes what has been over for a day, until the store closes.
@@ -31,9 +33,22 @@ func (s *Store) sweep() {
 	}
 }
 
+// sweepOnce sweeps the bucket of key, for the first lock of this process. A process that lives for seconds
+// would otherwise never sweep. Keys are spread over the buckets evenly, so each bucket has its turn.
+func (s *Store) sweepOnce(key string) {
+	if s.swept.Load() || s.swept.Swap(true) {
+		return
+	}
+	s.calls.Go(func() {
+		ctx, cancel := context.WithTimeout(s.life, mostFirst)
+		defer cancel()
+		_ = s.visitBucket(ctx, bucketOf(key), keepFor, sweepEvery/2) // what is left is for the next process
+	})
+}
+
 // Sweep deletes leases, records, versions and notes that have been over for at least that long, and
 // the nodes of keys that have been idle for as long, at least a minute. The store does the same every hour by itself,
-// with a day; call it to do so at another time. Tokens still increase afterwards, because they follow
+// and for the bucket of its first lock at once, with a day; call it to do so at another time. Tokens still increase afterwards, because they follow
 // the clock. The error matches driver.ErrUnavailable, or driver.ErrClosed.
 func (s *Store) Sweep(ctx context.Context, olderThan time.Duration) error {
 	_, err := casstore.Call(ctx, &s.ops, "sweep", "", func(ctx context.Context) (struct{}, error) {
@@ -50,14 +65,7 @@ func (s *Store) sweepAll(ctx context.Context, olderThan, ago, pause time.Duratio
 	}
 	rand.Shuffle(len(buckets), func(i, j int) { buckets[i], buckets[j] = buckets[j], buckets[i] })
 	for _, bucket := range buckets {
-		_, err := retry(ctx, s, func(p *peer) (struct{}, error) {
-			mine, err := s.visit(p, bucket, ago)
-			if mine && err == nil {
-				err = s.sweepBucket(ctx, p, bucket, olderThan)
-			}
-			return struct{}{}, err
-		})
-		if err != nil && !isConflict(err) {
+		if err := s.visitBucket(ctx, bucket, olderThan, ago); err != nil && !isConflict(err) {
 			return err
 		}
 		if pause > 0 && !waitloop.Sleep(ctx, pause/2+rand.N(pause)) {
@@ -67,8 +75,20 @@ func (s *Store) sweepAll(ctx context.Context, olderThan, ago, pause time.Duratio
 	return nil
 }
 
+// visitBucket sweeps a bucket, except one that was visited less than a while ago.
+func (s *Store) visitBucket(ctx context.Context, bucket string, olderThan, ago time.Duration) error {
+	_, err := retry(ctx, s, func(p *peer) (struct{}, error) {
+		mine, err := s.visit(p, bucket, ago)
+		if mine && err == nil {
+			err = s.sweepBucket(ctx, p, bucket, olderThan)
+		}
+		return struct{}{}, err
+	})
+	return err
+}
+
 // visit notes that this process sweeps a bucket, unless another one has done so less than a while
-// ago.
+// ago, or it is as new: then nothing in it is over.
 func (s *Store) visit(p *peer, bucket string, ago time.Duration) (mine bool, err error) {
 	if ago == 0 {
 		return true, nil
@@ -76,7 +96,7 @@ func (s *Store) visit(p *peer, bucket string, ago time.Duration) (mine bool, err
 	path := s.bucketPath(bucket)
 	exists, stat, err := p.Exists(path)
 	now, known := p.clock.now()
-	if err != nil || !exists || known && stat.Version > 0 && now.now-stat.Mtime*1000 < toMicros(ago) {
+	if err != nil || !exists || known && now.now-stat.Mtime*1000 < toMicros(ago) {
 		return false, err
 	}
 	stat, err = p.Set(path, nil, stat.Version)
