@@ -19,9 +19,10 @@ func TestExamineClock(t *testing.T) {
 	server, machine := redistest.StartOnMachine(t)
 	clients := []*redis.Client{redistest.Start(t).Client(), redistest.Start(t).Client(), server.Client()}
 	s := over(t, clients)
+	must(t, s.Init(t.Context()))
 	finds(t, s, "nodes")
-	machine.Jump(-time.Hour)
-	finds(t, s, "nodes", "clock of "+server.Addr())
+	machine.Jump(-time.Hour) // so the node gives no vote for a while
+	finds(t, s, "nodes", "node of "+server.Addr(), "clock of "+server.Addr())
 }
 
 // TestClockJumps: the clock of one node is set an hour ahead, and then two hours back. Quorums of

@@ -1,12 +1,17 @@
 package redlock
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/store/redlock/internal/script"
@@ -27,21 +32,20 @@ func (s *Store) examine(ctx context.Context) []driver.Finding {
 	defer s.calls.Leave()
 	ctx, cancel := context.WithTimeout(ctx, examineTimeout)
 	defer cancel()
-	found := make([][]driver.Finding, len(s.clients))
-	clocks := make([]time.Duration, len(s.clients)) // ahead of this machine's
+	seen := make([]sight, len(s.clients))
 	var nodes sync.WaitGroup
 	for i := range s.clients {
 		nodes.Add(1)
 		s.calls.Go(func() {
 			defer nodes.Done()
-			found[i], clocks[i] = s.examineNode(ctx, i)
+			seen[i] = s.examineNode(ctx, i)
 		})
 	}
 	nodes.Wait()
 	all := []driver.Finding{s.examineCount()}
-	for i, f := range found {
-		all = append(all, f...)
-		if apart := (clocks[i] - clocks[0]).Abs(); clocks[i] != 0 && clocks[0] != 0 && apart > farClock {
+	for i, n := range seen {
+		all = append(all, n.found...)
+		if apart := (n.clock - seen[0].clock).Abs(); n.clock != 0 && seen[0].clock != 0 && apart > farClock {
 			all = append(all, driver.Finding{
 				About: "clock of " + s.clients[i].Options().Addr, Found: apart.Round(time.Second).String() + " from the first node's",
 				Risk: "when it is set, the votes of this node may end too soon", Advice: "synchronize the clocks of all nodes, without steps",
@@ -62,27 +66,64 @@ func (s *Store) examineCount() driver.Finding {
 	return f
 }
 
-func (s *Store) examineNode(ctx context.Context, i int) (all []driver.Finding, clock time.Duration) {
+// sight is what examine has seen of a node.
+type sight struct {
+	found []driver.Finding
+	clock time.Duration // ahead of this machine's; 0: unknown
+}
+
+func (s *Store) examineNode(ctx context.Context, i int) (n sight) {
 	c := s.clients[i]
 	about := func(name string) string { return name + " of " + c.Options().Addr }
+	node := driver.Finding{About: about("node"), Found: "ok"}
 	asked := time.Now()
 	now, err := c.Time(ctx).Result()
 	if err != nil {
-		return []driver.Finding{{About: about("node"), Risk: err.Error(), Advice: "bring it back: without a quorum no lock is granted"}}, 0
+		node.Found, node.Risk, node.Advice = "", err.Error(), "bring it back: without a quorum no lock is granted"
+		return sight{found: []driver.Finding{node}}
 	}
-	clock = now.Sub(asked)
-	node := driver.Finding{About: about("node"), Found: "ok"}
+	n.clock = now.Sub(asked)
 	said, err := c.Info(ctx, "replication").Result()
-	switch {
-	case err != nil:
-		return []driver.Finding{{About: about("node"), Risk: "it is not used: " + err.Error(), Advice: "allow its user INFO"}}, clock
-	case field(said, "role") == "slave":
+	server, again := c.Info(ctx, "server").Result()
+	if err = cmp.Or(err, again); err != nil {
+		node.Found, node.Risk, node.Advice = "", "it is not used: "+err.Error(), "allow its user INFO"
+		n.found = []driver.Finding{node}
+		return n
+	}
+	replica := field(said, "role") == "slave"
+	if replica {
 		node.Found, node.Risk, node.Advice = "a replica", "it gives no vote", "make it a server of its own: nodes must not replicate each other"
+	} else if left := s.abstains(ctx, i, field(server, "run_id"), now); left > 0 {
+		node.Found, node.Risk = "", "it "+(&AbstainError{Left: left}).Error()
+		node.Advice = "restart no other node until then; for new nodes, run keyturn init"
 	}
-	all = append(all, node)
-	if node.Risk == "" {
-		all = append(all, s.examineCommands(ctx, i, about("commands")))
+	n.found = append(n.found, node)
+	if !replica {
+		n.found = append(n.found, s.examineCommands(ctx, i, about("commands")))
 	}
+	n.found = append(n.found, s.examineSettings(ctx, c, about)...)
+	return n
+}
+
+// abstains returns for how long a node gives no vote, as the script of a vote decides it.
+func (s *Store) abstains(ctx context.Context, i int, runID string, now time.Time) time.Duration {
+	if s.cfg.persistent {
+		return 0
+	}
+	mark, err := s.clients[i].Get(ctx, s.names.Mark()).Result()
+	if err != nil && !errors.Is(err, redis.Nil) {
+		return 0 // examineCommands says so
+	}
+	run, born, _ := strings.Cut(mark, ":")
+	since, err := strconv.ParseInt(born, 10, 64)
+	if err != nil || run != runID || since > now.UnixMicro() {
+		return s.cfg.maxTTL // from the first request for its vote on
+	}
+	return time.UnixMicro(since).Add(s.cfg.maxTTL).Sub(now)
+}
+
+// examineSettings looks at the settings on which it depends whether a node keeps its votes.
+func (s *Store) examineSettings(ctx context.Context, c *redis.Client, about func(string) string) (all []driver.Finding) {
 	f := driver.Finding{About: about("maxmemory-policy"), Found: field(c.Info(ctx, "memory").Val(), "maxmemory_policy")}
 	if f.Found != "" && f.Found != "noeviction" {
 		f.Risk, f.Advice = "votes may be evicted while their leases are held", "set it to noeviction"
@@ -100,7 +141,7 @@ func (s *Store) examineNode(ctx context.Context, i int) (all []driver.Finding, c
 		}
 		all = append(all, f)
 	}
-	return all, clock
+	return all
 }
 
 // examineCommands looks whether a node lets its user run what votes, waits and releases need. A user who
