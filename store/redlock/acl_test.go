@@ -44,7 +44,7 @@ func TestExamineFindsWhatAUserMayNotRun(t *testing.T) {
 	s := f.openAs(t, rules)
 	refused := func() (about []string) {
 		for _, f := range s.Describe().Examine(t.Context()) {
-			if strings.HasPrefix(f.About, "commands of ") && f.Risk != "" {
+			if (strings.HasPrefix(f.About, "commands of ") || strings.HasPrefix(f.About, "messages of ")) && f.Risk != "" {
 				about = append(about, f.About+": "+f.Risk)
 			}
 		}
@@ -54,7 +54,7 @@ func TestExamineFindsWhatAUserMayNotRun(t *testing.T) {
 	node := f.servers[0]
 	for _, rule := range rules {
 		command, ok := strings.CutPrefix(rule, "+")
-		if !ok || slices.Contains([]string{"publish", "subscribe", "ping", "info", "scan", "evalsha", "time"}, command) {
+		if !ok || slices.Contains([]string{"ping", "info", "scan", "evalsha", "time"}, command) {
 			continue // it is not for scripts, or its lack shows elsewhere
 		}
 		node.SetUser(t, "-"+command)
@@ -63,6 +63,9 @@ func TestExamineFindsWhatAUserMayNotRun(t *testing.T) {
 		check(t, good, "without %s: %q", command, all)
 		node.SetUser(t, rule)
 	}
+	node.SetUser(t, "resetchannels")
+	all := refused()
+	check(t, len(all) == 1 && strings.Contains(all[0], "channel"), "without channels: %q", all)
 	eventually(t, "no probe leaves a key", func() bool { return node.Client().DBSize(t.Context()).Val() == 0 })
 }
 

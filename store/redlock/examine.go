@@ -99,7 +99,7 @@ func (s *Store) examineNode(ctx context.Context, i int) (n sight) {
 	}
 	n.found = append(n.found, node)
 	if !replica {
-		n.found = append(n.found, s.examineCommands(ctx, i, about("commands")))
+		n.found = append(n.found, s.examineCommands(ctx, i, about("commands")), s.examineMessages(ctx, c, about("messages")))
 	}
 	n.found = append(n.found, s.examineSettings(ctx, c, about)...)
 	return n
@@ -156,6 +156,28 @@ func (s *Store) examineCommands(ctx context.Context, i int, about string) driver
 		return driver.Finding{About: about, Found: "ok"}
 	}
 	return driver.Finding{About: about, Risk: "it refuses " + strings.Join(refused, "; "), Advice: "see Permissions of Redlock in docs/operations.md"}
+}
+
+// examineMessages looks whether a waiter would be told of its turn: it sends a message to itself.
+func (s *Store) examineMessages(ctx context.Context, c *redis.Client, about string) driver.Finding {
+	channel := s.names.NewInbox()
+	sub := c.Subscribe(ctx, channel)
+	defer sub.Close() // the only error is that it is closed
+	defer context.AfterFunc(ctx, func() { _ = sub.Close() })()
+	_, err := sub.Receive(ctx)
+	if err == nil {
+		err = c.Publish(ctx, channel, "").Err()
+	}
+	if err == nil {
+		_, err = sub.ReceiveMessage(ctx)
+	}
+	if err != nil && ctx.Err() != nil {
+		err = errSilent
+	}
+	if err != nil {
+		return driver.Finding{About: about, Risk: "waiters poll: " + err.Error(), Advice: "see Permissions of Redlock in docs/operations.md"}
+	}
+	return driver.Finding{About: about, Found: "ok"}
 }
 
 // field returns a field of an answer to INFO.
