@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -45,6 +46,13 @@ func (s *Store) examine(ctx context.Context) []driver.Finding {
 	all := []driver.Finding{s.examineCount()}
 	for i, n := range seen {
 		all = append(all, n.found...)
+		first := slices.IndexFunc(seen, func(other sight) bool { return other.runID == n.runID })
+		if n.runID != "" && first < i {
+			all = append(all, driver.Finding{
+				About: "server of " + s.clients[i].Options().Addr, Found: "the one of " + s.clients[first].Options().Addr,
+				Risk: "one of the two is not used, so the quorum stands fewer losses", Advice: "name each server once",
+			})
+		}
 		if apart := (n.clock - seen[0].clock).Abs(); n.clock != 0 && seen[0].clock != 0 && apart > farClock {
 			all = append(all, driver.Finding{
 				About: "clock of " + s.clients[i].Options().Addr, Found: apart.Round(time.Second).String() + " from the first node's",
@@ -70,6 +78,7 @@ func (s *Store) examineCount() driver.Finding {
 type sight struct {
 	found []driver.Finding
 	clock time.Duration // ahead of this machine's; 0: unknown
+	runID string        // of its server's process; "": unknown
 }
 
 func (s *Store) examineNode(ctx context.Context, i int) (n sight) {
@@ -90,10 +99,11 @@ func (s *Store) examineNode(ctx context.Context, i int) (n sight) {
 		n.found = []driver.Finding{node}
 		return n
 	}
+	n.runID = field(server, "run_id")
 	replica := field(said, "role") == "slave"
 	if replica {
 		node.Found, node.Risk, node.Advice = "a replica", "it gives no vote", "make it a server of its own: nodes must not replicate each other"
-	} else if left := s.abstains(ctx, i, field(server, "run_id"), now); left > 0 {
+	} else if left := s.abstains(ctx, i, n.runID, now); left > 0 {
 		node.Found, node.Risk = "", "it "+(&AbstainError{Left: left}).Error()
 		node.Advice = "restart no other node until then; for new nodes, run keyturn init"
 	}

@@ -116,6 +116,7 @@ func TestSameServer(t *testing.T) {
 	again := f.servers[0].Client(func(o *redis.Options) { o.Addr = "localhost" + port })
 	s := over(t, []*redis.Client{f.servers[0].Client(), again, f.servers[1].Client()}, redlock.WithQuorum(3))
 	wantIs(t, "two nodes that are one server", ask(t, s, "o", "key"), redlock.ErrSameServer)
+	finds(t, s, "nodes", "server of localhost"+port)
 }
 
 // TestImpaired: operators learn which node is missing, and that it is back.
