@@ -27,6 +27,11 @@ var (
 	// ErrUnavailable: the store did not answer, or answered that it cannot serve. See
 	// [UnavailableError].
 	ErrUnavailable = errors.New("keyturn: store unavailable")
+	// ErrForeign: a store has found something under the key that it did not write, or that was changed
+	// by hand. No retry helps, and no other key is concerned. So an error that matches it does not match
+	// ErrUnavailable: it opens no circuit, and nothing runs unlocked because of it. Only an operator can repair
+	// the key. A value that a store takes for a foreign client's lock is a *HeldError instead.
+	ErrForeign = errors.New("keyturn: the key holds something that is not a lock")
 	// ErrInvalidKey: a lock cannot have this key. See [KeyError].
 	ErrInvalidKey = errors.New("keyturn: invalid key")
 	// ErrInvalidOwner: a lease cannot have this owner. The engine makes no such owner, so core has

@@ -180,6 +180,14 @@ func IsLost(t testing.TB, err error) {
 	}
 }
 
+// IsForeign checks that a store says that a key holds no lock, which is neither an outage nor contention.
+func IsForeign(t testing.TB, err error) {
+	t.Helper()
+	if !errors.Is(err, driver.ErrForeign) || errors.Is(err, driver.ErrUnavailable) || errors.Is(err, driver.ErrHeld) {
+		t.Errorf("want an error about a foreign value, got %v", err)
+	}
+}
+
 // IsRefused checks that a server has refused a request, which is no outage that passes by itself, and that the
 // error names these.
 func IsRefused(t testing.TB, err error, names ...string) {

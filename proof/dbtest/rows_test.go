@@ -142,7 +142,7 @@ func TestOneUnreadableLease(t *testing.T) {
 		grants := []driver.Grant{take(t, s, storetest.RequestFor(time.Minute, driver.Shared("a"))), take(t, s, storetest.RequestFor(time.Minute, driver.Shared("b")))}
 		exec(t, db, "UPDATE keyturn_member SET token = -1 WHERE owner = '"+grants[0].Owner+"'")
 		errs := s.Renew(t.Context(), grants)
-		storetest.IsRefused(t, errs[0])
+		storetest.IsForeign(t, errs[0])
 		must(t, errs[1])
 		page, _, err := s.List(t.Context(), driver.Listing{})
 		check(t, err == nil && len(page) == 1 && page[0].Key == "b", "the list is %+v, %v", page, err)

@@ -65,7 +65,7 @@ func TestForeignEntries(t *testing.T) {
 	}
 	must(t, nc.Flush())
 	_, err := s.Acquire(t.Context(), request("other", time.Minute))
-	storetest.IsRefused(t, err)
+	storetest.IsForeign(t, err)
 	page, next, err := s.List(t.Context(), driver.Listing{Records: true})
 	check(t, err == nil && next == "" && len(page) == 1 && page[0].Key == "mine:1/Ä ", "the list: %v, %q, %v", page, next, err)
 	if _, _, err := s.List(t.Context(), driver.Listing{Cursor: "a=zz", Records: true}); !errors.Is(err, driver.ErrInvalidOption) {

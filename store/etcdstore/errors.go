@@ -17,7 +17,7 @@ import (
 var errGone = errors.New("etcdstore: a lease has run out")
 
 // errData says that a key does not hold what it should.
-var errData = errors.New("etcdstore: a key was not written by this store")
+var errData = fmt.Errorf("%w: it was not written by this store", driver.ErrForeign)
 
 // foreign is the error for a key whose value cannot be read.
 func foreign(kv *mvccpb.KeyValue, err error) error {
@@ -73,9 +73,11 @@ func failure(op, key string, err error) error {
 		return nil
 	case errors.As(err, &known):
 		return err
+	case errors.Is(err, errData):
+		return fmt.Errorf("etcdstore: %s of %q: %w", op, key, err)
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		err = fmt.Errorf("no answer from etcd: %w", err)
 		return &driver.UnavailableError{Op: op, Key: key, Err: err}
 	}
-	return &driver.UnavailableError{Op: op, Key: key, Err: err, Refused: refused(err) || errors.Is(err, errData)}
+	return &driver.UnavailableError{Op: op, Key: key, Err: err, Refused: refused(err)}
 }

@@ -26,7 +26,7 @@ func TestForeignValue(t *testing.T) {
 		key := "k-" + name[:4]
 		must(t, checktest.ErrorOf(c.Put(t.Context(), partKey(t, key, name), "not JSON")))
 		_, _, err := s.Begin(t.Context(), request(key, time.Minute))
-		storetest.IsRefused(t, err)
+		storetest.IsForeign(t, err)
 	}
 	hold(t, s, request("k-own", time.Minute))
 	page, _, err := s.List(t.Context(), driver.Listing{Prefix: "k-", Records: true})

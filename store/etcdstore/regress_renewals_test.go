@@ -20,7 +20,7 @@ func TestOneUnreadableLease(t *testing.T) {
 	grants := []driver.Grant{hold(t, s, request("a", time.Minute)), hold(t, s, request("b", time.Minute))}
 	must(t, checktest.ErrorOf(c.Put(t.Context(), memberKey(t, "a", grants[0].Owner), "not JSON", clientv3.WithIgnoreLease())))
 	errs := s.Renew(t.Context(), grants)
-	storetest.IsRefused(t, errs[0])
+	storetest.IsForeign(t, errs[0])
 	must(t, errs[1])
 }
 

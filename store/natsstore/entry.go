@@ -2,7 +2,6 @@ package natsstore
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -66,7 +65,7 @@ type forcedRelease struct {
 }
 
 // errValue: an entry is not of this store.
-var errValue = errors.New("natsstore: the value is not one that this store has written")
+var errValue = fmt.Errorf("%w: the value was not written by this store", driver.ErrForeign)
 
 func decode(key string, value []byte) (e entry, err error) {
 	if len(value) == 0 {

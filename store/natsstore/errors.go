@@ -109,6 +109,9 @@ func (e *deniedError) Unwrap() error { return e.last }
 
 // failure is the error for a request that was not carried out.
 func (s *Store) failure(op, key string, err error) error {
+	if errors.Is(err, errValue) {
+		return fmt.Errorf("natsstore: %s of %q: %w", op, key, err)
+	}
 	refused := isRefusal(err)
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		err = fmt.Errorf("no answer from NATS: %w", err)

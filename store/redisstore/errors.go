@@ -14,9 +14,11 @@ import (
 // which the server reports about itself, also match driver.ErrUnavailable.
 var (
 	// ErrWrongType: the lock's key, or another key of the lock such as its record, holds a type that
-	// the store does not write there. Somebody else uses the name for something that is not a lock.
-	ErrWrongType = errors.New("redisstore: the key holds something that is not a lock")
-	// ErrCorrupt: Redis returned something that this package does not write there.
+	// the store does not write there. Somebody else uses the name for something that is not a lock. It
+	// also matches driver.ErrForeign.
+	ErrWrongType = fmt.Errorf("redisstore: %w", driver.ErrForeign)
+	// ErrCorrupt: Redis returned something that this package does not write there. It also matches
+	// driver.ErrForeign.
 	ErrCorrupt = script.ErrCorrupt
 	// ErrReadOnly: the server is a replica.
 	ErrReadOnly = errors.New("redisstore: the server is a read-only replica")

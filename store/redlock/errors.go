@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -53,7 +54,8 @@ func (e *AbstainError) Is(target error) bool { return target == ErrAbstaining }
 var errSilent = errors.New("no answer in time")
 
 // noQuorum is the error for a request that too few nodes answered as it needs. errs has an error or
-// nil for each node.
+// nil for each node. If so many hold something else under the key that there can't be a quorum, it matches
+// driver.ErrForeign and is no outage.
 func (s *Store) noQuorum(op, key string, errs []error) error {
 	all := []error{ErrNoQuorum}
 	refused := 0
@@ -69,6 +71,9 @@ func (s *Store) noQuorum(op, key string, errs []error) error {
 		}
 		all = append(all, &NodeError{Node: i, Addr: s.clients[i].Options().Addr, Err: err})
 	}
+	if count(errs, isForeign) > len(s.nodes)-s.cfg.quorum {
+		return fmt.Errorf("redlock: %s of %q: %w: %w", op, key, driver.ErrForeign, errors.Join(all[1:]...))
+	}
 	return &driver.UnavailableError{
 		Op: op, Key: key, Err: errors.Join(all...), Refused: refused > len(s.nodes)-s.cfg.quorum,
 	}
@@ -80,6 +85,11 @@ func refuses(err error) bool {
 	var answer redis.Error
 	serves := errors.As(err, &answer) && !redis.HasErrorPrefix(err, "LOADING ") && !redis.HasErrorPrefix(err, "BUSY ")
 	return serves || errors.Is(err, ErrAbstaining)
+}
+
+// isForeign reports whether a node's error says that the key holds another type, so it is nobody's lock.
+func isForeign(err error) bool {
+	return errors.Is(err, driver.ErrForeign) || refuses(err) && strings.Contains(err.Error(), "WRONGTYPE")
 }
 
 // down reports whether a node's error says that it can't be reached. A node that is only slow may

@@ -20,21 +20,28 @@ func (s *Store) Inspect(ctx context.Context, key string) (driver.LockInfo, error
 		return driver.LockInfo{}, err
 	}
 	defer s.calls.Leave()
-	infos, err := s.inspect(ctx, []string{key})
+	infos, err := s.inspect(ctx, []string{key}, true)
 	if err != nil {
 		return driver.LockInfo{Key: key}, err
 	}
 	return infos[0], nil
 }
 
-// inspect inspects keys in one round.
-func (s *Store) inspect(ctx context.Context, keys []string) ([]driver.LockInfo, error) {
+// inspect inspects keys in one round. alone: there is one, and it is an error if that is no lock. In a list it must
+// not hide the others.
+func (s *Store) inspect(ctx context.Context, keys []string, alone bool) ([]driver.LockInfo, error) {
 	names := make([]string, len(keys))
 	for i, key := range keys {
 		names[i] = s.names.Lock(key)
 	}
 	call := func() *node.Call { return &node.Call{Script: script.Show, Keys: names} }
-	read := func(reply any) ([]script.Sight, error) { return script.ReadShow(reply, len(keys)) }
+	read := func(reply any) ([]script.Sight, error) {
+		sights, err := script.ReadShow(reply, len(keys))
+		if err == nil && alone && sights[0].Foreign {
+			err = driver.ErrForeign
+		}
+		return sights, err
+	}
 	// All nodes that answer count. The first quorum may have one among it that has just lost a lease
 	// that is in force elsewhere.
 	answers := ask(ctx, s, hash(keys[0]), call, read, func(a []answer[[]script.Sight]) bool { return false })

@@ -34,7 +34,7 @@ func (s *Store) List(ctx context.Context, q driver.Listing) ([]driver.LockInfo, 
 	}
 	var page []driver.LockInfo
 	for some := range slices.Chunk(keys, onredis.ListDefault) {
-		infos, err := s.inspect(ctx, some)
+		infos, err := s.inspect(ctx, some, false)
 		if err != nil {
 			return nil, "", err
 		}

@@ -70,6 +70,22 @@ func (c *mortal) Read(p []byte) (int, error) {
 	return c.Conn.Read(p)
 }
 
+// A key with something else on all nodes was an outage to those who wanted it, and free to those who looked.
+func TestForeignType(t *testing.T) {
+	t.Parallel()
+	f := sharing(t)
+	for _, server := range f.servers {
+		must(t, server.Client().LPush(bg, "lock:k1", "x").Err())
+	}
+	s := f.open(t)
+	storetest.IsForeign(t, ask(t, s, "o", "k1"))
+	storetest.IsForeign(t, checktest.ErrorOf(s.Inspect(t.Context(), "k1")))
+	storetest.IsForeign(t, checktest.ErrorOf(s.ForceRelease(t.Context(), "k1", "why")))
+	lock(t, s, "o", "k2", time.Minute)
+	page, _, err := s.List(t.Context(), driver.Listing{})
+	check(t, err == nil && len(page) == 1 && page[0].Key == "k2", "the list is %+v, %v", page, err)
+}
+
 // A foreign value of a megabyte went as a whole into each conflict, each list and each log.
 func TestALongForeignValueIsShortened(t *testing.T) {
 	t.Parallel()

@@ -29,7 +29,7 @@ var (
 )
 
 // errRow says that a row is not as this store writes it: somebody has changed it by hand.
-var errRow = errors.New("sqlstore: a row was not written by this store")
+var errRow = fmt.Errorf("%w: a row was not written by this store", driver.ErrForeign)
 
 // trouble is what an error of a driver means for the one that asked.
 type trouble int
@@ -152,6 +152,9 @@ func mysqlNumber(text string) (number string, ok bool) {
 func failure(op, key string, err error) error {
 	if out := (*driver.UnavailableError)(nil); errors.As(err, &out) { // of the check before the first request
 		return &driver.UnavailableError{Op: op, Key: key, Err: out.Err, Refused: out.Refused}
+	}
+	if errors.Is(err, errRow) {
+		return fmt.Errorf("sqlstore: %s of %q: %w", op, key, err)
 	}
 	t := judge(err)
 	switch silent := (*silentError)(nil); {

@@ -3,7 +3,6 @@ package zkstore
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 
 	"github.com/keyturn/keyturn/core/driver"
@@ -59,7 +58,7 @@ type recordHead struct {
 }
 
 // errData says that a node does not hold what it should.
-var errData = errors.New("zkstore: a node was not written by this store")
+var errData = fmt.Errorf("%w: a node was not written by this store", driver.ErrForeign)
 
 func decode(path string, data []byte, to any) error {
 	if err := json.Unmarshal(data, to); err != nil {

@@ -54,6 +54,9 @@ func (s *Store) failure(op, key string, err error) error {
 
 // failure is the error for a request that was not carried out.
 func failure(op, key string, err error) error {
+	if errors.Is(err, errData) {
+		return fmt.Errorf("zkstore: %s of %q: %w", op, key, err)
+	}
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		err = fmt.Errorf("no answer from ZooKeeper: %w", err)
 	}

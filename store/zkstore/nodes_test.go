@@ -123,7 +123,7 @@ func TestOneUnreadableLease(t *testing.T) {
 	grants := []driver.Grant{hold(t, s, storetest.RequestFor(time.Minute, driver.Shared("a"))), hold(t, s, storetest.RequestFor(time.Minute, driver.Shared("b")))}
 	must(t, checktest.ErrorOf(z.Set(z.lock("a")+"/h-"+nodeOf(grants[0].Owner), []byte("not JSON"), -1)))
 	errs := s.Renew(t.Context(), grants)
-	storetest.IsRefused(t, errs[0])
+	storetest.IsForeign(t, errs[0])
 	must(t, errs[1])
 	page, _, err := s.List(t.Context(), driver.Listing{Records: true})
 	check(t, err == nil && len(page) == 1 && page[0].Key == "b", "the list is %+v, %v", page, err)

@@ -2,13 +2,16 @@ package script
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/keyturn/keyturn/core/driver"
 )
 
 // ErrCorrupt is the error about data that no version of this package writes.
-var ErrCorrupt = errors.New("redisstore: corrupt data")
+var ErrCorrupt = fmt.Errorf("redisstore: corrupt data: %w", driver.ErrForeign)
 
 // Answered reports whether a server has answered. An error that the server reports is an
 // answer, too.

@@ -94,10 +94,11 @@ func ReadRenewals(reply any, n int) ([]Ended, error) {
 
 // Sight is what a node has of a lock.
 type Sight struct {
-	Value string // "": nothing
-	Left  time.Duration
-	Now   int64 // µs of the node's clock
-	Ended bool  // a ForceRelease has ended it
+	Value   string // "": nothing
+	Foreign bool   // the key holds another type
+	Left    time.Duration
+	Now     int64 // µs of the node's clock
+	Ended   bool  // a ForceRelease has ended it
 }
 
 // ReadForce reads the reply of [Force].
@@ -117,7 +118,7 @@ func ReadShow(reply any, n int) ([]Sight, error) {
 	}
 	all := make([]Sight, n)
 	for i := range all {
-		all[i] = Sight{Now: f.int(0), Value: f.text(2*i + 1), Left: f.ms(2*i + 2)}
+		all[i] = Sight{Now: f.int(0), Value: f.text(2*i + 1), Foreign: f.int(2*i+1) == 0, Left: f.ms(2*i + 2)}
 	}
 	return all, nil
 }

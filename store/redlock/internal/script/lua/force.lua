@@ -7,7 +7,7 @@
 
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
-local value = read(KEYS[1])
+local value = redis.call('GET', KEYS[1]) -- fails if the key has another type: that is no lock to end
 if not value then
   return { now, '', 0, 0 }
 end
