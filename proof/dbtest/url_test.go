@@ -190,6 +190,19 @@ func TestURLWakerBehindAPooler(t *testing.T) { // not parallel: it is about the 
 	}
 }
 
+// Behind a pooler, a driver that keeps prepared statements does well in the first process alone.
+func TestPreparedBehindAPooler(t *testing.T) {
+	d := onPostgres(t)
+	s := opened(t, d.DSNAt(d.Bouncer(t, "default_pool_size = 1").Addr())+"&waker=off")
+	advice := ""
+	for _, f := range s.Describe().Examine(t.Context()) {
+		if strings.Contains(f.Risk, "a pooler gives each transaction") {
+			advice = f.Advice
+		}
+	}
+	check(t, strings.Contains(advice, "default_query_exec_mode=exec"), "the advice is %q", advice)
+}
+
 // A server that is away keeps nobody from opening the store, and the listener connects when it is back.
 func TestURLWakerOfAServerThatIsAway(t *testing.T) {
 	d := onPostgres(t)

@@ -167,7 +167,7 @@ func failure(op, key string, err error) error {
 		err = fmt.Errorf("%w: %w", ErrReadOnly, err)
 	case hasCode(err, poolerCodes):
 		err = fmt.Errorf("a pooler gives each transaction another connection, so the driver must keep no prepared statements there "+
-			"(pgx: put default_query_exec_mode=exec into the DSN): %w", err)
+			"(%s): %w", poolerAdvice(err), err)
 	}
 	return &driver.UnavailableError{Op: op, Key: key, Err: err, Refused: t == refused || t == readOnly || t == locked}
 }

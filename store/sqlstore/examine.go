@@ -170,7 +170,7 @@ func (s *Store) examine(ctx context.Context) []driver.Finding {
 	}
 	found := []driver.Finding{s.examineTables(ctx)}
 	if s.d == &postgres {
-		found = append(found, s.examineMessages(ctx), s.examineWarnings(ctx))
+		found = append(found, s.examineMessages(ctx), s.examinePrepared(ctx), s.examineWarnings(ctx))
 	}
 	for _, set := range all {
 		f := driver.Finding{About: set.name, Found: s.value(ctx, set.ask)}
