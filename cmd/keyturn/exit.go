@@ -71,7 +71,7 @@ func statusOf(err error) int {
 		return statusUsage
 	case errors.Is(err, redlock.ErrNotNew):
 		return statusNo
-	case isForeign(err):
+	case errors.Is(err, driver.ErrForeign):
 		return statusBug
 	case errors.Is(err, core.ErrHeld), errors.Is(err, core.ErrTooManyWaiters):
 		return statusHeld
@@ -92,15 +92,8 @@ var refusals = []string{
 
 // isForbidden reports whether the store's server has refused the account.
 func isForbidden(err error) bool {
-	return (errors.Is(err, core.ErrUnavailable) || errors.Is(err, sqlstore.ErrSchema)) && says(err, refusals)
-}
-
-// foreign is how stores say that something else is under the name of a lock: etcd, ZooKeeper and SQL, then NATS and
-// Redlock. For redisstore alone it is not a case of a store that refuses.
-var foreign = []string{"was not written by this store", "is not one that this store has written", "WRONGTYPE"}
-
-func isForeign(err error) bool { return errors.Is(err, core.ErrUnavailable) && says(err, foreign) }
-
-func says(err error, texts []string) bool {
-	return slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(err.Error(), text) })
+	if !errors.Is(err, core.ErrUnavailable) && !errors.Is(err, sqlstore.ErrSchema) {
+		return false
+	}
+	return slices.ContainsFunc(refusals, func(text string) bool { return strings.Contains(err.Error(), text) })
 }

@@ -110,7 +110,7 @@ func (a *app) once(ctx context.Context, sigs *signals, eng *core.Engine, key, pa
 		return failed
 	case ran && errors.Is(err, core.ErrOutcomeUnknown):
 		a.say("%s may not be on record, so the program may run again: %v", table.Safe(key), err)
-		return cmp.Or(a.statusOfProgram(result, nil), error(&exitError{status: statusUnavailable}))
+		return cmp.Or(a.statusOfProgram(result, nil), error(&exitError{status: statusOf(err)}))
 	case ran:
 		var released error
 		if !errors.Is(err, errNotRecorded) {
