@@ -97,7 +97,7 @@ func (r Rule) bind(eng *core.Engine) (*boundRule, error) {
 	// Once needs the message to tell a repeat from another request.
 	reads := b.usesField || r.takes != nil || r.once || r.skip != nil && m != nil && (r.messages || !m.streams())
 	return &boundRule{
-		Rule: compiled, method: m, readsMessage: reads, messages: r.messages, precheck: r.precheck, storable: r.storable,
+		Rule: compiled, method: m, readsMessage: reads, messages: r.messages, precheck: r.checks(), storable: r.storable,
 	}, wrong
 }
 

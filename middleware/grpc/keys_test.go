@@ -2,6 +2,7 @@ package lockgrpc_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync/atomic"
@@ -49,6 +50,22 @@ func TestSeveralRulesAreOneSet(t *testing.T) {
 	want := setStatus + ": serialize user:{user_id} unless skipped, serialize shared all, serialize hierarchy func unless skipped"
 	if all := fmt.Sprint(guard.Coverage(imServer())); !strings.Contains(all, want) {
 		t.Errorf("Coverage() = %s, want it to have %s", all, want)
+	}
+}
+
+// A rule's precheck does not refuse a call that the rule skips, whatever it guards and whichever rules are beside it.
+func TestSkippedCallsAreNotChecked(t *testing.T) {
+	skipped := func(r lockgrpc.Rule) lockgrpc.Rule {
+		return r.Precheck(func(context.Context, proto.Message) error { return errors.New("no member") }).
+			SkipIf(func(context.Context, proto.Message) bool { return true })
+	}
+	rules := []lockgrpc.Rule{skipped(lockgrpc.Serialize(setStatus, "a")), lockgrpc.Serialize(setStatus, "b")}
+	for kind, g := range guarded {
+		for _, rules := range [][]lockgrpc.Rule{rules, {skipped(g.rule())}} {
+			c := serve(t, working(func(context.Context) error { return nil }), locks(t, memory(t), rules...))
+			err := g.send(bounded(t), c, "42")
+			check(t, err == nil, "%s, %d rules: %v", kind, len(rules), err)
+		}
 	}
 }
 
