@@ -84,19 +84,10 @@ type heldConn struct {
 }
 
 // Receive implements connect.StreamingHandlerConn.
-func (c *heldConn) Receive(m any) error { return refused(c.held.RecvMsg(m)) }
+func (c *heldConn) Receive(m any) error { return answer(c.held.RecvMsg(m)) }
 
 // Send implements connect.StreamingHandlerConn.
-func (c *heldConn) Send(m any) error { return refused(c.held.SendMsg(m)) }
-
-// refused is answer for errors that may be the stream's own.
-func refused(err error) error {
-	var ours interface{ GRPCStatus() *status.Status }
-	if err == nil || !errors.As(err, &ours) {
-		return err
-	}
-	return answer(err)
-}
+func (c *heldConn) Send(m any) error { return answer(c.held.SendMsg(m)) }
 
 // StatusOf is lockgrpc.StatusOf for handlers of connect: it returns a *connect.Error.
 func StatusOf(method string, err error) error {
@@ -112,12 +103,15 @@ type ownError struct{ error }
 func (e *ownError) Unwrap() error { return e.error }
 
 // answer makes connect's error of lockgrpc's, with the same code, text and details. The handler's own
-// error comes back as it is.
+// error comes back as it is, and so does the stream's, such as that of a message that is too large.
 func answer(err error) error {
 	if own, ok := err.(*ownError); ok {
 		return own.error
 	}
-	said, _ := status.FromError(err)
+	said, ours := status.FromError(err)
+	if err == nil || !ours {
+		return err
+	}
 	e := connect.NewError(connect.Code(said.Code()), &cause{said.Message(), err})
 	if own := ownAnswer(err); own != nil {
 		e = connect.NewError(own.Code(), &cause{own.Message(), err})

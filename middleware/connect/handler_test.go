@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"go/scanner"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -62,6 +63,26 @@ func TestOwnErrors(t *testing.T) {
 	}
 	if connect.CodeOf(err) != connect.CodeUnknown || connect.CodeOf(stream.Err()) != connect.CodeUnknown {
 		t.Errorf("a handler's list of errors: %v, of a stream: %v", err, stream.Err())
+	}
+}
+
+// TestFirstMessages: one that can't be read is answered as connect answers it without a rule.
+func TestFirstMessages(t *testing.T) {
+	locks, err := lockconnect.New(locktest.New(t).Engine, lockgrpc.Serialize(watch, "user:{service}"))
+	must(t, err)
+	h := connect.NewServerStreamHandler(watch, func(context.Context, *connect.Request[request], events) error { return nil },
+		connect.WithInterceptors(locks), connect.WithReadMaxBytes(50))
+	for body, code := range map[string]string{
+		"{not json": "invalid_argument",
+		`{"service":"` + strings.Repeat("a", 50) + `"}`: "resource_exhausted",
+	} {
+		req := httptest.NewRequest("POST", watch, strings.NewReader("\x00\x00\x00\x00"+string(rune(len(body)))+body))
+		req.Header.Set("Content-Type", "application/connect+json")
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, req)
+		if answer := w.Body.String(); !strings.Contains(answer, `"code":"`+code+`"`) {
+			t.Errorf("%s: %q, want %s", body, answer, code)
+		}
 	}
 }
 

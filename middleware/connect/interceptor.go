@@ -85,15 +85,11 @@ func (i *Interceptor) WrapStreamingHandler(next connect.StreamingHandlerFunc) co
 	return func(ctx context.Context, conn connect.StreamingHandlerConn) error {
 		call := newCall(conn.Spec().Procedure)
 		stream := &serverStream{conn: conn, ctx: call.context(ctx, conn.RequestHeader())}
-		err := i.stream(nil, stream, &grpc.StreamServerInfo{FullMethod: call.method}, func(_ any, held grpc.ServerStream) error {
+		return answer(i.stream(nil, stream, &grpc.StreamServerInfo{FullMethod: call.method}, func(_ any, held grpc.ServerStream) error {
 			if err := next(held.Context(), &heldConn{StreamingHandlerConn: conn, held: held}); err != nil {
 				return &ownError{err}
 			}
 			return nil
-		})
-		if err == nil {
-			return nil
-		}
-		return answer(err)
+		}))
 	}
 }
