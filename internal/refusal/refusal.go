@@ -41,7 +41,7 @@ const (
 var kinds = [count]struct {
 	reason string
 	again  bool // a repeat is safe, and may succeed later
-	ran    bool // the handler ran
+	ran    bool // the handler ran, or may have
 }{
 	Internal:            {reason: reasons.Internal},
 	Canceled:            {reason: reasons.Canceled},
@@ -55,7 +55,7 @@ var kinds = [count]struct {
 	FingerprintMismatch: {reason: reasons.FingerprintMismatch},
 	ResultNotKept:       {reason: reasons.ResultNotKept},
 	OutcomeUnknown:      {reason: reasons.OutcomeUnknown, again: true, ran: true},
-	RolledBack:          {reason: reasons.RolledBack, again: true}, // what the handler did is undone
+	RolledBack:          {reason: reasons.RolledBack, again: true, ran: true}, // only what it did in the database is undone
 	Unavailable:         {reason: reasons.StoreUnavailable, again: true},
 	Closed:              {reason: reasons.Stopping, again: true},
 	Deadlock:            {reason: reasons.Internal},
@@ -80,7 +80,7 @@ func (k Kind) Reason() string { return kinds[k].reason }
 // handler twice does harm.
 func (k Kind) Again() bool { return kinds[k].again }
 
-// Ran reports whether the handler has run.
+// Ran reports whether the handler has run, or may have.
 func (k Kind) Ran() bool { return kinds[k].ran }
 
 // Contended reports whether only the work of others is in the way.

@@ -20,8 +20,8 @@ const (
 )
 
 // retryable are the reasons with which a repeat is safe because the handler has not run.
-// OUTCOME_UNKNOWN is not among them. A repeat would be safe there as well, but the caller must
-// decide whether to run the handler again.
+// OUTCOME_UNKNOWN and ROLLED_BACK are not among them. A repeat would be safe there as well, but the
+// caller must decide whether to run the handler again.
 var retryable = retryableReasons()
 
 func retryableReasons() (reasons []string) {

@@ -56,7 +56,7 @@ func TestWhatIsRetried(t *testing.T) {
 		reasons.LockHeld, reasons.WaitTimeout, reasons.TooManyWaiters,
 		reasons.StoreUnavailable, reasons.Stopping,
 		reasons.LeaseLost, reasons.FingerprintMismatch, reasons.KeyInvalid,
-		reasons.OutcomeUnknown, reasons.ResultNotKept, reasons.Internal, other,
+		reasons.OutcomeUnknown, reasons.RolledBack, reasons.ResultNotKept, reasons.Internal, other,
 	}
 	safe := all[:5]
 	synctest.Test(t, func(t *testing.T) {

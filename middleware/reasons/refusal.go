@@ -11,7 +11,7 @@ type Refusal struct {
 	Key        string        // the first key itself (core.WithKeyFilter does not hide it); "" if none could be made
 	RetryAfter time.Duration // when to come again; 0: no repeat helps, or nobody knows when
 	Again      bool          // a repeat is safe and may succeed
-	Ran        bool          // the work has run; its effects may overlap with those of others
+	Ran        bool          // the work has run, or may have; its effects may overlap with those of others
 	Err        error         // what the engine said
 	// Answer is what the middleware answers if the handler returns it. nil where answers are no
 	// errors, as for net/http and Echo: see their DefaultErrorHandler.
