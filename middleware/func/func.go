@@ -65,7 +65,7 @@ func serialized[T, R any](locks *Locks, name string, spec rule.Spec[call[T]], fn
 		var out R
 		keys, err := r.Keys(call[T]{ctx, in})
 		if err != nil {
-			return out, locks.answer(ctx, r.Name, keys, nil, err)
+			return out, locks.answer(ctx, r.Name, keys, nil, refusal.OfKeys(ctx, err))
 		}
 		refused, own := r.Serialize(ctx, keys, func(ctx context.Context) (err error) {
 			out, err = fn(ctx, in)
@@ -110,7 +110,7 @@ func once[T, R any](locks *Locks, name string, spec rule.Spec[call[T]], fn func(
 		var result R
 		keys, err := r.Keys(call[T]{ctx, in})
 		if err != nil {
-			return result, locks.answer(ctx, r.Name, keys, nil, err)
+			return result, locks.answer(ctx, r.Name, keys, nil, refusal.OfKeys(ctx, err))
 		}
 		out, refused, own := r.RunOnce(ctx, keys, func(ctx context.Context) ([]byte, error) {
 			var err error
@@ -138,7 +138,7 @@ func encodingError[T any](r *rule.Rule[call[T]], keys rule.Keys, err error) erro
 	return fmt.Errorf("lockfunc: %w: of %q: %w", core.ErrEncoding, r.Engine().ShowKey(keys.First), err)
 }
 
-// answer returns fn's own error unchanged if the engine has nothing to add.
+// answer returns fn's own error unchanged if the engine has nothing to add, and that of a key function.
 func (l *Locks) answer(ctx context.Context, name string, keys rule.Keys, own, refused error) error {
 	if refused == nil {
 		return own
@@ -146,6 +146,9 @@ func (l *Locks) answer(ctx context.Context, name string, keys rule.Keys, own, re
 	standard := errors.Join(own, refused)
 	if own == nil {
 		standard = refused
+	}
+	if failed, ok := refused.(*refusal.KeyFailed); ok {
+		standard = failed.Err
 	}
 	if l.handler == nil {
 		return standard

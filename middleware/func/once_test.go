@@ -11,6 +11,7 @@ import (
 	"github.com/keyturn/keyturn/internal/checktest"
 	"github.com/keyturn/keyturn/locktest"
 	lockfunc "github.com/keyturn/keyturn/middleware/func"
+	"github.com/keyturn/keyturn/middleware/reasons"
 )
 
 // once is a function that is carried out once per key.
@@ -116,6 +117,29 @@ func TestOnceRunsUnlockedWhereItsRuleSaysSo(t *testing.T) {
 	run := once(t, kit.Engine, byUser, func(context.Context, job) (string, error) { return "ran", nil }, core.WithRunUnlocked())
 	if got, err := run(context.Background(), job{}); got != "ran" || err != nil {
 		t.Errorf("%q, %v", got, err)
+	}
+}
+
+// TestErrorsOfKeyFunctions come back as they are, and an ErrorHandler does not take them for this engine's answer.
+func TestErrorsOfKeyFunctions(t *testing.T) {
+	var told []reasons.Refusal
+	locks := lockfunc.New(locktest.New(t).Engine).WithErrorHandler(func(_ context.Context, refused *reasons.Refusal) error {
+		told = append(told, *refused)
+		return nil
+	})
+	fn := func(context.Context, error) (int, error) { return 0, nil }
+	serialized, err := lockfunc.SerializeKeys(locks, "serialized", func(_ context.Context, own error) ([]string, error) { return nil, own }, fn)
+	must(t, err)
+	once, err := lockfunc.OnceKey(locks, "once", func(_ context.Context, own error) (string, error) { return "", own }, fn)
+	must(t, err)
+	for _, own := range []error{core.ErrHeld, core.ErrLeaseLost, core.ErrUnavailable} {
+		_, err := serialized(t.Context(), own)
+		_, again := once(t.Context(), own)
+		check(t, err == own && again == own, "%v came back as %v and %v", own, err, again)
+	}
+	check(t, len(told) == 6, "told %d times", len(told))
+	for _, r := range told {
+		check(t, r.Reason == reasons.Internal && !r.Again && !r.Ran, "told %+v", r)
 	}
 }
 
