@@ -13,6 +13,7 @@ import (
 	"github.com/keyturn/keyturn/internal/shadowtest"
 	lockgrpc "github.com/keyturn/keyturn/middleware/grpc"
 	"github.com/keyturn/keyturn/middleware/grpc/internal/testpb"
+	"github.com/keyturn/keyturn/middleware/reasons"
 )
 
 // guarded are the ways in which a rule guards: a call, one of Once, a stream as a whole, and each
@@ -111,9 +112,12 @@ func TestShadow(t *testing.T) {
 	}
 }
 
-// A stream without messages has no key, and the handler sees its end.
+// A stream without messages has no key, and the handler sees its end. Nothing is refused.
 func TestShadowOfAStreamWithoutMessages(t *testing.T) {
 	c := serve(t, working(func(context.Context) error { return errors.New("there is no message") }),
-		locks(t, memory(t), guarded["stream"].rule(core.WithShadow())))
+		locks(t, memory(t), guarded["stream"].rule(core.WithShadow())).WithErrorHandler(func(_ context.Context, refused *reasons.Refusal) error {
+			t.Errorf("the handler is told of %v", refused)
+			return refused
+		}))
 	wantNil(t, importOne(bounded(t), c))
 }

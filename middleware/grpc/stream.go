@@ -65,21 +65,22 @@ func (i *Interceptor) Stream() grpc.StreamServerInterceptor {
 // firstMessage receives the message from which the key is made.
 func (r *boundRule) firstMessage(stream grpc.ServerStream) (proto.Message, error) {
 	first := r.method.input.New().Interface()
-	switch err := stream.RecvMsg(first); {
-	case err == nil:
-		return first, nil
-	case errors.Is(err, io.EOF):
-		return nil, r.refuse(stream.Context(), rule.Keys{}, fmt.Errorf("lockgrpc: the stream ended before its first message: %w", keytmpl.ErrMissingValue), nil)
-	default:
+	if err := stream.RecvMsg(first); err != nil {
 		return nil, err
 	}
+	return first, nil
 }
 
 // streamKeys makes the keys of a stream, unless its first message did not come: then err says why. A
 // stream that runs anyway gets that error again from its own RecvMsg.
 func (r *boundRule) streamKeys(from request, err error) (rule.Keys, error) {
 	if err != nil {
-		return r.Spare(rule.Keys{}, err)
+		keys, err := r.Spare(rule.Keys{}, err)
+		if errors.Is(err, io.EOF) {
+			err = fmt.Errorf("lockgrpc: the stream ended before its first message: %w", keytmpl.ErrMissingValue)
+			err = r.refuse(from.ctx, keys, err, nil)
+		}
+		return keys, err
 	}
 	keys, err := r.keys(from)
 	if err != nil {
