@@ -121,6 +121,9 @@ func once[T, R any](locks *Locks, name string, spec rule.Spec[call[T]], fn func(
 				return nil, nil
 			}
 			stored, err := author.Encode(result)
+			if stored == nil && err == nil && ctx.Err() != nil { // RunOnce would take nil for a rule without results
+				return nil, core.ErrSkipResult
+			}
 			return stored, encodingError(r, keys, err)
 		})
 		err = locks.answer(ctx, r.Name, keys, own, refused)

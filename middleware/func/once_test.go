@@ -90,24 +90,31 @@ func TestOnceWhatCannotBeStored(t *testing.T) {
 // TestResultsThatAreNotKept: over the limit, or after the context's end, as it may be a part. The caller that ran
 // the function has it and knows; a repeat gets none.
 func TestResultsThatAreNotKept(t *testing.T) {
-	for name, opts := range map[string][]core.CallOption{"over the limit": {core.WithResultLimit(3)}, "after the end": nil} {
+	for name, tc := range map[string]struct {
+		result []byte
+		opts   []core.CallOption
+	}{
+		"over the limit":     {[]byte("large"), []core.CallOption{core.WithResultLimit(3)}},
+		"after the end":      {[]byte("large"), nil},
+		"after the end, nil": {nil, nil},
+	} {
 		ctx, cancel := context.WithCancel(context.Background())
 		runs := 0
-		run := once(t, locktest.New(t).Engine, byUser, func(ctx context.Context, _ job) (string, error) {
+		run := once(t, locktest.New(t).Engine, byUser, func(ctx context.Context, _ job) ([]byte, error) {
 			runs++
-			if opts == nil {
+			if tc.opts == nil {
 				cancel()
 				<-ctx.Done()
 			}
-			return "large", nil
-		}, opts...)
-		if got, err := run(ctx, job{}); got != "large" || err != nil {
+			return tc.result, nil
+		}, tc.opts...)
+		if got, err := run(ctx, job{}); string(got) != string(tc.result) || err != nil {
 			t.Errorf("%s: %q, %v", name, got, err)
 		}
 		cancel()
 		got, err := run(context.Background(), job{})
 		wantOnly(t, err, core.ErrResultNotKept)
-		check(t, got == "" && runs == 1, "%s: a repeat got %q, %d runs", name, got, runs)
+		check(t, got == nil && runs == 1, "%s: a repeat got %q, %d runs", name, got, runs)
 	}
 }
 
