@@ -59,6 +59,29 @@ func WorkOf(w http.ResponseWriter) *Work {
 	return nil
 }
 
+// around calls f with the Work of each rule that w writes through, innermost first.
+func around(w http.ResponseWriter, f func(*Work)) {
+	for {
+		if work := WorkOf(w); work != nil {
+			f(work)
+		}
+		below, ok := w.(interface{ Unwrap() http.ResponseWriter })
+		if !ok {
+			return
+		}
+		w = below.Unwrap()
+	}
+}
+
+// Ended tells the rules of a handler that wrote to w how it ended: see TimedOut and Failed. A timeout stays noted,
+// because a rule further out does not see the context that ended.
+func Ended(w http.ResponseWriter, timedOut bool, failed error) {
+	around(w, func(work *Work) {
+		work.TimedOut = work.TimedOut || timedOut
+		work.Failed = failed
+	})
+}
+
 // Late is the key of a func(error) in the context of a request. It is called, instead of the log, with
 // an error that comes too late for an answer.
 type Late struct{}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/coverage"
+	"github.com/keyturn/keyturn/internal/httprule"
 	lockhttp "github.com/keyturn/keyturn/middleware/http"
 )
 
@@ -92,12 +93,23 @@ func routeOf(req *http.Request) *route {
 func inside(w http.ResponseWriter, req *http.Request) {
 	at := routeOf(req)
 	at.passed = true
-	kept := &writer{ResponseWriter: at.c.Writer, to: w, status: at.c.Writer.Status()}
-	at.c.Request, at.c.Writer = req, kept
+	at.c.Request = req
 	if at.c.Done() == nil && req.Context().Done() != nil {
 		panic(errNoFallback)
 	}
+	if _, bare := w.(plain); bare { // no rule keeps the response back
+		at.c.Next()
+		return
+	}
+	outer, before := at.c.Writer, len(at.c.Errors)
+	kept := &writer{ResponseWriter: outer, to: w, status: outer.Status()}
+	at.c.Writer = kept
 	at.c.Next()
+	if len(at.c.Errors) > before && !kept.written { // an outer middleware may answer the error
+		httprule.Ended(w, false, at.c.Errors.Last())
+		outer.WriteHeader(kept.status)
+		return
+	}
 	kept.WriteHeaderNow() // as gin does at the end of a request
 }
 

@@ -149,3 +149,28 @@ func TestAroundTheMiddleware(t *testing.T) {
 		t.Errorf("%d, %q", res.Code, said)
 	}
 }
+
+// An error that a handler only reports is answered by a middleware outside of the rules. It is no outcome.
+func TestAnErrorThatAnOuterMiddlewareAnswers(t *testing.T) {
+	for name, rule := range map[string]lockhttp.Rule{
+		"no rule": lockhttp.Serialize("POST /other", "k"), "serialize": lockhttp.Serialize("*", "k"), "once": lockhttp.Once("*", "k"),
+	} {
+		router, locks := newRouter(t, locktest.New(t).Engine, rule)
+		router.Use(func(c *gin.Context) {
+			if c.Next(); len(c.Errors) > 0 && !c.Writer.Written() {
+				c.String(-1, "%v", c.Errors.Last()) // with the status that is set
+			}
+		}, locks.Middleware)
+		runs := 0
+		router.POST("/", func(c *gin.Context) {
+			runs++
+			c.Status(http.StatusPaymentRequired)
+			_ = c.Error(errors.New("no funds"))
+		})
+		for want := 1; want <= 2; want++ {
+			if res := do(router, "POST", "/"); res.Code != 402 || res.Body.String() != "no funds" || runs != want {
+				t.Errorf("%s: %d %q after %d runs, want %d", name, res.Code, res.Body, runs, want)
+			}
+		}
+	}
+}
