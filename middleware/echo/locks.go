@@ -42,11 +42,18 @@ func (l *Locks) WithErrorHandler(h ErrorHandler) *Locks {
 	if h == nil {
 		h = DefaultErrorHandler
 	}
-	return &Locks{rules: l.rules.WithErrorHandler(func(_ http.ResponseWriter, req *http.Request, refused *reasons.Refusal) {
+	return &Locks{rules: l.rules.WithErrorHandler(func(w http.ResponseWriter, req *http.Request, refused *reasons.Refusal) {
 		at := routeOf(req)
 		p := ProblemOf(refused)
 		refused.Reason, refused.RetryAfter = p.Reason, p.RetryAfter // Echo's BodyLimit has one of its own
-		at.err = h(at.c, refused)
+		if httprule.WorkOf(w) == nil {
+			at.err = h(at.c, refused)
+			return
+		}
+		defer writeTo(w, at.c)() // the rule around this one has to see the answer
+		if at.err = h(at.c, refused); at.err != nil {
+			at.c.Error(at.err)
+		}
 	})}
 }
 
@@ -104,25 +111,31 @@ func decoded(req *http.Request, value string) string {
 	return plain
 }
 
-// inside runs the handler under the rules, with a response of its own, because what it writes may never
-// be sent. Outer middleware keeps the other response, as it was.
+// writeTo gives c a response of its own, because what is written to w may never be sent. Outer middleware
+// gets the other response from restore, as it was.
+func writeTo(w http.ResponseWriter, c echo.Context) (restore func()) {
+	res := c.Response()
+	c.SetResponse(echo.NewResponse(w, c.Echo()))
+	c.Response().Status = http.StatusOK // Echo's initial value
+	return func() { c.SetResponse(res) }
+}
+
+// inside runs the handler under the rules.
 //
 // Echo's error handler makes a response of an error here, where the rules can see it. The error is
 // returned as well, for middleware that logs it; Echo does not answer a request twice.
 func inside(w http.ResponseWriter, req *http.Request) {
 	at := routeOf(req)
-	c, res, work := at.c, at.c.Response(), httprule.WorkOf(w)
+	c, work := at.c, httprule.WorkOf(w)
 	if work == nil {
 		at.err = at.next(c)
 		return
 	}
 	c.SetRequest(req)
-	c.SetResponse(echo.NewResponse(w, c.Echo()))
-	c.Response().Status = http.StatusOK // Echo's initial value
+	defer writeTo(w, c)()
 	defer func() {
 		// A middleware such as ContextTimeout leaves its request here, whose context it has cancelled by now.
 		work.TimedOut = errors.Is(c.Request().Context().Err(), context.DeadlineExceeded)
-		c.SetResponse(res)
 	}()
 	if at.err = at.next(c); at.err != nil {
 		work.Failed = at.err

@@ -96,17 +96,27 @@ func TestTheErrorHandlerDecidesTheStatus(t *testing.T) {
 
 // TestOnceAroundSerialize: a refusal of the inner rule is no outcome.
 func TestOnceAroundSerialize(t *testing.T) {
-	eng := ruletest.NewEngine(t, ruletest.NewStore())
-	s := newSite(t)
-	s.POST("/:id", ok, rule(t, eng, lockhttp.Once("*", "once:{path.id}")), rule(t, eng, lockhttp.Serialize("*", "user:{path.id}", core.WithFailFast())))
-	lease := ruletest.MustAcquire(t, eng, "user:1")
-	s.Do("POST", "/1", "").Problem(t, 409, "LOCK_HELD")
-	ruletest.MustRelease(t, lease)
-	if a := s.Do("POST", "/1", ""); a.Status != 200 || a.Replayed() {
-		t.Errorf("answer = %+v, want the handler's", a)
-	}
-	if a := s.Do("POST", "/1", ""); a.Status != 200 || !a.Replayed() {
-		t.Errorf("answer = %+v, want the stored one", a)
+	once, inner := lockhttp.Once("*", "once:{path.id}"), lockhttp.Serialize("*", "user:{path.id}", core.WithFailFast())
+	for name, rules := range map[string]func(*core.Engine) []echo.MiddlewareFunc{
+		"in two sets": func(eng *core.Engine) []echo.MiddlewareFunc {
+			return []echo.MiddlewareFunc{rule(t, eng, once), rule(t, eng, inner)}
+		},
+		"in one set": func(eng *core.Engine) []echo.MiddlewareFunc { return []echo.MiddlewareFunc{rule(t, eng, once, inner)} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			eng := ruletest.NewEngine(t, ruletest.NewStore())
+			s := newSite(t)
+			s.POST("/:id", ok, rules(eng)...)
+			lease := ruletest.MustAcquire(t, eng, "user:1")
+			s.Do("POST", "/1", "").Problem(t, 409, "LOCK_HELD")
+			ruletest.MustRelease(t, lease)
+			if a := s.Do("POST", "/1", ""); a.Status != 200 || a.Body == "" || a.Replayed() {
+				t.Errorf("answer = %+v, want the handler's", a)
+			}
+			if a := s.Do("POST", "/1", ""); a.Status != 200 || !a.Replayed() {
+				t.Errorf("answer = %+v, want the stored one", a)
+			}
+		})
 	}
 }
 
