@@ -46,6 +46,7 @@ type Work struct {
 
 	request  request
 	response heldResponse
+	refused  bool // a rule inside of this one refused the request or cut it short: the response is not the handler's
 }
 
 func (w *Work) work() *Work { return w }
@@ -80,6 +81,11 @@ func Ended(w http.ResponseWriter, timedOut bool, failed error) {
 		work.TimedOut = work.TimedOut || timedOut
 		work.Failed = failed
 	})
+}
+
+// noteRefused tells the rules around a rule that wrote to w that it refused.
+func noteRefused(w http.ResponseWriter) {
+	around(w, func(work *Work) { work.refused = true })
 }
 
 // Late is the key of a func(error) in the context of a request. It is called, instead of the log, with

@@ -59,7 +59,7 @@ func (r *Rule) once(w http.ResponseWriter, x Exchange) error {
 	keys, content, err := r.identify(req)
 	req.rewind()
 	if err != nil {
-		return r.refuse(x, keys, err)
+		return r.refuse(w, x, keys, err)
 	}
 	h := work.hold(x, w, r.memory.limit)
 	var failed error
@@ -76,7 +76,7 @@ func (r *Rule) once(w http.ResponseWriter, x Exchange) error {
 	if refused == nil && out.Duplicate {
 		h.end()
 		if err := r.check(x); err != nil { // the request may have waited for long
-			return r.refuse(x, keys, err)
+			return r.refuse(w, x, keys, err)
 		}
 		return r.replay(w, x, keys, out.Result)
 	}
@@ -97,6 +97,9 @@ func (r *Rule) identify(req *request) (keys rule.Keys, content []byte, err error
 // record returns what to store of h. errNotStored: the execution does not count.
 // core.ErrSkipResult: only the fact is stored, because there is no whole response.
 func (m *memory) record(h *heldResponse, failed error) ([]byte, error) {
+	if h.x.work().refused {
+		return nil, errNotStored
+	}
 	status := h.status
 	if status == 0 {
 		if failed != nil { // nobody has made a response of the error
@@ -131,7 +134,7 @@ func (h *heldResponse) whole(header http.Header) bool {
 func (r *Rule) replay(w http.ResponseWriter, x Exchange, keys rule.Keys, rec []byte) error {
 	res, err := decode(rec)
 	if err != nil {
-		return r.refuse(x, keys, err)
+		return r.refuse(w, x, keys, err)
 	}
 	header := w.Header()
 	maps.Copy(header, res.header)

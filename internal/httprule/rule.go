@@ -127,7 +127,7 @@ func (r *Rule) Serve(w http.ResponseWriter, x Exchange) error {
 	r.lookAt(x)
 	defer x.work().end() // also after a panic
 	if err := r.check(x); err != nil {
-		return r.refuse(x, rule.Keys{}, err)
+		return r.refuse(w, x, rule.Keys{}, err)
 	}
 	if r.memory != nil {
 		return r.once(w, x)

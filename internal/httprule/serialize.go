@@ -19,7 +19,7 @@ func (r *Rule) serialize(w http.ResponseWriter, x Exchange) error {
 	}
 	req.rewind()
 	if err != nil {
-		return r.refuse(x, keys, err)
+		return r.refuse(w, x, keys, err)
 	}
 	h := work.hold(x, w, -1)
 	refused, own := r.rule.Serialize(x.Request().Context(), keys, func(ctx context.Context) error {
@@ -35,8 +35,9 @@ func (r *Rule) keys(req *request) (rule.Keys, error) {
 	return keys, refusal.OfKeys(req.Request().Context(), err)
 }
 
-// refuse answers an error that is not the handler's.
-func (r *Rule) refuse(x Exchange, keys rule.Keys, err error) error {
+// refuse answers an error that is not the handler's. w is the writer of the exchange.
+func (r *Rule) refuse(w http.ResponseWriter, x Exchange, keys rule.Keys, err error) error {
+	noteRefused(w)
 	return x.Refuse(refusal.Told(r.rule.Name, keys.First, err))
 }
 
@@ -57,13 +58,14 @@ func (r *Rule) finish(x Exchange, keys rule.Keys, h *heldResponse, refused, own 
 	}
 	h.end()
 	if !h.sent {
-		return r.refuse(x, keys, refused)
+		return r.refuse(h.ResponseWriter, x, keys, refused)
 	}
 	return cutShort(x, h, refused)
 }
 
 // cutShort ends a response that was sent in part and will not be whole.
 func cutShort(x Exchange, h *heldResponse, why error) error {
+	noteRefused(h.ResponseWriter)
 	err := x.TooLate(why)
 	if !h.hijacked { // after a hijack the connection is the handler's
 		breakOff(h.ResponseWriter)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -127,5 +128,47 @@ func TestTheWriterIsStillNetHTTPs(t *testing.T) {
 	}, ruletest.Middleware(t, ruletest.NewEngine(t, ruletest.NewStore()), lockhttp.Serialize("*", "user:{path.id}")))
 	if a := s.Do("GET", "/1", ""); a.Status != 200 || a.Broken != nil {
 		t.Errorf("answer = %+v", a)
+	}
+}
+
+// TestAnInnerRefusalIsNoOutcome for a Once around the rule, whatever is answered and even if a part was sent:
+// the repeat runs the handler.
+func TestAnInnerRefusalIsNoOutcome(t *testing.T) {
+	ruletest.LogTo(t, io.Discard)
+	teapot := func(w http.ResponseWriter, _ *http.Request, _ *reasons.Refusal) { w.WriteHeader(http.StatusTeapot) }
+	for name, tt := range map[string]struct {
+		inner  core.CallOption
+		held   string
+		answer lockhttp.ErrorHandler
+		status int // of the first answer
+	}{
+		"the client gave up":             {core.WithMaxWait(time.Minute), "user", nil, 499},
+		"an answer of the service's own": {core.WithFailFast(), "user", teapot, 418},
+		"a part was sent":                {core.WithMaxHold(20 * time.Millisecond), "another", nil, 200},
+	} {
+		eng := ruletest.NewEngine(t, ruletest.NewStore())
+		locks := ruletest.Locks(t, eng, lockhttp.Once("*", "once"), lockhttp.Serialize("*", "user", tt.inner)).WithErrorHandler(tt.answer)
+		first := true
+		guarded := locks.Middleware(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if first {
+				_ = http.NewResponseController(w).Flush()
+				<-r.Context().Done()
+			}
+			fmt.Fprint(w, "done")
+		}))
+		s := ruletest.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			ctx, cancel := context.WithCancel(r.Context())
+			if tt.status == 499 && first {
+				time.AfterFunc(20*time.Millisecond, cancel)
+			}
+			guarded.ServeHTTP(w, r.WithContext(ctx))
+			cancel()
+		}), false)
+		lease := ruletest.MustAcquire(t, eng, tt.held)
+		a := s.Do("POST", "/", "")
+		ruletest.MustRelease(t, lease)
+		first = false
+		again := s.Do("POST", "/", "")
+		check(t, a.Status == tt.status && again.Body == "done" && !again.Replayed(), "%s: %+v, then %+v", name, a, again)
 	}
 }
