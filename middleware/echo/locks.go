@@ -126,8 +126,8 @@ func writeTo(w http.ResponseWriter, c echo.Context) (restore func()) {
 // returned as well, for middleware that logs it; Echo does not answer a request twice.
 func inside(w http.ResponseWriter, req *http.Request) {
 	at := routeOf(req)
-	c, work := at.c, httprule.WorkOf(w)
-	if work == nil {
+	c := at.c
+	if httprule.WorkOf(w) == nil {
 		at.err = at.next(c)
 		return
 	}
@@ -135,10 +135,9 @@ func inside(w http.ResponseWriter, req *http.Request) {
 	defer writeTo(w, c)()
 	defer func() {
 		// A middleware such as ContextTimeout leaves its request here, whose context it has cancelled by now.
-		work.TimedOut = errors.Is(c.Request().Context().Err(), context.DeadlineExceeded)
+		httprule.Ended(w, errors.Is(c.Request().Context().Err(), context.DeadlineExceeded), at.err)
 	}()
 	if at.err = at.next(c); at.err != nil {
-		work.Failed = at.err
 		c.Error(at.err)
 	}
 }

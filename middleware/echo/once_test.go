@@ -168,16 +168,26 @@ func TestIdempotency(t *testing.T) {
 }
 
 // A handler that gave up because of a ContextTimeout inside of the rule had its part of an answer stored and
-// replayed: the timeout ends a context of its own, not the one that the rule made.
-func TestAPartBehindAnInnerTimeoutIsNotReplayed(t *testing.T) {
-	s := newSite(t)
-	s.Use(rule(t, ruletest.NewEngine(t, ruletest.NewStore()), lockhttp.Idempotency("*", lockhttp.AnyCaller)))
-	s.Use(middleware.ContextTimeout(20 * time.Millisecond))
-	s.POST("/orders", func(c echo.Context) error {
-		_ = c.String(200, "the beginn")
-		<-c.Request().Context().Done()
-		return nil
-	})
-	s.Do("POST", "/orders", "body", "Idempotency-Key", "1")
-	s.Do("POST", "/orders", "body", "Idempotency-Key", "1").Problem(t, 409, "RESULT_NOT_KEPT")
+// replayed: the timeout ends a context of its own, not the one that the rule made. Every rule of a set, not only the
+// innermost, learns of it, and of an error that nobody answered.
+func TestRulesLearnHowTheHandlerEnded(t *testing.T) {
+	once, inner := lockhttp.Idempotency("*", lockhttp.AnyCaller), lockhttp.Serialize("*", "k")
+	for _, rules := range [][]lockhttp.Rule{{once}, {once, inner}} {
+		s := newSite(t)
+		s.HTTPErrorHandler = func(error, echo.Context) {}
+		s.Use(rule(t, ruletest.NewEngine(t, ruletest.NewStore()), rules...), middleware.ContextTimeout(20*time.Millisecond))
+		s.POST("/orders", func(c echo.Context) error {
+			_ = c.String(200, "the beginn")
+			<-c.Request().Context().Done()
+			return nil
+		})
+		var calls atomic.Int64
+		s.POST("/failed", counted(&calls, func(echo.Context) error { return errors.New("failed") }))
+		for range 2 {
+			s.Do("POST", "/failed", "", "Idempotency-Key", "2")
+		}
+		check(t, calls.Load() == 2, "%d rules: %d calls after an error, want 2", len(rules), calls.Load())
+		s.Do("POST", "/orders", "body", "Idempotency-Key", "1")
+		s.Do("POST", "/orders", "body", "Idempotency-Key", "1").Problem(t, 409, "RESULT_NOT_KEPT")
+	}
 }
