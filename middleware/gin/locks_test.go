@@ -174,3 +174,22 @@ func TestAnErrorThatAnOuterMiddlewareAnswers(t *testing.T) {
 		}
 	}
 }
+
+// A part that a handler wrote before the deadline of a middleware inside of the rules is not replayed.
+func TestAPartBehindAnInnerTimeoutIsNotReplayed(t *testing.T) {
+	router, locks := newRouter(t, locktest.New(t).Engine, lockhttp.Once("*", "once"), lockhttp.Serialize("*", "k"))
+	router.Use(locks.Middleware, func(c *gin.Context) {
+		ctx, cancel := context.WithTimeout(c.Request.Context(), 10*time.Millisecond)
+		defer cancel()
+		c.Request = c.Request.WithContext(ctx)
+		c.Next()
+	})
+	router.POST("/", func(c *gin.Context) {
+		c.String(http.StatusOK, "the beginn")
+		<-c.Done()
+	})
+	do(router, "POST", "/")
+	if res := do(router, "POST", "/"); res.Code != http.StatusConflict || !strings.Contains(res.Body.String(), reasons.ResultNotKept) {
+		t.Error(res.Code, res.Body)
+	}
+}
