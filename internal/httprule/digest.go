@@ -3,7 +3,9 @@ package httprule
 import (
 	"crypto/sha256"
 	"encoding/binary"
+	"errors"
 	"hash"
+	"io"
 )
 
 // digest is the digest of several texts. It includes their lengths, so that two lists of texts
@@ -30,4 +32,46 @@ func (d *digest) add(text []byte) {
 func (d *digest) addString(text string) {
 	d.text = append(d.text[:0], text...)
 	d.add(d.text)
+}
+
+// fingerprint is a digest of what the request asks for: method, path, query and body. The host
+// does not count: two gateways may deliver the same request.
+func (r *request) fingerprint() ([]byte, error) {
+	req := r.Request()
+	sum := newDigest()
+	sum.addString(req.Method)
+	sum.addString(req.URL.EscapedPath())
+	sum.addString(req.URL.RawQuery)
+	err := r.needBody()
+	gone := errors.Is(err, ErrBodyGone) || err == nil && r.length() == 0 // without a Content-Length, only a form tells
+	switch {
+	case gone && req.MultipartForm != nil:
+		return nil, ErrBodyGone
+	case gone && len(req.PostForm) > 0:
+		// An earlier middleware decoded the form, for example to look for a CSRF token. There
+		// was nothing else in the body.
+		sum.addString(req.PostForm.Encode())
+	case err != nil:
+		return nil, err
+	default:
+		if err := r.addBody(sum); err != nil {
+			return nil, err
+		}
+	}
+	return sum.Sum(nil), nil
+}
+
+// addBody adds the body as one text, without reading all of it into memory.
+func (r *request) addBody(sum *digest) error {
+	switch {
+	case r.body == nil:
+		sum.add(nil)
+	case r.body.kept.file == nil:
+		sum.add(r.body.kept.memory[r.start:])
+	default:
+		sum.begin(r.length())
+		_, err := io.Copy(sum, &spoolReader{spool: &r.body.kept, next: r.start})
+		return err
+	}
+	return nil
 }

@@ -116,7 +116,7 @@ func (r *request) needBody() error {
 	if err := r.fill(); err != nil {
 		return err
 	}
-	if r.body != nil && r.length() == 0 && r.Request().ContentLength > 0 {
+	if r.length() == 0 && r.Request().ContentLength > 0 {
 		return ErrBodyGone
 	}
 	return nil
@@ -212,43 +212,4 @@ func (r *request) keysBy(keys func(Exchange) ([]string, error)) ([]string, error
 		}
 	}
 	return all, err
-}
-
-// fingerprint is a digest of what the request asks for: method, path, query and body. The host
-// does not count: two gateways may deliver the same request.
-func (r *request) fingerprint() ([]byte, error) {
-	req := r.Request()
-	sum := newDigest()
-	sum.addString(req.Method)
-	sum.addString(req.URL.EscapedPath())
-	sum.addString(req.URL.RawQuery)
-	err := r.needBody()
-	switch {
-	case errors.Is(err, ErrBodyGone) && len(req.PostForm) > 0 && req.MultipartForm == nil:
-		// An earlier middleware decoded the form, for example to look for a CSRF token. There
-		// was nothing else in the body.
-		sum.addString(req.PostForm.Encode())
-	case err != nil:
-		return nil, err
-	default:
-		if err := r.addBody(sum); err != nil {
-			return nil, err
-		}
-	}
-	return sum.Sum(nil), nil
-}
-
-// addBody adds the body as one text, without reading all of it into memory.
-func (r *request) addBody(sum *digest) error {
-	switch {
-	case r.body == nil:
-		sum.add(nil)
-	case r.body.kept.file == nil:
-		sum.add(r.body.kept.memory[r.start:])
-	default:
-		sum.begin(r.length())
-		_, err := io.Copy(sum, &spoolReader{spool: &r.body.kept, next: r.start})
-		return err
-	}
-	return nil
 }

@@ -3,7 +3,6 @@ package ruletest
 import (
 	"context"
 	"errors"
-	"io"
 	"net/http"
 	"os"
 	"strconv"
@@ -184,33 +183,6 @@ func Answers(t *testing.T, face Face) {
 				t.Error("the request id of an outer middleware is lost")
 			}
 		})
-	}
-}
-
-// BodiesThatAreGone: an outer middleware has read the body. If it has decoded a form, the form
-// is used. Otherwise this is a mistake in the service, and the log says so.
-func BodiesThatAreGone(t *testing.T, face Face) {
-	reads := func(next http.Handler) http.Handler {
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if r.Header.Get("Content-Type") == asJSON {
-				_, _ = io.ReadAll(r.Body)
-			}
-			_ = r.FormValue("csrf")
-			next.ServeHTTP(w, r)
-		})
-	}
-	to := func(w http.ResponseWriter, r *http.Request) { write(w, 200, r.FormValue("to")) }
-	s := face(t, Route{Template: "m:{form.to}", Once: true, Outer: reads, Handler: to})
-	if a := s.Do("POST", "/1", "csrf=x&to=ada&x=1", "Content-Type", asForm); a.Status != 200 || a.Body != "ada" {
-		t.Errorf("a decoded form: %+v", a)
-	}
-	s.Do("POST", "/1", "to=ada&x=2", "Content-Type", asForm).Problem(t, 422, "FINGERPRINT_MISMATCH")
-	form, formType := MultipartBody(t, "to", "ada")
-	s.Do("POST", "/1", form, "Content-Type", formType).Problem(t, 500, "INTERNAL")
-	s = face(t, Route{Template: "b:{body.id}", Outer: reads})
-	s.Do("POST", "/1", `{"id":1}`, "Content-Type", asJSON).Problem(t, 500, "INTERNAL")
-	if log := s.Log.String(); !strings.Contains(log, "read before") {
-		t.Errorf("log = %q, want the reason", log)
 	}
 }
 

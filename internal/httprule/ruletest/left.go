@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"strings"
 	"testing"
 )
 
@@ -65,3 +66,49 @@ func (b *lateBody) Read(p []byte) (int, error) {
 }
 
 func (*lateBody) Close() error { return nil }
+
+// BodiesThatAreGone: an outer middleware has read the body, of known length or not. If it has decoded a form, the
+// form is used. Otherwise this is a mistake in the service, and the log says so.
+func BodiesThatAreGone(t *testing.T, face Face) {
+	reads := func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Header.Get("Content-Type") == asJSON {
+				_, _ = io.ReadAll(r.Body)
+			}
+			if r.Header.Get("Leave") == "nothing" {
+				r.Body = http.NoBody
+			}
+			_ = r.FormValue("csrf")
+			next.ServeHTTP(w, r)
+		})
+	}
+	to := func(w http.ResponseWriter, r *http.Request) { write(w, 200, r.FormValue("to")) }
+	for _, chunked := range []bool{false, true} {
+		s := face(t, Route{Template: "m:{form.to}", Once: true, Outer: reads, Handler: to})
+		post := func(body, as string) Answer {
+			req := s.NewRequest("POST", "/1", body, "Content-Type", as)
+			if chunked {
+				req.ContentLength = -1
+			}
+			a, err := s.Send(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return a
+		}
+		if a := post("csrf=x&to=ada&x=1", asForm); a.Status != 200 || a.Body != "ada" {
+			t.Errorf("a decoded form: %+v", a)
+		}
+		post("to=ada&x=2", asForm).Problem(t, 422, "FINGERPRINT_MISMATCH")
+		post(MultipartBody(t, "to", "ada")).Problem(t, 500, "INTERNAL")
+	}
+	for _, template := range []string{"b:{body.id}", "b:{path.id}"} {
+		for _, leave := range []string{"the read body", "nothing"} {
+			s := face(t, Route{Template: template, Once: true, Outer: reads})
+			s.Do("POST", "/1", `{"id":1}`, "Content-Type", asJSON, "Leave", leave).Problem(t, 500, "INTERNAL")
+			if log := s.Log.String(); !strings.Contains(log, "read before") {
+				t.Errorf("log = %q, want the reason", log)
+			}
+		}
+	}
+}
