@@ -169,7 +169,8 @@ func (r *request) form() (url.Values, error) {
 		return r.fields, nil
 	}
 	req := r.Request()
-	multipart := strings.HasPrefix(req.Header.Get("Content-Type"), "multipart/form-data")
+	mediaType, _, _ := mime.ParseMediaType(req.Header.Get("Content-Type")) // in any case, as net/http takes it
+	multipart := mediaType == "multipart/form-data"
 	if req.Form != nil && (!multipart || req.MultipartForm != nil) {
 		return req.Form, nil // an earlier middleware has decoded it
 	}

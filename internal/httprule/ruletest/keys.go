@@ -144,6 +144,7 @@ func Keys(t *testing.T, face Face) {
 	form, formType := MultipartBody(t, "name", "Ada", "tag", "a", "tag", "b")
 	files := []request{
 		{name: "a field of a multipart form", template: "f:{form.name}", body: form, as: formType, keys: "f:Ada"},
+		{name: "the type of a multipart form in other case", template: "f:{form.name}", target: "/42?name=Eve", body: form, as: strings.Replace(formType, "form-data", "Form-Data", 1), detail: "more than one value"},
 		{name: "fields of a multipart form", template: "f:{form.tag[*]}", body: form, as: formType, keys: "f:a|f:b"},
 		{name: "a multipart form that is none", template: "f:{form.name}", body: "name", as: formType, detail: "not a form"},
 	}
