@@ -66,13 +66,15 @@ const serversFault = "The server can't process this request."
 // ProblemOf returns the answer to err, the error of an [ErrorHandler]: the table of the
 // package's documentation.
 func ProblemOf(err error) Problem {
-	if isServersFault(err) {
-		return problem(http.StatusInternalServerError, reasons.Internal, serversFault, 0)
-	}
-	if p, ok := requestProblem(err); ok {
-		return p
-	}
 	kind := refusal.Of(err)
+	if kind != refusal.Forbidden { // which it is whatever the precheck's own error matches
+		if isServersFault(err) {
+			return problem(http.StatusInternalServerError, reasons.Internal, serversFault, 0)
+		}
+		if p, ok := requestProblem(err); ok {
+			return p
+		}
+	}
 	var retry time.Duration
 	if kind.Again() {
 		retry = wholeSeconds(refusal.RetryAfter(err))

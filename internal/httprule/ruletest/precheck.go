@@ -3,12 +3,14 @@ package ruletest
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"sync/atomic"
 	"testing"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/keytmpl"
 	"github.com/keyturn/keyturn/middleware/http"
 )
 
@@ -67,6 +69,14 @@ func Prechecks(t *testing.T, face Face) {
 	first, second := Receive(t, "an answer", answers), Receive(t, "an answer", answers)
 	if first.Status+second.Status != 200+403 {
 		t.Errorf("%+v, %+v", first, second)
+	}
+}
+
+// PrecheckErrors: what a precheck refuses is forbidden, whatever its error matches.
+func PrecheckErrors(t *testing.T, face Face) {
+	for _, own := range []error{&http.MaxBytesError{}, &core.KeyError{}, &keytmpl.ValueError{Err: errors.New("bad")}, core.ErrHeld} {
+		s := face(t, Route{Precheck: func(*http.Request) error { return fmt.Errorf("not yours: %w", own) }})
+		s.Do("POST", "/1", "").Problem(t, 403, "FORBIDDEN")
 	}
 }
 

@@ -99,7 +99,7 @@ func Run(t *testing.T, face Face) {
 		"NothingIsSentBeforeTheRelease": NothingIsSentBeforeTheRelease, "ImpossibleStatus": ImpossibleStatus,
 		"Levels": Levels, "LateHeaders": LateHeaders, "StoredHeaders": StoredHeaders,
 		"StoredResponses": StoredResponses, "WhatIsStored": WhatIsStored, "ResultLimits": ResultLimits,
-		"Streams": Streams, "Prechecks": Prechecks, "EarlyRelease": EarlyRelease, "ErrorsAs200": ErrorsAs200,
+		"Streams": Streams, "Prechecks": Prechecks, "PrecheckErrors": PrecheckErrors, "EarlyRelease": EarlyRelease, "ErrorsAs200": ErrorsAs200,
 		"WholeAnswers": WholeAnswers, "CutStreams": CutStreams, "Twins": Twins, "Fingerprints": Fingerprints,
 		"LossStoresNothing": LossStoresNothing, "SlowBodies": SlowBodies, "SlowReaders": SlowReaders,
 		"BrokenBodies": BrokenBodies, "PanickingHandlers": PanickingHandlers, "Bodies": Bodies,
