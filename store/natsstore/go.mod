@@ -3,7 +3,7 @@ module github.com/keyturn/keyturn/store/natsstore
 go 1.25.0
 
 require (
-	github.com/keyturn/keyturn v0.0.0-20261130093957-e54345a23940
+	github.com/keyturn/keyturn v0.0.0-20261130145103-86f85596a36f
 	github.com/nats-io/nats.go v1.47.0
 	github.com/nats-io/nuid v1.0.1
 )

@@ -4,7 +4,7 @@ go 1.25.0
 
 require (
 	github.com/go-zookeeper/zk v1.0.4
-	github.com/keyturn/keyturn v0.0.0-20261130093957-e54345a23940
+	github.com/keyturn/keyturn v0.0.0-20261130145103-86f85596a36f
 	go.uber.org/goleak v1.3.0
 )
 
