@@ -99,6 +99,8 @@ func TestCheck(t *testing.T) {
 	unanswered := history.Section{Claims: []driver.Claim{x}, Asked: 5, Given: history.Never, Returning: history.Never, Answered: history.Never}
 	killed := section(x, 1, 0, 1, 9)
 	killed.Returning, killed.Answered, killed.Outcome = history.Never, history.Never, ""
+	stopped := section(x, 1, 0, 20, 8) // before it heard of its lease
+	stopped.Returning, stopped.Answered, stopped.Outcome = 21, 22, history.Gone
 	sharedFrom := func(at int64, s history.Section) history.Section {
 		s.Shared = at
 		return s
@@ -137,6 +139,7 @@ func TestCheck(t *testing.T) {
 		{"a token twice", []history.Section{section(x, 1, 0, 1, 2), section(x, 1, 0, 3, 4)}, []string{"one token", "exclusive lock"}},
 		{"exclusive out of order", []history.Section{section(x, 2, 0, 1, 5), section(x, 1, 0, 8, 12)}, []string{"exclusive lock"}},
 		{"after one who was killed", []history.Section{killed, unanswered, section(x, 2, 3, 9, 12)}, nil},
+		{"while one who was granted it is stopped", []history.Section{stopped, section(x, 2, 3, 9, 12)}, nil},
 		{"too soon after one who was killed", []history.Section{killed, section(x, 2, 3, 8, 12)}, []string{"together", "exclusive lock"}},
 	} {
 		t.Run(test.name, func(t *testing.T) { says(t, history.Check(test.sections), test.says) })

@@ -12,7 +12,8 @@ import (
 // Condition for Concurrent Objects, 1990.)
 //
 // A lease that nobody released ended by itself: at some moment after its holder's own deadline,
-// as far as that is known, or after somebody began to take it away. The same holds for a lease
+// as far as that is known, which may be before the holder, who was stopped, heard of it; or after
+// somebody began to take it away. The same holds for a lease
 // whose release may not have arrived. A request that got no answer leaves no trace: what it may
 // have been granted ran out before anybody else had the key.
 type operation struct {
@@ -52,7 +53,6 @@ func linear(key string, sections []Section, losses []Loss) error {
 		if s.Outcome != Returned || s.Taken <= s.Returning { // a hand-off of a lease that was taken away does not count
 			ends.Call, ends.Return = s.End, Never
 		}
-		ends.Call = max(ends.Call, s.Given) // a client does one thing after the other
 		if at := gone(s, losses); at < Never {
 			ends.Call, ends.Return = min(ends.Call, at), Never
 		}
