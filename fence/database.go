@@ -28,12 +28,12 @@ import (
 // repeats sooner, and its lease lets them wait without a connection to the database.
 //
 // The handler runs at most once per call. If the database rolls its transaction back because of
-// others, a COMMIT did not reach it, or the lease was lost before the handler ran, the error matches
-// core.ErrRolledBack, which asks the caller to come again. So it does if the handler returns such an
+// others, it could not be reached for the COMMIT, or the lease was lost before the handler ran, the error
+// matches core.ErrRolledBack, which asks the caller to come again. So it does if the handler returns such an
 // error of a statement of its own ([Retryable]); any other error of the handler comes back as it is,
 // also that of a broken connection. If the database refuses the COMMIT for another reason, such as a
-// deferred constraint, the error is the database's. If it cannot be reached, before the handler runs
-// or after it, the error matches core.ErrUnavailable.
+// deferred constraint, the error is the database's. If it cannot be reached before the handler runs, the
+// error matches core.ErrUnavailable.
 //
 // Before the handler runs, a transaction that others or a broken connection have ended is tried again
 // ([WithAttempts]). One that could not begin is not: in an outage, each try may take as long as the first.
@@ -79,12 +79,13 @@ func (e *executor) Execute(ctx context.Context, key string, fn func(context.Cont
 		rec, own = fn(ctx)
 		return rec, own
 	})
+	out := own == nil && ctx.Err() == nil && (e.lost(err) || readOnly[codeIn(err)])
 	switch {
 	case err == nil || errors.Is(err, core.ErrOutcomeUnknown):
 		return rec, first, err
-	case errors.Is(err, errRanBefore) || Retryable(err):
+	case errors.Is(err, errRanBefore) || Retryable(err) || out && ran: // an outage says that nothing ran
 		return rec, false, fmt.Errorf("%w: %q: %w", core.ErrRolledBack, key, err)
-	case own == nil && ctx.Err() == nil && (e.lost(err) || readOnly[codeIn(err)]):
+	case out:
 		return rec, false, &core.UnavailableError{Op: "transaction", Err: err}
 	}
 	return rec, false, err

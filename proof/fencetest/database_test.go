@@ -170,8 +170,10 @@ func TestWithDatabaseInAnOutage(t *testing.T) {
 		db.run(t, `CREATE TABLE effect (n INT)`)
 		network := servertest.NewProxy(t, db.Server.Addr())
 		c := db.connectBy(t, 1, driver, db.DSNAt(network.Addr()))
+		after := func() {} // the handler has run
 		once := func() error {
 			_, err := newEngine(t).Once(bounded(t), "k", func(ctx context.Context) ([]byte, error) {
+				defer after()
 				return nil, c.insert(ctx, `INSERT INTO effect VALUES (1)`)
 			}, c.withDatabase())
 			return err
@@ -180,6 +182,10 @@ func TestWithDatabaseInAnOutage(t *testing.T) {
 			must(t, c.insert(bounded(t), demote))
 			expect(t, once(), core.ErrUnavailable)
 		}
+		after = network.Cut
+		expect(t, once(), core.ErrRolledBack) // it is no outage, in which nothing has run
+		after = func() {}
+		network.Heal()
 		must(t, once())
 		db.hasEffects(t, 1)
 		db.run(t, `DROP TABLE keyturn_mark`)
