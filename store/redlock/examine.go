@@ -1,7 +1,6 @@
 package redlock
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -92,15 +91,14 @@ func (s *Store) examineNode(ctx context.Context, i int) (n sight) {
 		return sight{found: []driver.Finding{node}}
 	}
 	n.clock = now.Sub(asked)
-	said, err := c.Info(ctx, "replication").Result()
-	server, again := c.Info(ctx, "server").Result()
-	if err = cmp.Or(err, again); err != nil {
+	info, err := c.Info(ctx).Result()
+	if err != nil {
 		node.Found, node.Risk, node.Advice = "", "it is not used: "+err.Error(), "allow its user INFO"
 		n.found = []driver.Finding{node}
 		return n
 	}
-	n.runID = field(server, "run_id")
-	replica := field(said, "role") == "slave"
+	n.runID = field(info, "run_id")
+	replica := field(info, "role") == "slave"
 	if replica {
 		node.Found, node.Risk, node.Advice = "a replica", "it gives no vote", "make it a server of its own: nodes must not replicate each other"
 	} else if left := s.abstains(ctx, i, n.runID, now); left > 0 {
@@ -111,7 +109,7 @@ func (s *Store) examineNode(ctx context.Context, i int) (n sight) {
 	if !replica {
 		n.found = append(n.found, s.examineCommands(ctx, i, about("commands")), s.examineMessages(ctx, c, about("messages")))
 	}
-	n.found = append(n.found, s.examineSettings(ctx, c, about)...)
+	n.found = append(n.found, s.examineSettings(ctx, c, info, about)...)
 	return n
 }
 
@@ -133,14 +131,14 @@ func (s *Store) abstains(ctx context.Context, i int, runID string, now time.Time
 }
 
 // examineSettings looks at the settings on which it depends whether a node keeps its votes.
-func (s *Store) examineSettings(ctx context.Context, c *redis.Client, about func(string) string) (all []driver.Finding) {
-	f := driver.Finding{About: about("maxmemory-policy"), Found: field(c.Info(ctx, "memory").Val(), "maxmemory_policy")}
+func (s *Store) examineSettings(ctx context.Context, c *redis.Client, info string, about func(string) string) (all []driver.Finding) {
+	f := driver.Finding{About: about("maxmemory-policy"), Found: field(info, "maxmemory_policy")}
 	if f.Found != "" && f.Found != "noeviction" {
 		f.Risk, f.Advice = "votes may be evicted while their leases are held", "set it to noeviction"
 	}
 	all = append(all, f)
 	if s.cfg.persistent {
-		f := driver.Finding{About: about("appendonly"), Found: map[string]string{"0": "no", "1": "yes"}[field(c.Info(ctx, "persistence").Val(), "aof_enabled")]}
+		f := driver.Finding{About: about("appendonly"), Found: map[string]string{"0": "no", "1": "yes"}[field(info, "aof_enabled")]}
 		sync := c.ConfigGet(ctx, "appendfsync").Val()["appendfsync"]
 		switch {
 		case f.Found == "no":
