@@ -105,10 +105,13 @@ func inside(w http.ResponseWriter, req *http.Request) {
 	kept := &writer{ResponseWriter: outer, to: w, status: outer.Status()}
 	at.c.Writer = kept
 	at.c.Next()
-	// A middleware that sets a deadline leaves its request here.
-	httprule.Ended(w, errors.Is(at.c.Request.Context().Err(), context.DeadlineExceeded), nil)
+	var failed error
 	if len(at.c.Errors) > before && !kept.written { // an outer middleware may answer the error
-		httprule.Ended(w, false, at.c.Errors.Last()) // a timeout stays noted
+		failed = at.c.Errors.Last()
+	}
+	// A middleware that sets a deadline leaves its request here.
+	httprule.Ended(w, errors.Is(at.c.Request.Context().Err(), context.DeadlineExceeded), failed)
+	if failed != nil {
 		outer.WriteHeader(kept.status)
 		return
 	}
