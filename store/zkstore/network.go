@@ -164,7 +164,7 @@ func (w *wire) Close() error {
 	return w.Conn.Close()
 }
 
-var errForeign = errors.New("what answers is no ZooKeeper server")
+var errOtherServer = errors.New("what answers is no ZooKeeper server")
 
 // SetReadDeadline implements [net.Conn]. The client allows a server several times the session's
 // timeout for its first answer. A third leaves time to keep the session at another one.
@@ -189,8 +189,8 @@ func (w *wire) Read(b []byte) (int, error) {
 	}
 	w.head = append(w.head, b[:count]...)
 	if len(w.head) >= lengthBytes && binary.BigEndian.Uint32(w.head) > longest {
-		w.n.failed(errForeign)
-		return 0, errForeign
+		w.n.failed(errOtherServer)
+		return 0, errOtherServer
 	}
 	if len(w.head) >= headBytes {
 		w.knows = true
