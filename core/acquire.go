@@ -8,17 +8,6 @@ import (
 	"github.com/keyturn/keyturn/core/observe"
 )
 
-// askFunc is the store's part of an acquisition: Store.Acquire or Begin.
-type askFunc func(context.Context, driver.Request) (driver.Grant, *driver.Record, error)
-
-// leaseOnly asks for a lease and no record.
-func leaseOnly(store driver.Store) askFunc {
-	return func(ctx context.Context, req driver.Request) (driver.Grant, *driver.Record, error) {
-		g, err := store.Acquire(ctx, req)
-		return g, nil, err
-	}
-}
-
 // acquire checks what can be checked without I/O, obtains a grant and makes it a lease. It
 // returns exactly one of lease, record and error. claims belong to the engine: the caller of a
 // public method may use its own slice again.
@@ -26,7 +15,7 @@ func leaseOnly(store driver.Store) askFunc {
 // Thousands of callers may wait in line at a time, each on a stack that doubles when it is
 // full. So everything before and after the wait is in functions that have returned by then, or
 // are not called yet.
-func (e *Engine) acquire(ctx context.Context, claims []Claim, s *settings, ask askFunc) (lease *Lease, rec *driver.Record, err error) {
+func (e *Engine) acquire(ctx context.Context, claims []Claim, s *settings) (lease *Lease, rec *driver.Record, err error) {
 	if err := sortClaims(claims); err != nil {
 		return nil, nil, e.showError(err)
 	}
@@ -63,7 +52,7 @@ func (e *Engine) acquire(ctx context.Context, claims []Claim, s *settings, ask a
 		err = r.wait()
 	}
 	if err = r.waited(err); err == nil {
-		lease, rec, err = r.obtain(s, ask)
+		lease, rec, err = r.obtain(s)
 	}
 	return lease, rec, err
 }

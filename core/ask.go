@@ -11,20 +11,14 @@ import (
 )
 
 // askStore asks, unless a lease lingers for the request, and puts the result into the waiter's Got.
-func (r *request) askStore(ask askFunc) error {
+func (r *request) askStore() error {
 	if r.engine.backend().lingers.Any() && r.takeLingering() {
 		return nil
 	}
 	epoch := r.engine.backend().lingers.Epoch()
 	r.sent.Owner = r.engine.owners.next() // made here, because a lease that is handed on needs no owner
-	if r.engine.hooks != nil {
-		ask = r.andTell(ask)
-	}
-	if r.engine.debts.n.Load() > 0 {
-		ask = r.afterDebts(ask)
-	}
 	ctx := r.context()
-	grant, rec, answered, err := r.engine.backend().circuit.Ask(ctx, r.asked, r.sent, ask)
+	grant, rec, answered, err := r.engine.backend().circuit.Ask(ctx, r.asked, r.sent, r.send)
 	r.answer = answered
 	if grant.Since.IsZero() {
 		grant.Since = r.asked
@@ -39,29 +33,26 @@ func (r *request) askStore(ask askFunc) error {
 	return err
 }
 
-// andTell returns ask with what hooks are told of it: nothing, if the request is not sent.
-func (r *request) andTell(ask askFunc) askFunc {
-	return func(ctx context.Context, req driver.Request) (driver.Grant, *driver.Record, error) {
-		grant, rec, err := ask(ctx, req)
-		r.attempts = r.waits
-		if r.waits == 0 || err == nil {
-			r.attempts++
-		}
-		r.engine.storeCalled("acquire", r.asked, err)
-		return grant, rec, err
-	}
-}
-
-// afterDebts returns ask with a payment of debts before it. A caller that does not wait must
-// not be told that the key is held if only an unanswered release of this process is in the way.
-// A caller that waits joins the queue, and the release admits it when the store answers.
-func (r *request) afterDebts(ask askFunc) askFunc {
-	return func(ctx context.Context, req driver.Request) (driver.Grant, *driver.Record, error) {
-		if err := r.engine.debts.payFor(ctx, req.Claims); err != nil && !req.Wait {
-			err = &UnavailableError{Op: "acquire", Err: fmt.Errorf("an earlier release of the key has failed: %w", err), Refused: isRefusal(err)}
-			return driver.Grant{}, nil, err
+// sendNow sends the request, after the debts for its keys. A caller that does not wait must not be told
+// that the key is held if only an unanswered release of this process is in the way. A caller that
+// waits joins the queue, and the release admits it when the store answers.
+func (r *request) sendNow(ctx context.Context, req driver.Request) (grant driver.Grant, rec *driver.Record, err error) {
+	e, b := r.engine, r.engine.backend()
+	if e.debts.n.Load() > 0 {
+		if err := e.debts.payFor(ctx, req.Claims); err != nil && !req.Wait {
+			return driver.Grant{}, nil, &UnavailableError{Op: "acquire", Err: fmt.Errorf("an earlier release of the key has failed: %w", err), Refused: isRefusal(err)}
 		}
 		r.asked = time.Now() // the lease counts from this request
-		return ask(ctx, req)
 	}
+	if r.waiter.Once && b.about.Ledger { // otherwise an executor has the records
+		grant, rec, err = b.store.Begin(ctx, req)
+	} else {
+		grant, err = b.store.Acquire(ctx, req)
+	}
+	r.attempts = r.waits
+	if r.waits == 0 || err == nil {
+		r.attempts++
+	}
+	e.storeCalled("acquire", r.asked, err)
+	return grant, rec, err
 }

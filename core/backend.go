@@ -14,8 +14,7 @@ import (
 type backend struct {
 	store    driver.Store
 	about    driver.Description // what the store says about itself
-	askPlain askFunc
-	defaults settings // the engine's, as the store can keep them
+	defaults settings           // the engine's, as the store can keep them
 	circuit  *circuit.Breaker
 	watchdog *watchdog.Watchdog
 	lingers  *linger.Table
@@ -30,7 +29,7 @@ func (e *Engine) equip(store driver.Store) (*backend, error) {
 	if e.keyFilter != nil {
 		store = hiding{store, e}
 	}
-	b := &backend{store: store, about: store.Describe(), askPlain: leaseOnly(store)}
+	b := &backend{store: store, about: store.Describe()}
 	if err := errors.Join(cfg.fitTTL(b.about.TTLs), cfg.defaults.fitLinger(b.about)); err != nil {
 		return nil, err
 	}

@@ -55,7 +55,7 @@ func (e *Engine) doClaims(ctx context.Context, claims []Claim, s *settings, fn f
 // calls, the compiler would put fn and all that it uses on the heap, for every call of Do.
 func (e *Engine) doPlain(ctx context.Context, claims []Claim, s *settings, fn func(context.Context) error) error {
 	claims = s.shape(claims)
-	lease, _, err := e.acquire(ctx, claims, s, e.backend().askPlain)
+	lease, _, err := e.acquire(ctx, claims, s)
 	if err != nil {
 		if mayRunUnlocked(ctx, s, err) {
 			e.runsUnlocked(ctx, claims, s, err)

@@ -133,7 +133,7 @@ func (e *Engine) TryAcquire(ctx context.Context, key string, opts ...CallOption)
 	}
 	atOnce := *s
 	atOnce.failFast = true
-	l, _, err := e.acquire(ctx, s.shape([]Claim{Exclusive(key)}), &atOnce, e.backend().askPlain)
+	l, _, err := e.acquire(ctx, s.shape([]Claim{Exclusive(key)}), &atOnce)
 	return l, err
 }
 
@@ -166,7 +166,7 @@ func (e *Engine) acquireSet(ctx context.Context, claims []Claim, opts []CallOpti
 	if err != nil {
 		return nil, err
 	}
-	l, _, err := e.acquire(ctx, s.shape(claims), s, e.backend().askPlain)
+	l, _, err := e.acquire(ctx, s.shape(claims), s)
 	return l, err
 }
 

@@ -38,8 +38,8 @@ func (r *request) waited(err error) error {
 }
 
 // askAtOnce asks for a caller that does not wait for a holder.
-func (r *request) askAtOnce(ask askFunc) error {
-	err := r.askStore(ask)
+func (r *request) askAtOnce() error {
+	err := r.askStore()
 	if err == nil {
 		return nil
 	}
@@ -51,7 +51,7 @@ func (r *request) askAtOnce(ask askFunc) error {
 
 // askInLine asks for a caller that was admitted. It gives up its places together with the
 // store's answer.
-func (r *request) askInLine(ask askFunc) error {
+func (r *request) askInLine() error {
 	e := r.engine
 	var said waitline.Answer
 	defer func() { e.lines.Leave(&r.waiter, said) }()
@@ -68,7 +68,7 @@ func (r *request) askInLine(ask askFunc) error {
 	if r.waiter.HeirTTL > 0 {
 		r.sent.HandOffs = max(r.sent.HandOffs, handoff.Wanted(r.waiter.Waited))
 	}
-	err := r.askStore(ask)
+	err := r.askStore()
 	if err == nil {
 		r.waiter.Got.Grant.Heritable = r.waiter.HeirTTL > 0
 	}

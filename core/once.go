@@ -104,11 +104,7 @@ func (e *Engine) once(ctx context.Context, key string, fn func(context.Context) 
 	own.once = true
 	s := &own
 	claims := []Claim{Exclusive(key)}
-	ask := e.backend().store.Begin
-	if !e.backend().about.Ledger {
-		ask = e.backend().askPlain // the executor has the records
-	}
-	lease, rec, err := e.acquire(ctx, claims, s, ask)
+	lease, rec, err := e.acquire(ctx, claims, s)
 	switch {
 	case err != nil && mayRunUnlocked(ctx, s, err):
 		e.runsUnlocked(ctx, claims, s, err)

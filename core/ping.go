@@ -37,7 +37,10 @@ func (e *Engine) Ping(ctx context.Context) error {
 	defer bounded.Cancel()
 	req := driver.Request{Owner: e.owners.next(), Claims: []Claim{Exclusive(pingKey)}, TTL: e.backend().about.TTLs.Nearest(pingTTL)}
 	e.backend().circuit.AskNext(req.Claims)
-	grant, _, _, err := e.backend().circuit.Ask(bounded, time.Now(), req, e.backend().askPlain)
+	grant, _, _, err := e.backend().circuit.Ask(bounded, time.Now(), req, func(ctx context.Context, req driver.Request) (driver.Grant, *driver.Record, error) {
+		g, err := e.backend().store.Acquire(ctx, req)
+		return g, nil, err
+	})
 	switch {
 	case errors.Is(err, ErrHeld):
 		return nil

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/core/internal/circuit"
 	"github.com/keyturn/keyturn/core/internal/handoff"
 	"github.com/keyturn/keyturn/core/internal/lazyctx"
 	"github.com/keyturn/keyturn/core/internal/waitline"
@@ -35,19 +36,20 @@ type request struct {
 
 	waiter waitline.Waiter // its Got has the result of the request
 	onHeld func(HeldError) // the method heldBy
+	send   circuit.Ask     // the method sendNow
 }
 
 // requests are the requests that no acquisition uses. A request is most of the memory of a
 // short lease, and the garbage collector's work grows with it.
 var requests = sync.Pool{New: func() any {
 	r := new(request)
-	r.onHeld = r.heldBy
+	r.onHeld, r.send = r.heldBy, r.sendNow
 	return r
 }}
 
 // free puts r back into the pool. Nobody may use r after that.
 func (r *request) free() {
-	*r = request{onHeld: r.onHeld}
+	*r = request{onHeld: r.onHeld, send: r.send}
 	requests.Put(r)
 }
 
@@ -107,16 +109,16 @@ func (r *request) borrow(s *settings) (err error) {
 
 // obtain does everything after the wait. It asks the store, unless another caller of this
 // process gave the request a lease or a record, and makes a lease of the grant.
-func (r *request) obtain(s *settings, ask askFunc) (lease *Lease, rec *driver.Record, err error) {
+func (r *request) obtain(s *settings) (lease *Lease, rec *driver.Record, err error) {
 	e, cov, got := r.engine, r.cov, &r.waiter.Got
 	switch {
 	case !cov.left():
 		return e.nested(r.parent, cov, nil, s), nil, nil
 	case !got.Nothing():
 	case r.sent.Wait:
-		err = r.askInLine(ask)
+		err = r.askInLine()
 	default:
-		err = r.askAtOnce(ask)
+		err = r.askAtOnce()
 	}
 	if err != nil || got.Record != nil {
 		return nil, got.Record, err
