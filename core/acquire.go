@@ -34,8 +34,9 @@ func (e *Engine) acquire(ctx context.Context, claims []Claim, s *settings) (leas
 	if err := reg.enter(); err != nil {
 		return nil, nil, err
 	}
+	defer reg.leave()
 	r := requests.Get().(*request)
-	r.engine, r.register, r.parent, r.cov, r.sent.Claims = e, reg, ctx, cov, claims
+	r.engine, r.parent, r.cov, r.sent.Claims = e, ctx, cov, claims
 	defer func() {
 		panicked := lease == nil && rec == nil && err == nil // true if the store did not return
 		if panicked {

@@ -49,9 +49,9 @@ func (r *request) sendNow(ctx context.Context, req driver.Request) (grant driver
 	} else {
 		grant, err = b.store.Acquire(ctx, req)
 	}
-	r.attempts = r.waits
+	r.shown.Attempts = r.waits
 	if r.waits == 0 || err == nil {
-		r.attempts++
+		r.shown.Attempts++
 	}
 	e.storeCalled("acquire", r.asked, err)
 	return grant, rec, err

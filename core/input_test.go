@@ -160,11 +160,14 @@ func TestOwnersAreTraceableAndDistinct(t *testing.T) {
 	}
 }
 
-// A store gets the beginning of a long name, and no half of a character.
+// A store gets the beginning of a long name, and no half of a character. Hooks get all of it.
 func TestLongNameOfARule(t *testing.T) {
-	spy, eng := newSpied(t)
-	mustRelease(t, mustAcquire(t, eng, "k", core.WithRule("x"+strings.Repeat("é", driver.MaxNoteBytes))))
-	wantEqual(t, "rule", spy.asked[0].Rule, "x"+strings.Repeat("é", (driver.MaxNoteBytes-1)/2))
+	name, told := "x"+strings.Repeat("é", driver.MaxNoteBytes), ""
+	spy, eng := newSpied(t, core.WithHooks(observe.Hooks{Blocked: func(_ context.Context, a observe.Acquisition, _ core.HeldError, _ int) { told = a.Rule }}))
+	defer mustRelease(t, mustAcquire(t, eng, "k"))
+	wantOnly(t, errOf(eng.TryAcquire(bg, "k", core.WithRule(name))), core.ErrHeld)
+	wantEqual(t, "rule", spy.asked[1].Rule, "x"+strings.Repeat("é", (driver.MaxNoteBytes-1)/2))
+	wantEqual(t, "rule that hooks see", told, name)
 }
 
 // A trace that a store may refuse counts as none, so the next hook's counts.

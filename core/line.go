@@ -7,7 +7,6 @@ import (
 
 	"github.com/keyturn/keyturn/core/internal/handoff"
 	"github.com/keyturn/keyturn/core/internal/waitline"
-	"github.com/keyturn/keyturn/core/observe"
 )
 
 // wait waits in line. After it, the caller may ask the store, unless another caller gave it
@@ -101,6 +100,8 @@ func (r *request) heldBy(held HeldError) {
 func (r *request) Blocked(held HeldError, ahead int) {
 	if h := r.engine.hooks; h != nil {
 		held.Key = r.engine.ShowKey(held.Key)
-		h.blocked(r.called, observe.Acquisition{Claims: r.engine.showClaims(r.sent.Claims), Rule: r.sent.Rule, Wait: r.sent.Wait, Store: r.engine.backend().about.Name, Shadow: r.shadow}, held, ahead)
+		shown := r.shown
+		shown.Claims, shown.Attempts = r.engine.showClaims(r.sent.Claims), 0
+		h.blocked(r.called, shown, held, ahead)
 	}
 }

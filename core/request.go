@@ -17,12 +17,10 @@ import (
 // the acquisition needs on the way. So an acquisition of one key does not allocate each part,
 // nor have it on its stack while it waits. Requests are reused.
 type request struct {
-	engine   *Engine
-	register *register
-	parent   context.Context // the caller's context, with what was borrowed; the lease's descends from it
-	cov      *cover          // the claims that the caller's context already holds; nil: none
-	shadow   bool            // as in observe.Acquisition
-	observed bool            // the hooks were told of the beginning
+	engine *Engine
+	parent context.Context     // the caller's context, with what was borrowed; the lease's descends from it
+	cov    *cover              // the claims that the caller's context already holds; nil: none
+	shown  observe.Acquisition // for hooks; zero without hooks
 
 	called context.Context  // the parent, or what the hooks made of it; nil: a hook did not return
 	ctx    context.Context  // what bounds the request to the store; nil: not made yet
@@ -31,8 +29,7 @@ type request struct {
 	answer time.Time // when the store's last answer came; zero: it was not asked
 	sent   driver.Request
 
-	attempts int // as in observe.Acquisition
-	waits    int // how often the store answered "wait"
+	waits int // how often the store answered "wait"
 
 	waiter waitline.Waiter // its Got has the result of the request
 	onHeld func(HeldError) // the method heldBy
@@ -57,8 +54,8 @@ func (r *request) free() {
 func (r *request) begin(s *settings) error {
 	e, called := r.engine, r.parent
 	if e.hooks != nil {
-		called = e.hooks.acquireStart(called, e.acquisition(r.wanted(), s))
-		r.observed = true
+		r.shown = e.acquisition(r.wanted(), s)
+		called = e.hooks.acquireStart(called, r.shown)
 	}
 	r.called, r.asked = called, time.Now()
 	r.waiter.Since, r.waiter.MaxWait = r.asked, s.patience()
@@ -134,7 +131,6 @@ func (r *request) obtain(s *settings) (lease *Lease, rec *driver.Record, err err
 // error. A grant that did not become a lease is given back.
 func (r *request) cleanUp(lease *Lease, s *settings, err error) error {
 	e := r.engine
-	defer r.register.leave()
 	if r.called == nil { // a hook ended the goroutine
 		return err
 	}
@@ -155,10 +151,8 @@ func (r *request) cleanUp(lease *Lease, s *settings, err error) error {
 	if err != nil && err != observe.ErrPanicked {
 		err = e.refusal(r.called, r.wanted(), s, err, time.Since(r.waiter.Since))
 	}
-	if r.observed {
-		a := e.acquisition(r.wanted(), s)
-		a.Attempts = r.attempts
-		e.hooks.acquireEnd(r.called, a, lease, err)
+	if e.hooks != nil {
+		e.hooks.acquireEnd(r.called, r.shown, lease, err)
 	}
 	return err
 }
@@ -174,7 +168,6 @@ func (r *request) wanted() []Claim {
 // prepare sets what the store will be asked for, and what the line has to know.
 func (r *request) prepare(s *settings) {
 	e, claims := r.engine, r.sent.Claims
-	r.shadow = s.shadow != notShadow
 	r.sent = driver.Request{Claims: claims, TTL: e.ttl(s), Wait: !s.failFast, Rule: note(s.rule), Trace: e.hooks.trace(r.called)}
 	w := &r.waiter
 	w.Once, w.Trace = s.once, r.sent.Trace
