@@ -11,7 +11,6 @@ import (
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/core/internal/circuit"
 	"github.com/keyturn/keyturn/core/internal/holdstats"
-	"github.com/keyturn/keyturn/core/internal/lazyctx"
 	"github.com/keyturn/keyturn/core/internal/waitline"
 )
 
@@ -191,9 +190,4 @@ func (b *backend) settingsFor(opts []CallOption) (*settings, error) {
 		err = s.fit(b.about)
 	}
 	return s, err
-}
-
-// detached returns a context for cleaning up although ctx has ended.
-func (e *Engine) detached(ctx context.Context) *lazyctx.Context {
-	return lazyctx.Detached(ctx, e.releaseTimeout)
 }

@@ -53,21 +53,19 @@ func (l *Lease) free(ctx context.Context) error {
 type releaseBound struct {
 	engine *Engine
 	caller context.Context
-	ctx    context.Context  // nil: not made yet
-	own    *lazyctx.Context // ctx, if it was made here
+	ctx    *lazyctx.Context // nil: not made yet
 }
 
 func (b *releaseBound) context() context.Context {
 	if b.ctx == nil {
-		b.own = b.engine.detached(b.caller)
-		b.ctx = b.own
+		b.ctx = lazyctx.Detached(b.caller, b.engine.releaseTimeout)
 	}
 	return b.ctx
 }
 
 func (b *releaseBound) cancel() {
-	if b.own != nil {
-		b.own.Cancel()
+	if b.ctx != nil {
+		b.ctx.Cancel()
 	}
 }
 
