@@ -7,6 +7,7 @@ import (
 	"github.com/keyturn/keyturn/core/internal/circuit"
 	"github.com/keyturn/keyturn/core/internal/linger"
 	"github.com/keyturn/keyturn/core/internal/watchdog"
+	"github.com/keyturn/keyturn/core/observe"
 )
 
 // backend is the store of an engine, and the parts of the engine that work with it. [Engine.Bind]
@@ -36,7 +37,7 @@ func (e *Engine) equip(store driver.Store) (*backend, error) {
 	b.defaults = cfg.defaults
 	b.circuit = circuit.New(circuit.Config{Silence: cfg.circuit, Log: e.log.write, Answered: e.debts.heard, Partition: b.about.Partition})
 	b.watchdog = newWatchdog(e, b, cfg.wall)
-	b.lingers = linger.New(b.watchdog, cfg.maxLingering, e.lingered)
+	b.lingers = linger.New(b.watchdog, cfg.maxLingering, func(left linger.Left) { e.returnLeft(left, observe.LingerOver) })
 	return b, nil
 }
 

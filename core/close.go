@@ -46,7 +46,7 @@ func (e *Engine) Close(ctx context.Context) error {
 	case <-ctx.Done():
 	}
 	// From here on nothing is bounded by ctx, because ctx may have ended.
-	defer e.debts.endAfter(e.releaseTimeout)()
+	defer time.AfterFunc(e.releaseTimeout, e.debts.cancel).Stop()
 	var cut error
 	if n := e.revokeAll(); n > 0 {
 		what := "leases"

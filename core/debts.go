@@ -96,13 +96,6 @@ func (ds *debts) init(e *Engine) {
 	ds.ctx, ds.cancel = context.WithCancel(context.Background())
 }
 
-// undo gives back a grant that nobody wants any more, without making the caller wait. Close
-// waits for it. It is a debt from the beginning, so the next caller that asks for the key waits
-// for it.
-func (e *Engine) undo(ctx context.Context, grant handoff.Grant, rule string) {
-	e.debts.owe(ctx, grant, rule, true)
-}
-
 // answers reports whether err, of a release, is the store's answer about the lease.
 func answers(err error) bool { return err == nil || errors.Is(err, ErrLeaseLost) }
 

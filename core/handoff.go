@@ -46,6 +46,6 @@ func (e *Engine) giveBackGrant(ctx context.Context, g handoff.Grant, rule string
 	if e.lines.HandOn(g) == handoff.HandOn {
 		return
 	}
-	e.undo(ctx, g, rule)
+	e.debts.owe(ctx, g, rule, true)
 	e.lines.Ended(g)
 }

@@ -119,9 +119,6 @@ func (r *request) takeLingering() bool {
 	return false
 }
 
-// lingered is called when a lease has ended by itself while it lingered.
-func (e *Engine) lingered(left linger.Left) { e.returnLeft(left, observe.LingerOver) }
-
 // wanted is the function that the store tells that a lease is in somebody's way. It does not wait.
 func (e *Engine) wanted(key, owner string) {
 	reg := e.life.register(key)
@@ -145,20 +142,12 @@ func (e *Engine) wanted(key, owner string) {
 	})
 }
 
-// returnLeft gives a lease back that lingers no more, without making anybody wait. It is a debt
-// from the beginning, so a caller of this process that asks for the key waits for the release.
+// returnLeft gives a lease back that lingers no more, without making anybody wait, and tells the
+// hooks. The store need not be told of a lease that it has taken away. It is told of one that ran
+// out: see abandon.
 func (e *Engine) returnLeft(left linger.Left, how observe.LingerState) {
-	if !e.endLinger(&left, how) {
-		return
-	}
-	e.debts.owe(context.Background(), left.Grant, left.Rule, how == observe.LingerWanted)
-}
-
-// endLinger tells the hooks how a lease ended that lingered, and reports whether the store has to
-// be told. It need not be told of a lease that it has taken away. It is told of one that ran out:
-// see abandon.
-func (e *Engine) endLinger(left *linger.Left, how observe.LingerState) bool {
 	var lost *LeaseLostError
+	urgent := how == observe.LingerWanted
 	owed := true
 	if errors.As(left.Lost, &lost) {
 		how, owed = observe.LingerLost, lost.Reason == driver.LossExpired || lost.Reason == driver.LossSuspended
@@ -167,7 +156,9 @@ func (e *Engine) endLinger(left *linger.Left, how observe.LingerState) bool {
 	}
 	e.backend().lingers.Forget(left.Grant.Claims[0].Key, left.Grant.Owner)
 	e.tellLingered(left.Grant, left.Rule, how, time.Since(left.Began))
-	return owed
+	if owed {
+		e.debts.owe(context.Background(), left.Grant, left.Rule, urgent)
+	}
 }
 
 func (e *Engine) tellLingered(g handoff.Grant, rule string, how observe.LingerState, stayed time.Duration) {

@@ -193,12 +193,12 @@ func (e *Engine) completeUntilAnswered(ctx context.Context, lease *Lease, g hand
 			return err
 		}
 		if s.executor != nil {
-			e.undo(ctx, g, lease.terms.rule)
+			e.debts.owe(ctx, g, lease.terms.rule, true)
 			return err
 		}
 		select {
 		case <-ctx.Done():
-			e.undo(ctx, g, lease.terms.rule) // without a record the key need not stay locked
+			e.debts.owe(ctx, g, lease.terms.rule, true) // without a record the key need not stay locked
 			return err
 		case <-time.After(pause):
 		}

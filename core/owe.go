@@ -40,7 +40,9 @@ func (f *firstTries) to(part string, urgent bool) *list.List {
 	return t.of(urgent)
 }
 
-// owe enters a release that nobody waits for, and has it sent. urgent: somebody may wait for the key.
+// owe enters a release that its caller does not wait for, and has it sent. It is a debt from the
+// beginning, so the next caller that asks for the key waits for it, and so does Close. urgent: somebody
+// may wait for the key.
 func (ds *debts) owe(ctx context.Context, g handoff.Grant, rule string, urgent bool) {
 	circuit := ds.engine.backend().circuit
 	silent, part := circuit.IsOut(g.Claims[0].Key), circuit.Parts(g.Claims)

@@ -247,7 +247,7 @@ func (l *Lease) abandon(err error, bound *releaseBound) {
 		_ = l.engine.storeRelease(bound.context(), l.current(), l.terms.rule)
 	case lost.Reason == driver.LossMaxHold, lost.Reason == driver.LossClosed, lost.Reason == driver.LossExpired, lost.Reason == driver.LossSuspended,
 		len(l.grant.Claims) > 1: // of a set, one claim may be lost, and the store has the others
-		l.engine.undo(l.ctx, l.current(), l.terms.rule)
+		l.engine.debts.owe(l.ctx, l.current(), l.terms.rule, true)
 	}
 }
 

@@ -198,11 +198,6 @@ func (ds *debts) rest(pause time.Duration) bool {
 	return true
 }
 
-// endAfter ends all tries after that time, unless stop is called before.
-func (ds *debts) endAfter(timeout time.Duration) (stop func() bool) {
-	return time.AfterFunc(timeout, ds.cancel).Stop
-}
-
 // close goes on trying until all tries end. The error says what is still owed then.
 func (ds *debts) close() error {
 	ds.mu.Lock()
