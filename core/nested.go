@@ -12,8 +12,9 @@ import (
 // nest is the state of a lease that has no grant of its own but depends on other leases. The
 // store and the watchdog do not know it.
 type nest struct {
-	outer []*Lease // leases with grants of their own; all of them have to be in force
-	shows *Lease   // the one of outer whose token, owner and deadline it shows
+	// outer are leases with grants of their own, all of which have to be in force. Token and owner are
+	// the first one's.
+	outer []*Lease
 	owned []*Lease // those of outer that were obtained for it, and are released with it
 	ended atomic.Pointer[error]
 }
@@ -21,7 +22,7 @@ type nest struct {
 // base returns the lease whose grant l uses.
 func (l *Lease) base() *Lease {
 	if l.nest != nil {
-		return l.nest.shows
+		return l.nest.outer[0]
 	}
 	return l
 }
@@ -107,21 +108,19 @@ func (e *Engine) nested(ctx context.Context, cov *cover, rest *Lease, s *setting
 	n := &nest{owned: cov.owned}
 	l := &Lease{engine: e, terms: s.terms(), nest: n, depth: int32(cov.depth)}
 	if rest != nil {
-		n.shows, n.outer, n.owned, l.depth = rest, []*Lease{rest}, append(n.owned, rest), rest.depth
-	} else {
-		n.shows = cov.holders[0]
+		n.outer, n.owned, l.depth = []*Lease{rest}, append(n.owned, rest), rest.depth
 	}
-	l.grant.Grant = driver.Grant{
-		Owner: n.shows.Owner(), Token: n.shows.grant.Token, HandedOn: n.shows.grant.HandedOn, Claims: cov.rest,
-	}
+	l.grant.Claims = cov.rest
 	for i, holder := range cov.holders {
 		if !slices.Contains(n.outer, holder) {
 			n.outer = append(n.outer, holder)
 		}
-		if holder == n.shows { // the keys of the other leases have other tokens
+		if holder == n.outer[0] { // the keys of the other leases have other tokens
 			l.grant.Claims = append(l.grant.Claims, cov.claims[i])
 		}
 	}
+	shown := l.base().grant
+	l.grant.Owner, l.grant.Token, l.grant.HandedOn = shown.Owner, shown.Token, shown.HandedOn
 	l.begin(ctx)
 	return l
 }
