@@ -1,7 +1,7 @@
 package core
 
 import (
-	"errors"
+	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/core/internal/circuit"
@@ -24,20 +24,22 @@ type backend struct {
 // backend returns the store that the engine has now. Between two calls the store may have come.
 func (e *Engine) backend() *backend { return e.now.Load() }
 
-// equip makes the backend for a store, or says why the engine's defaults do not suit it.
-func (e *Engine) equip(store driver.Store) (*backend, error) {
-	cfg := e.cfg // a copy: another store may follow
+// equip makes the backend for a store, or says why the engine's defaults do not suit it. silence is
+// that of [WithCircuit].
+func (e *Engine) equip(store driver.Store, silence time.Duration) (*backend, error) {
 	if e.keyFilter != nil {
 		store = hiding{store, e}
 	}
-	b := &backend{store: store, about: store.Describe()}
-	if err := errors.Join(cfg.fitTTL(b.about.TTLs), cfg.defaults.fitLinger(b.about)); err != nil {
+	b := &backend{store: store, about: store.Describe(), defaults: e.cfg.defaults}
+	if b.defaults.ttl == 0 {
+		b.defaults.ttl = b.about.TTLs.Nearest(defaultTTL)
+	}
+	if err := b.defaults.fit(b.about); err != nil {
 		return nil, err
 	}
-	b.defaults = cfg.defaults
-	b.circuit = circuit.New(circuit.Config{Silence: cfg.circuit, Log: e.log.write, Answered: e.debts.heard, Partition: b.about.Partition})
-	b.watchdog = newWatchdog(e, b, cfg.wall)
-	b.lingers = linger.New(b.watchdog, cfg.maxLingering, func(left linger.Left) { e.returnLeft(left, observe.LingerOver) })
+	b.circuit = circuit.New(circuit.Config{Silence: silence, Log: e.log.write, Answered: e.debts.heard, Partition: b.about.Partition})
+	b.watchdog = newWatchdog(e, b)
+	b.lingers = linger.New(b.watchdog, e.cfg.maxLingering, func(left linger.Left) { e.returnLeft(left, observe.LingerOver) })
 	return b, nil
 }
 

@@ -45,7 +45,7 @@ func New(store driver.Store, opts ...EngineOption) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	b, err := e.equip(store)
+	b, err := e.equip(store, e.cfg.circuit)
 	if err != nil {
 		return nil, err
 	}

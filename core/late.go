@@ -35,10 +35,7 @@ func NewLate(opts ...EngineOption) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	silence := e.cfg.circuit
-	e.cfg.circuit = 0 // callers are told that there is no store, not that it is silent
-	e.late.absent, err = e.equip(absentStore{})
-	e.cfg.circuit = silence
+	e.late.absent, err = e.equip(absentStore{}, 0) // callers are told that there is no store, not that it is silent
 	if err != nil {
 		return nil, err
 	}
@@ -75,7 +72,7 @@ func (e *Engine) bind(store driver.Store) ([]declaration, error) {
 	case e.backend() != e.late.absent:
 		return nil, &OptionError{Option: "Bind", Value: store.Describe().Name, Want: "an engine without a store"}
 	}
-	b, err := e.equip(store)
+	b, err := e.equip(store, e.cfg.circuit)
 	if err != nil {
 		return nil, err
 	}

@@ -34,12 +34,3 @@ func (s *settings) fitTTL(store driver.TTLs) error {
 	s.adaptive = holdstats.Bounds{Floor: floor, Ceiling: ceiling}
 	return nil
 }
-
-// fitTTL is settings.fitTTL for the engine's defaults. A default TTL that the store cannot keep is
-// replaced by the nearest that it can.
-func (c *engineConfig) fitTTL(store driver.TTLs) error {
-	if c.defaults.ttl == 0 {
-		c.defaults.ttl = store.Nearest(defaultTTL)
-	}
-	return c.defaults.fitTTL(store)
-}

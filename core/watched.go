@@ -12,10 +12,10 @@ import (
 )
 
 // newWatchdog makes the watchdog for a store whose circuit is set.
-func newWatchdog(e *Engine, b *backend, wall func(time.Time) time.Time) *watchdog.Watchdog {
+func newWatchdog(e *Engine, b *backend) *watchdog.Watchdog {
 	c := watchdog.Config{
 		Store:    b.store,
-		Wall:     wall,
+		Wall:     e.cfg.wall,
 		Identity: b.about.Identity,
 		Answered: b.circuit.Learn,
 		Parts:    b.circuit.Parts,
