@@ -175,7 +175,9 @@ func (l *Lease) stop(err error) {
 
 // end is stop, and tells the hooks and the log, once.
 func (l *Lease) end(err error) {
-	l.stop(err)
+	if err != nil { // otherwise beginRelease has told them
+		l.stop(err)
+	}
 	if l.state.Or(told)&told != 0 {
 		return
 	}
