@@ -13,8 +13,7 @@
 // ms. The hint is never more than the holder's remaining TTL, which is also the hint if
 // nothing else is known. The averages per key are in a table of fixed size (1024 keys, 24
 // KiB). Only a refusal takes another key's place there, so the keys that callers are refused
-// keep theirs. Up to 16 samples wait together for the mutex of all keys, so an average of a
-// rule or of the engine may miss the latest leases of other keys; an adaptive TTL misses none.
+// keep theirs. Up to 16 samples wait together for the mutex of all keys, and no answer misses any.
 //
 // # A TTL that fits
 //

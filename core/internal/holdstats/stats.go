@@ -59,9 +59,7 @@ func (s *Stats) TTL(rule string, within Bounds) time.Duration { return s.asked()
 // slots, however many other keys come and go.
 //
 // The sample of a lease waits in the intake of its key until 16 are there. So one lease in 16
-// takes the mutex that all keys share. [Stats.TTL] takes in all samples first.
-// [Stats.RetryAfter] takes in those of its key, so the averages of the rule and of the engine may
-// miss a few recent samples of other keys.
+// takes the mutex that all keys share. A question takes in all samples first.
 type stats struct {
 	seed    maphash.Seed
 	_       [64]byte // keeps what all callers read off the first intake's cache line
@@ -201,23 +199,8 @@ func (s *stats) emptyAll() {
 	}
 }
 
-// knows reports whether enough is known of rule for some more samples to make no difference.
-func (s *stats) knows(rule string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	r := s.of(rule)
-	return r != nil && r.total >= fewestHolds
-}
-
 func (s *stats) retryAfter(rule, key string, heldFor, remaining time.Duration) time.Duration {
-	var hash uint64
-	if key != "" {
-		hash = s.hash(key)
-		s.empty(s.intakeOf(hash))
-	}
-	if !s.knows(rule) {
-		s.emptyAll()
-	}
+	s.emptyAll()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	average := s.engine.d
@@ -225,7 +208,7 @@ func (s *stats) retryAfter(rule, key string, heldFor, remaining time.Duration) t
 		average = r.d
 	}
 	if key != "" {
-		if known := s.refused(hash); known != 0 {
+		if known := s.refused(s.hash(key)); known != 0 {
 			average = known
 		}
 	}
