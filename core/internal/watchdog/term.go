@@ -19,10 +19,6 @@ const (
 	released
 )
 
-func (s state) String() string {
-	return [...]string{"fresh", "held", "renewing", "uncertain", "lost", "released"}[s]
-}
-
 // term is how long one lease lasts and what the store is asked for it. It has no lock
 // and does no I/O: its shard's mutex guards it.
 //
