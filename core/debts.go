@@ -45,7 +45,8 @@ type debts struct {
 	started bool      // the goroutine runs
 	closed  bool      // the goroutine must not be started again
 	since   time.Time // when the first of the present debts was owed
-	ends    debtEnds  // how debts have ended since then
+	// ends counts how debts have ended since then that operators were told of.
+	ends map[observe.DebtState]int
 }
 
 // mostDebts is the maximum number of debts that were tried, which bounds their memory at some 5 MB.
@@ -71,28 +72,12 @@ type debt struct {
 	told  bool            // the log has an entry about it
 }
 
-// debtEnds counts how debts ended that operators were told of.
-type debtEnds struct{ paid, expired, dropped, closed int }
-
-func (e *debtEnds) count(how observe.DebtState) {
-	switch how {
-	case observe.DebtPaid:
-		e.paid++
-	case observe.DebtExpired:
-		e.expired++
-	case observe.DebtDropped:
-		e.dropped++
-	case observe.DebtClosed:
-		e.closed++
-	}
-}
-
 func (ds *debts) init(e *Engine) {
 	ds.engine = e
 	ds.patience = min(e.releaseTimeout, circuit.ProbeTime)
 	ds.news = make(chan struct{}, 1)
 	ds.all, ds.byKey = make(map[debtID]*debt), make(map[string][]*debt)
-	ds.first.parts = make(map[string]*turns)
+	ds.first.parts, ds.ends = make(map[string]*turns), make(map[observe.DebtState]int)
 	ds.ctx, ds.cancel = context.WithCancel(context.Background())
 }
 
@@ -123,7 +108,7 @@ func (ds *debts) addLocked(g handoff.Grant, rule string, to *list.List) *debt {
 		return d
 	}
 	if len(ds.all) == 0 {
-		ds.since, ds.ends = time.Now(), debtEnds{}
+		ds.since = time.Now()
 	}
 	ds.all[d.id()] = d
 	for _, c := range g.Claims {
@@ -152,14 +137,16 @@ func (ds *debts) strike(g handoff.Grant) {
 // failed ends a try that the store did not answer. The log has an entry about the first such try.
 func (ds *debts) failed(ctx context.Context, d *debt, err error) {
 	ds.mu.Lock()
-	first := !d.told && (d.at != nil || !d.kept)
+	first, state := !d.told && (d.at != nil || !d.kept), observe.DebtOwed
 	d.told = true
 	if first && !d.kept {
-		ds.ends.count(observe.DebtDropped)
+		state = observe.DebtDropped
+		ds.ends[state]++
 	}
 	ds.mu.Unlock()
 	if first {
-		ds.tell(ctx, d, err)
+		ds.engine.log.owed(ctx, d, err)
+		ds.became(ctx, d, state)
 	}
 	ds.mu.Lock() // again, because nobody is told under the mutex
 	defer ds.mu.Unlock()
@@ -191,15 +178,15 @@ func (ds *debts) settle(d *debt, how observe.DebtState) {
 	d.free()
 	told := d.told && d.at != nil
 	if told || d.at != nil && how == observe.DebtClosed {
-		ds.ends.count(how)
+		ds.ends[how]++
 	}
 	if d.at != nil {
 		ds.removeLocked(d)
 	}
 	ends, took := ds.ends, time.Since(ds.since)
-	last := len(ds.all) == 0 && ends != debtEnds{}
+	last := len(ds.all) == 0 && len(ends) > 0
 	if last {
-		ds.ends = debtEnds{}
+		ds.ends = make(map[observe.DebtState]int)
 	}
 	ds.mu.Unlock()
 	if told {
@@ -224,16 +211,6 @@ func (ds *debts) removeLocked(d *debt) {
 		}
 	}
 	ds.n.Add(-1)
-}
-
-// tell tells operators that the store did not answer d.
-func (ds *debts) tell(ctx context.Context, d *debt, err error) {
-	state := observe.DebtOwed
-	if !d.kept {
-		state = observe.DebtDropped
-	}
-	ds.engine.log.owed(ctx, d, err)
-	ds.became(ctx, d, state)
 }
 
 func (ds *debts) became(ctx context.Context, d *debt, state observe.DebtState) {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/core/observe"
 )
 
 // WithLogger makes the engine write to log. It passes the contexts of the operations concerned, so
@@ -174,14 +175,15 @@ func (l *logger) owed(ctx context.Context, d *debt, err error) {
 
 // debtsSettled logs how the unanswered releases ended, when none of them is owed any more, or when the
 // engine closes.
-func (l *logger) debtsSettled(ends debtEnds, took time.Duration) {
+func (l *logger) debtsSettled(ends map[observe.DebtState]int, took time.Duration) {
 	level, message := slog.LevelInfo, "keyturn: all unanswered releases are settled"
-	if ends.expired+ends.dropped+ends.closed > 0 {
+	expired, dropped, closed := ends[observe.DebtExpired], ends[observe.DebtDropped], ends[observe.DebtClosed]
+	if expired+dropped+closed > 0 {
 		level = slog.LevelWarn
 	}
-	if ends.closed > 0 {
+	if closed > 0 {
 		message = "keyturn: closed with unanswered releases, keys may stay locked"
 	}
-	l.write(context.Background(), level, message, "answered", ends.paid,
-		"expired", ends.expired, "dropped", ends.dropped, "closed", ends.closed, "after", took.Round(time.Millisecond))
+	l.write(context.Background(), level, message, "answered", ends[observe.DebtPaid],
+		"expired", expired, "dropped", dropped, "closed", closed, "after", took.Round(time.Millisecond))
 }
