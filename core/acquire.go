@@ -26,15 +26,13 @@ func (e *Engine) acquire(ctx context.Context, claims []Claim, s *settings) (leas
 		return nil, nil, err
 	}
 	cov := e.covered(ctx, claims, s)
-	if !cov.left() {
-		lease, err = e.acquireNested(ctx, claims, cov, s)
-		return lease, nil, err
+	if cov.left() { // Close does not wait for a nested lease: it waits for the work of the outer one
+		reg := e.life.register(claims[0].Key)
+		if err := reg.enter(); err != nil {
+			return nil, nil, err
+		}
+		defer reg.leave()
 	}
-	reg := e.life.register(claims[0].Key)
-	if err := reg.enter(); err != nil {
-		return nil, nil, err
-	}
-	defer reg.leave()
 	r := requests.Get().(*request)
 	r.engine, r.parent, r.cov, r.sent.Claims = e, ctx, cov, claims
 	defer func() {
@@ -56,24 +54,6 @@ func (e *Engine) acquire(ctx context.Context, claims []Claim, s *settings) (leas
 		lease, rec, err = r.obtain(s)
 	}
 	return lease, rec, err
-}
-
-// acquireNested is acquire if ctx holds all the claims. Close does not wait for a nested lease:
-// it waits for the work of the outer one.
-func (e *Engine) acquireNested(ctx context.Context, claims []Claim, cov *cover, s *settings) (lease *Lease, err error) {
-	asking := ctx
-	if e.hooks != nil {
-		a := e.acquisition(claims, s)
-		asking = e.hooks.acquireStart(ctx, a)
-		defer func() { e.hooks.acquireEnd(asking, a, lease, err) }()
-	}
-	if own := asking.Err(); own != nil { // the caller has gone, so it gets no lease
-		return nil, e.refusal(asking, claims, s, own, 0)
-	}
-	if cov.refused != nil {
-		return nil, e.showError(cov.refused)
-	}
-	return e.nested(ctx, cov, nil, s), nil
 }
 
 // acquisition returns the hooks' description of a request.

@@ -59,11 +59,11 @@ func (r *request) begin(s *settings) error {
 	}
 	r.called, r.asked = called, time.Now()
 	r.waiter.Since, r.waiter.MaxWait = r.asked, s.patience()
-	if own := called.Err(); own != nil { // the caller has gone, so nothing is sent
+	if own := called.Err(); own != nil { // the caller has gone
 		return own
 	}
 	if r.cov != nil {
-		if err := r.borrow(s); err != nil || !r.cov.left() {
+		if err := r.borrow(s); err != nil || !r.cov.left() { // nothing is sent
 			return err
 		}
 		r.sent.Claims = r.cov.rest
@@ -90,11 +90,14 @@ func (r *request) context() context.Context {
 
 // borrow takes what it can from leases that the context carries.
 func (r *request) borrow(s *settings) (err error) {
+	switch {
+	case r.cov.refused != nil:
+		return r.engine.showError(r.cov.refused)
+	case !r.cov.left():
+		return nil
+	}
 	ctx := r.context()
 	r.limit.Start(r.asked) // asking the store for them would start it later
-	if r.cov.refused != nil {
-		return r.engine.showError(r.cov.refused)
-	}
 	r.parent, err = r.engine.borrow(ctx, r.parent, r.cov, s)
 	if err == nil && len(r.cov.owned) > 0 { // the wait ends if one of them is lost
 		ctx, cancel := context.WithCancel(ctx)
