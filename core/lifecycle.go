@@ -33,7 +33,6 @@ type register struct {
 	active int       // number of acquisitions under way
 	held   leaseList // leases that are not released yet
 	closed bool      // callers are refused
-	empty  bool      // closed, and everybody has left
 
 	_ [64]byte // keeps the next register's mutex off this one's cache line
 }
@@ -121,12 +120,11 @@ func (r *register) close() {
 	r.signal()
 }
 
-// signal tells a waiting Close, once, that nobody is left here. Needs mu.
+// signal tells a waiting Close that nobody is left here, and so once: nobody comes any more. Needs mu.
 func (r *register) signal() {
-	if !r.closed || r.empty || r.active > 0 || r.held.n > 0 {
+	if !r.closed || r.active > 0 || r.held.n > 0 {
 		return
 	}
-	r.empty = true
 	if r.life.busy.Add(-1) == 0 {
 		close(r.life.idle)
 	}
