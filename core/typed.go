@@ -16,19 +16,15 @@ var ErrEncoding = errors.New("keyturn: the result can't be encoded or decoded")
 // error; otherwise it is the zero T.
 func Do[T any](ctx context.Context, eng *Engine, key string, fn func(context.Context) (T, error), opts ...CallOption) (T, error) {
 	var result T
-	err := eng.Do(ctx, key, withResult(fn, &result), opts...)
+	var run func(context.Context) error
+	if fn != nil {
+		run = func(ctx context.Context) (err error) {
+			result, err = fn(ctx)
+			return err
+		}
+	}
+	err := eng.Do(ctx, key, run, opts...)
 	return result, err
-}
-
-// withResult returns fn as [Engine.Do] takes it; nil if fn is nil.
-func withResult[T any](fn func(context.Context) (T, error), result *T) func(context.Context) error {
-	if fn == nil {
-		return nil
-	}
-	return func(ctx context.Context) (err error) {
-		*result, err = fn(ctx)
-		return err
-	}
 }
 
 // Once is [Engine.Once] for a function with a result of type T, which is recorded as JSON. A repeat
