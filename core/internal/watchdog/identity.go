@@ -10,8 +10,6 @@ import (
 // after a failover, or a restart without data. Leases that the new server does not know are
 // then lost at once, and not at the next renewal, a third of the TTL later.
 type identity struct {
-	ask func(context.Context) (string, error) // nil: the store cannot tell
-
 	mu     sync.Mutex
 	known  string // the server that answered last; kept while there are no leases
 	unsure bool   // there are leases from before it was known
@@ -21,7 +19,7 @@ type identity struct {
 
 // due reports whether to ask now. If so, its caller must ask.
 func (id *identity) due(now time.Time, leases int) bool {
-	if id.ask == nil || leases == 0 {
+	if leases == 0 {
 		return false
 	}
 	id.mu.Lock()
@@ -53,7 +51,7 @@ func (id *identity) told(name string, err error) (doubtful, replaced bool) {
 func (d *Watchdog) recognize(ctx context.Context) {
 	bounded, cancel := context.WithTimeout(ctx, heartbeat)
 	defer cancel()
-	doubtful, replaced := d.identity.told(d.identity.ask(bounded))
+	doubtful, replaced := d.identity.told(d.config.Identity(bounded))
 	if !doubtful {
 		return
 	}

@@ -74,7 +74,6 @@ func New(c Config) *Watchdog {
 		d.shards[i].dog = d
 	}
 	d.clock.started, d.clock.wall = time.Now(), c.Wall
-	d.identity.ask = c.Identity
 	return d
 }
 
@@ -137,7 +136,7 @@ func (d *Watchdog) run(drift time.Duration) {
 		before := drift
 		drift = d.clock.drift(now)
 		r := d.collect(now, drift-before > suspendNoticed)
-		if d.identity.due(now, r.leases) {
+		if d.config.Identity != nil && d.identity.due(now, r.leases) {
 			d.running.Go(func() { d.recognize(ctx) })
 		}
 		for _, w := range r.lost { // all of them first: to tell of one may take longer than the others have
