@@ -9,7 +9,6 @@ import (
 	"github.com/keyturn/keyturn/core/internal/carried"
 	"github.com/keyturn/keyturn/core/internal/circuit"
 	"github.com/keyturn/keyturn/core/internal/handoff"
-	"github.com/keyturn/keyturn/core/internal/watchdog"
 )
 
 // suspect is a carried lease that may have some of the wanted claims, and the grant that it
@@ -98,15 +97,9 @@ func (e *Engine) verify(ctx context.Context, all []suspect) (known []suspect, er
 	bounded, cancel := context.WithTimeout(ctx, circuit.ProbeTime)
 	defer cancel()
 	sent := time.Now()
-	errs := e.backend().store.Renew(bounded, grants)
-	e.storeCalled("renew", sent, errors.Join(errs...))
+	errs := e.backend().watchdog.Renew(bounded, grants...)
 	for i, s := range all {
-		err := watchdog.ErrNoAnswer
-		if i < len(errs) {
-			err = errs[i]
-		}
-		e.backend().circuit.Learn(s.grant.Claims, err)
-		switch {
+		switch err := errs[i]; {
 		case err == nil:
 			s.grant.Since = sent
 			known = append(known, s)

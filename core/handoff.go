@@ -6,7 +6,6 @@ import (
 
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/core/internal/handoff"
-	"github.com/keyturn/keyturn/core/internal/watchdog"
 )
 
 // heritable reports whether the grant of a request may be handed on: from one plain exclusive
@@ -27,13 +26,7 @@ func (e *Engine) handOn(bound *releaseBound, g handoff.Grant) bool {
 	ctx, cancel := context.WithTimeout(bound.context(), handoff.MaxTime) // after that the streak is over, and the release still has time
 	defer cancel()
 	sent := time.Now()
-	err := watchdog.ErrNoAnswer
-	if errs := e.backend().store.Renew(ctx, []driver.Grant{g.Grant}); len(errs) == 1 {
-		err = errs[0]
-	}
-	e.backend().circuit.Learn(g.Claims, err)
-	e.storeCalled("renew", sent, err)
-	if err != nil {
+	if err := e.backend().watchdog.Renew(ctx, g.Grant)[0]; err != nil {
 		return false // if the lease is lost, the release reports it
 	}
 	g.Since, g.Term, g.Heard = sent, 0, time.Now()

@@ -40,7 +40,7 @@ func (w *Watch) change(ctx context.Context, ch change) (sent bool, err error) {
 	at := time.Now()
 	err = errDidNotReturn
 	defer func() { w.take(r, at, time.Now(), err); w.tell(err) }()
-	err = w.shard.dog.send(ctx, []request{r})[0]
+	err = w.shard.dog.send(ctx, r.convert, r.grant)[0]
 	return true, err
 }
 

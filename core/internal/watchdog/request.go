@@ -60,15 +60,15 @@ func (d *Watchdog) batches(due []request) [][]request {
 
 // renew sends one batch. Each lease takes its own answer, and then the holders are told.
 func (d *Watchdog) renew(ctx context.Context, batch []request) {
-	bound := batch[0].term
-	for _, r := range batch {
-		bound = min(bound, r.term)
+	bound, grants := batch[0].term, make([]driver.Grant, len(batch))
+	for i, r := range batch {
+		bound, grants[i] = min(bound, r.term), r.grant
 	}
 	// A third of the term: after a store that hangs there is time for another try.
 	ctx, cancel := context.WithTimeout(ctx, bound/3)
 	defer cancel()
 	sent := time.Now()
-	errs := d.send(ctx, batch)
+	errs := d.send(ctx, batch[0].convert, grants...)
 	answered := time.Now() // one time for all, so that those that failed stay together
 	var latest time.Duration
 	for i := range batch { // all of them first: to tell of one may take longer than the others have
@@ -88,34 +88,31 @@ func (d *Watchdog) renew(ctx context.Context, batch []request) {
 // fewLeases is how many leases a process can always renew.
 const fewLeases = 1000
 
-// ErrNoAnswer says that a store returned fewer answers than it was asked for.
-var ErrNoAnswer = errors.New("keyturn: the store gave no answer for this lease")
+// errNoAnswer says that a store returned fewer answers than it was asked for.
+var errNoAnswer = errors.New("keyturn: the store gave no answer for this lease")
 
-// send asks the store, and returns one answer for each request.
-func (d *Watchdog) send(ctx context.Context, batch []request) []error {
+// Renew asks the store now for another term of grants that the watchdog does not keep. It returns one
+// answer for each.
+func (d *Watchdog) Renew(ctx context.Context, grants ...driver.Grant) []error {
+	return d.send(ctx, false, grants...)
+}
+
+// send asks the store, and returns one answer for each grant. convert: to downgrade the only one.
+func (d *Watchdog) send(ctx context.Context, convert bool, grants ...driver.Grant) (errs []error) {
 	op, asked := "renew", time.Now()
-	errs := make([]error, len(batch))
-	if batch[0].convert {
-		op = "downgrade"
-		errs[0] = d.config.Store.Downgrade(ctx, batch[0].grant)
+	if convert {
+		op, errs = "downgrade", []error{d.config.Store.Downgrade(ctx, grants[0])}
 	} else {
-		grants := make([]driver.Grant, len(batch))
-		for i, r := range batch {
-			grants[i] = r.grant
-		}
-		said := d.config.Store.Renew(ctx, grants)
-		for i := range errs {
-			errs[i] = ErrNoAnswer
-			if i < len(said) {
-				errs[i] = said[i]
-			}
-		}
+		errs = d.config.Store.Renew(ctx, grants)
+	}
+	for len(errs) < len(grants) {
+		errs = append(errs, errNoAnswer)
 	}
 	if d.config.Called != nil {
 		d.config.Called(op, asked, errors.Join(errs...))
 	}
-	for i, err := range errs {
-		d.config.Answered(batch[i].grant.Claims, err)
+	for i, g := range grants {
+		d.config.Answered(g.Claims, errs[i])
 	}
 	return errs
 }
