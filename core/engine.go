@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
-	"github.com/keyturn/keyturn/core/internal/circuit"
 	"github.com/keyturn/keyturn/core/internal/holdstats"
 	"github.com/keyturn/keyturn/core/internal/waitline"
 )
@@ -76,7 +75,7 @@ func prepare(opts []EngineOption) (*Engine, error) {
 		keyFilter:      cfg.keyFilter,
 		releaseTimeout: cfg.releaseTimeout,
 		owners:         newOwnerSource(),
-		lines:          waitline.New(waitline.Config{MaxWaiters: cfg.maxWaiters, MaxWaitersTotal: cfg.maxWaitersTotal, FairTime: circuit.FairTime}),
+		lines:          waitline.New(waitline.Config{MaxWaiters: cfg.maxWaiters, MaxWaitersTotal: cfg.maxWaitersTotal}),
 	}
 	e.hooks = newHooks(cfg.hooks, &e.log)
 	e.debts.init(e)

@@ -122,7 +122,7 @@ func (p *place) requestSent(now time.Time) {
 func (p *place) requestOver() {
 	if p.asking {
 		p.asking = false
-		p.line.evidence.requestOver(p.line.shard.lines.cfg.FairTime)
+		p.line.evidence.requestOver()
 	}
 }
 

@@ -2,8 +2,9 @@
 // line asks the store. The others wait until they are admitted, until another caller
 // hands them its lease or a record, or until they give up. So the store's own queue for a key
 // stays short, however many goroutines want the key. The package knows the claims, records and
-// errors of package driver, and the hand-offs of package handoff. It does not know the engine,
-// and it never asks a store: the engine tells it the store's answers.
+// errors of package driver, the hand-offs of package handoff, and how long a silence is an outage
+// (package circuit). It does not know the engine, and it never asks a store: the engine tells it the
+// store's answers.
 //
 // Each line has parts that know nothing of each other: the [queue] of places, the [admission]
 // that says which callers may ask the store now, the [alarm] that makes callers give up, the

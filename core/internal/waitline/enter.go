@@ -152,7 +152,7 @@ func (p *place) verdict() error {
 	if p.line == nil { // no line: it has just been given what it waits for
 		return &driver.HeldError{Key: p.claim.Key, Local: true}
 	}
-	return p.line.evidence.verdict(p.claim.Key, p.waiter.Since, p.joined, p.shard.lines.cfg.FairTime)
+	return p.line.evidence.verdict(p.claim.Key, p.waiter.Since, p.joined)
 }
 
 // accept tells the caller who had the lease before it. told is the trace that it knows already:

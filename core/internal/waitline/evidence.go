@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/core/internal/circuit"
 )
 
 // evidence is what the store last said about a key. A caller that gives up in line has not
@@ -40,10 +41,10 @@ func (e *evidence) requestSent(now time.Time) {
 }
 
 // requestOver notes that nobody waits for the answer to a request any more. A silence that has
-// lasted for fair by now goes on.
-func (e *evidence) requestOver(fair time.Duration) {
+// lasted for [circuit.FairTime] by now goes on.
+func (e *evidence) requestOver() {
 	e.unanswered--
-	if e.unanswered == 0 && time.Since(e.silentSince) < fair {
+	if e.unanswered == 0 && time.Since(e.silentSince) < circuit.FairTime {
 		e.silentSince = time.Time{}
 	}
 }
@@ -93,15 +94,15 @@ func (e *evidence) heldFor() time.Duration {
 // gives up. Only a store that was asked can be silent, and only from the request on: before, the caller
 // waited for those in front, or in other lines. After the store told them to wait, its silence is no
 // outage, however long it lasts. It answers again when the key is free, or when it finds that it is out.
-func (e *evidence) verdict(key string, began, joined time.Time, fair time.Duration) error {
+func (e *evidence) verdict(key string, began, joined time.Time) error {
 	silence := time.Since(e.silentSince)
 	switch {
 	case e.outage != nil:
 		return e.outage
-	case e.unanswered == 0, !e.answeredAt.Before(joined), silence < fair && e.silentSince.After(began):
+	case e.unanswered == 0, !e.answeredAt.Before(joined), silence < circuit.FairTime && e.silentSince.After(began):
 		held := e.holder(key)
 		return &held
-	case min(silence, time.Since(joined)) < fair: // the part that this caller was there for
+	case min(silence, time.Since(joined)) < circuit.FairTime: // the part that this caller was there for
 		return &driver.UnavailableError{Op: "acquire", Err: fmt.Errorf("%w, while waiting in line", ErrHurried)}
 	}
 	return &driver.UnavailableError{Op: "acquire", Err: errors.New("no answer while waiting in line")}

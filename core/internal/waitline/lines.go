@@ -3,7 +3,6 @@ package waitline
 import (
 	"hash/maphash"
 	"sync/atomic"
-	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
 )
@@ -12,8 +11,6 @@ import (
 type Config struct {
 	MaxWaiters      int // callers in one line
 	MaxWaitersTotal int // callers that wait in all lines together
-	// FairTime is how long a store must have been silent before that counts as an outage.
-	FairTime time.Duration
 }
 
 // Lines are all the lines of an engine. They are safe for concurrent use.

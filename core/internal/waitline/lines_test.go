@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/core/internal/circuit"
 	"github.com/keyturn/keyturn/core/internal/handoff"
 	"github.com/keyturn/keyturn/core/internal/waitline"
 	"github.com/keyturn/keyturn/internal/checktest"
@@ -19,12 +20,12 @@ import (
 var check = checktest.That
 
 const (
-	fair = 100 * time.Millisecond
+	fair = circuit.FairTime
 	ttl  = 10 * time.Second
 )
 
 func newLines(most, total int) *waitline.Lines {
-	return waitline.New(waitline.Config{MaxWaiters: most, MaxWaitersTotal: total, FairTime: fair})
+	return waitline.New(waitline.Config{MaxWaiters: most, MaxWaitersTotal: total})
 }
 
 // inLine runs a test of lines, of which it has to leave nothing.
