@@ -46,7 +46,7 @@ func (e *Engine) Close(ctx context.Context) error {
 	case <-ctx.Done():
 	}
 	// From here on nothing is bounded by ctx, because ctx may have ended.
-	defer time.AfterFunc(e.releaseTimeout, e.debts.cancel).Stop()
+	defer time.AfterFunc(e.cfg.releaseTimeout, e.debts.cancel).Stop()
 	var cut error
 	if n := e.revokeAll(); n > 0 {
 		what := "leases"
@@ -55,7 +55,7 @@ func (e *Engine) Close(ctx context.Context) error {
 		}
 		cut = fmt.Errorf("keyturn: closed with %d %s still held: %w", n, what, ctx.Err())
 	}
-	stuck := lc.awaitIdle(e.releaseTimeout)
+	stuck := lc.awaitIdle(e.cfg.releaseTimeout)
 	b.watchdog.Close()
 	lc.tidying.Wait()
 	owed := e.debts.close()

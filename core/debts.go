@@ -74,7 +74,7 @@ type debt struct {
 
 func (ds *debts) init(e *Engine) {
 	ds.engine = e
-	ds.patience = min(e.releaseTimeout, circuit.ProbeTime)
+	ds.patience = min(e.cfg.releaseTimeout, circuit.ProbeTime)
 	ds.news = make(chan struct{}, 1)
 	ds.all, ds.byKey = make(map[debtID]*debt), make(map[string][]*debt)
 	ds.first.parts, ds.ends = make(map[string]*turns), make(map[observe.DebtState]int)

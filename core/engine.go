@@ -6,7 +6,6 @@ import (
 	"reflect"
 	"slices"
 	"sync/atomic"
-	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/core/internal/holdstats"
@@ -22,14 +21,13 @@ type Engine struct {
 	keyFilter func(string) string // nil: keys are shown
 	hooks     *hooks              // nil: none
 
-	releaseTimeout time.Duration
-	owners         ownerSource
-	lines          *waitline.Lines
-	debts          debts
-	holds          holdstats.Stats
-	rehearsals     atomic.Int32 // of shadows, under way
-	life           lifecycle
-	late           late
+	owners     ownerSource
+	lines      *waitline.Lines
+	debts      debts
+	holds      holdstats.Stats
+	rehearsals atomic.Int32 // of shadows, under way
+	life       lifecycle
+	late       late
 }
 
 // New makes an engine over store, which belongs to the engine from then on: [Engine.Close] closes
@@ -70,12 +68,11 @@ func prepare(opts []EngineOption) (*Engine, error) {
 		return nil, err
 	}
 	e := &Engine{
-		cfg:            cfg,
-		log:            logger{to: cfg.log, show: cfg.keyFilter},
-		keyFilter:      cfg.keyFilter,
-		releaseTimeout: cfg.releaseTimeout,
-		owners:         newOwnerSource(),
-		lines:          waitline.New(waitline.Config{MaxWaiters: cfg.maxWaiters, MaxWaitersTotal: cfg.maxWaitersTotal}),
+		cfg:       cfg,
+		log:       logger{to: cfg.log, show: cfg.keyFilter},
+		keyFilter: cfg.keyFilter,
+		owners:    newOwnerSource(),
+		lines:     waitline.New(waitline.Config{MaxWaiters: cfg.maxWaiters, MaxWaitersTotal: cfg.maxWaitersTotal}),
 	}
 	e.hooks = newHooks(cfg.hooks, &e.log)
 	e.debts.init(e)

@@ -55,7 +55,7 @@ func (l *Lease) change(ctx context.Context, op string, ask func(context.Context)
 	if err := l.Err(); err != nil {
 		return err
 	}
-	bounded, cancel := context.WithTimeout(ctx, l.engine.releaseTimeout)
+	bounded, cancel := context.WithTimeout(ctx, l.engine.cfg.releaseTimeout)
 	defer cancel()
 	asked, sent := time.Now(), false
 	if bounded.Err() == nil {

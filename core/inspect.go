@@ -144,7 +144,7 @@ func (e *Engine) administer(ctx context.Context, op, key string, ask func(contex
 func (e *Engine) administrative(ctx context.Context) (context.Context, context.CancelFunc) {
 	cancel := context.CancelFunc(func() {})
 	if _, bounded := ctx.Deadline(); !bounded {
-		ctx, cancel = context.WithTimeout(ctx, e.releaseTimeout)
+		ctx, cancel = context.WithTimeout(ctx, e.cfg.releaseTimeout)
 	}
 	ctx, end := context.WithCancel(ctx)
 	stop := context.AfterFunc(e.life.ending, end)

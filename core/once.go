@@ -162,7 +162,7 @@ func replay(key string, rec *driver.Record, s *settings) (Outcome, error) {
 // is good and a release may take, because a lost record means that fn runs twice. If the store
 // had no room for rec's result, rec loses it. A record that an executor has, too, is worth one try.
 func (e *Engine) complete(ctx context.Context, lease *Lease, s *settings, rec *driver.Record) error {
-	bound := releaseBound{ctx: lazyctx.Detached(ctx, max(min(e.releaseTimeout, time.Until(lease.Deadline())), 1))}
+	bound := releaseBound{ctx: lazyctx.Detached(ctx, max(min(e.cfg.releaseTimeout, time.Until(lease.Deadline())), 1))}
 	defer bound.cancel()
 	recorded := false
 	err := lease.endAtStore(&bound, opComplete, func(ctx context.Context, g handoff.Grant) error {

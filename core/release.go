@@ -58,7 +58,7 @@ type releaseBound struct {
 
 func (b *releaseBound) context() context.Context {
 	if b.ctx == nil {
-		b.ctx = lazyctx.Detached(b.caller, b.engine.releaseTimeout)
+		b.ctx = lazyctx.Detached(b.caller, b.engine.cfg.releaseTimeout)
 	}
 	return b.ctx
 }
