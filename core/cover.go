@@ -67,7 +67,7 @@ func (e *Engine) heldIn(top *chain, c Claim) (held Claim, holder *Lease, depth i
 			if !has || n.lease.Err() != nil || holder != nil && !covers(claim.Mode, c) {
 				continue
 			}
-			if held, holder, depth = claim, p, n.lease.level(); covers(held.Mode, c) {
+			if held, holder, depth = claim, p, int(n.lease.depth); covers(held.Mode, c) {
 				return held, holder, depth
 			}
 		}

@@ -15,7 +15,7 @@ func (e *Engine) newLease(ctx context.Context, grant *handoff.Grant, came time.T
 	if err := ctx.Err(); err != nil {
 		return nil, e.waitEnded(ctx, grant.Claims[0].Key, err)
 	}
-	l := &Lease{engine: e, grant: *grant, terms: s.terms(), borrowed: borrowed}
+	l := &Lease{engine: e, grant: *grant, terms: s.terms(), borrowed: borrowed, depth: 1}
 	if borrowed != nil {
 		l.depth = borrowedDepth
 	}

@@ -27,8 +27,8 @@ type Lease struct {
 	granted  time.Time
 	watch    watchdog.Watch // for a lease with a grant of its own
 	finished doneSignal
-	nest     *nest // nil: the lease has a grant of its own
-	depth    int32
+	nest     *nest          // nil: the lease has a grant of its own
+	depth    int32          // how many times over the context holds the keys: see observe.Lease
 	state    atomic.Uint32  // told and early; one word, because there may be a hundred thousand leases
 	borrowed *carried.Lease // not nil: another process holds the lease, and releases it
 	own      leaseContext
@@ -125,9 +125,6 @@ func (l *Lease) Deadline() time.Time {
 	}
 	return slices.MinFunc(l.nest.outer, func(a, b *Lease) int { return a.Deadline().Compare(b.Deadline()) }).Deadline()
 }
-
-// level is how many times over the context holds the keys: see observe.Lease.
-func (l *Lease) level() int { return max(int(l.depth), 1) }
 
 // Err returns nil while the lease is in force, an error that matches ErrLeaseLost once it is lost
 // (a [*LeaseLostError]), and ErrReleased after a release. It checks the clock itself, so it is

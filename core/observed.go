@@ -19,7 +19,7 @@ func (o observed) Rule() string { return o.terms.rule }
 func (o observed) Store() string { return o.engine.backend().about.Name }
 
 // Depth implements observe.Lease.
-func (o observed) Depth() int { return o.level() }
+func (o observed) Depth() int { return int(o.depth) }
 
 // HandedOff implements observe.Lease.
 func (o observed) HandedOff() bool {
