@@ -24,7 +24,8 @@
 // circuit. Renewals and releases are always sent. An answer to one of them keeps a closed
 // circuit closed, because otherwise one sick key would shut out all callers of a healthy
 // store. It does not close an open circuit, because it does not show that the server can
-// grant. A caller that does not wait for a holder waits for a silent store 5 s at most.
+// grant: one that is out of memory still renews and releases. A caller that does not wait for a
+// holder waits for a silent store 5 s at most.
 //
 // # Parts
 //

@@ -17,18 +17,7 @@ import (
 var ErrOpen = errors.New("keyturn: circuit open")
 
 // part is the state of a part of the store that fails independently: a circuit breaker (M.
-// Nygard, "Release It!", 2007).
-//
-// It opens when a request has failed and nothing has been answered for a while. Silence is the
-// sign of an outage, not the number of failures: one broken connection can fail fifty requests
-// at once, and so can one sick shard among healthy ones. A request that was sent before the
-// last answer is ignored, however late it fails. While the circuit is open, one request at a
-// time is let through, the probe, with a pause after each. The first answer to a request for a
-// lease closes the circuit, whatever it says.
-//
-// An answered renewal or release keeps a closed circuit closed. Otherwise one sick key would
-// shut out the callers of all others. It does not close an open circuit: a server that is out
-// of memory still renews and releases, but does not grant.
+// Nygard, "Release It!", 2007). The package's comment says what opens and closes it.
 type part struct {
 	cfg  *Config
 	name string // "": the store has one part

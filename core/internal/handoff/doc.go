@@ -33,8 +33,8 @@
 // # Is the lease still there
 //
 // If the store's last answer about the lease is older than 10 ms, the holder renews the lease
-// before it hands it on. In the meantime the store may have lost the lock and granted the key
-// to another process. The next caller would then begin after that process, with a smaller
+// before it hands it on. In the meantime the store may have lost the lock (DEL, FLUSHALL, a
+// failover) and granted the key to another process. The next caller would then begin after that process, with a smaller
 // token. With work of a millisecond or less this costs one renewal in many hand-offs. Longer
 // work pays one round trip, which its release would have taken anyway. If the store does not
 // confirm the lease, the holder releases it there.

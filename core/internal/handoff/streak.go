@@ -2,21 +2,15 @@ package handoff
 
 import "time"
 
-// A streak is bounded so that other processes get their turn. If the store says that another
-// process waits, the streak ends with the callers that stood in line when the grant came.
-// Otherwise it ends after MaxTime, because another process may have come by then.
+// A streak is bounded so that other processes get their turn.
 const (
 	// mostWhileContended is the maximum number of hand-offs while another process waits.
 	mostWhileContended = 64
-	// MaxTime is how long a streak lasts at most. A process that arrives meanwhile waits at
-	// most this long for its end. It is also how long a caller waits for a hand-off before it
-	// joins the store's queue.
+	// MaxTime is how long a streak lasts at most, because another process may have come by then. It
+	// is also how long a caller waits for a hand-off before it joins the store's queue.
 	MaxTime = 100 * time.Millisecond
 	// trustedFor is how long after its last answer the store is assumed to still have the
-	// lease. It may have lost the lease (DEL, FLUSHALL, a failover) and granted the key to
-	// another process. The next caller would then work beside that process, with a smaller
-	// token. With work of a millisecond or less, one in many hand-offs asks the store; longer
-	// work does not notice a round trip.
+	// lease: see "Is the lease still there" in the package's comment.
 	trustedFor = 10 * time.Millisecond
 )
 

@@ -51,12 +51,9 @@ type Bounds struct{ Floor, Ceiling time.Duration }
 // renewed at a third of its TTL, so the usual lease is released before that.
 func (s *Stats) TTL(rule string, within Bounds) time.Duration { return s.asked().ttl(rule, within) }
 
-// stats is what is kept once somebody has asked.
-//
-// There is an estimate for the engine and one for each rule. In addition, each key that callers
-// were refused has an average, in a table of fixed size with one slot per hash. A refusal takes
-// the slot of another key; a hold only fills an empty slot. So keys with contention keep their
-// slots, however many other keys come and go.
+// stats is what is kept once somebody has asked: an estimate for the engine, one for each rule, and
+// an average for each key that callers were refused, with one slot per hash. A refusal takes the slot
+// of another key; a hold only fills an empty slot.
 //
 // The sample of a lease waits in the intake of its key until 16 are there. So one lease in 16
 // takes the mutex that all keys share. A question takes in all samples first.

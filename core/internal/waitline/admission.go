@@ -4,17 +4,8 @@ import "github.com/keyturn/keyturn/core/driver"
 
 // admission says which callers of a line may ask the store now. The first in line always may.
 // Callers behind it that want the key in the same shared mode or as permits may join it, in
-// order of arrival, in two cases:
-//
-//   - The store has just granted the key in that mode. Most likely they get it, too, and need
-//     not ask one after the other. Once the store says that one of them has to wait, nobody
-//     else is admitted until the next grant. So even a long line leaves a bounded number of
-//     requests in the store's queue.
-//   - All callers in front of them wait for another of their keys. Otherwise two members of a
-//     group would deadlock, although each only shares the group.
-//
-// An exclusive request asks alone. Later requests stay behind it, including shared ones, so
-// that a stream of readers cannot keep a writer out.
+// order of arrival, if the store has just granted the key in that mode, or if all callers in front of
+// them wait for another of their keys. See "Shared claims and sets" in the package's comment.
 type admission struct {
 	next       *place      // the first caller that was not admitted yet; nil: all were
 	admitted   int         // number of callers in line that were admitted

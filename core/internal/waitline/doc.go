@@ -50,7 +50,8 @@
 // each grant admits the next one. For permits, as many ask as there are permits. As soon as
 // the store makes one of them wait, nobody else is admitted until the next grant. So even ten
 // thousand readers leave at most 64 requests in the store's queue. An exclusive request asks
-// alone, and no caller of its process overtakes it.
+// alone, and no caller of its process overtakes it, so that a stream of readers cannot keep a
+// writer out.
 //
 // A set has a place in the line of each of its keys, and takes the places in key order. While
 // it waits for one key, it does not hold up callers that share its other keys. Otherwise two

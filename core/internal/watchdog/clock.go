@@ -13,13 +13,7 @@ const heartbeat = time.Second
 // than the gradual correction of a clock can cause.
 const suspendNoticed = 100 * time.Millisecond
 
-// clock notices that the machine slept. Deadlines go by the monotonic clock. On most systems it
-// stands still while a laptop or a virtual machine is suspended; the backend's clock does not.
-// So the wall clock is compared with it: if the wall clock ran ahead, time has passed that the
-// deadlines missed.
-//
-// A wall clock that is set forward by hand looks the same, and costs leases that were still
-// good. That error is on the safe side. A wall clock that is set back is ignored.
+// clock notices that the machine slept: see "Suspended machines" in the package's comment.
 type clock struct {
 	started time.Time
 	wall    func(time.Time) time.Time // as in Config

@@ -34,8 +34,10 @@
 //
 //   - The leases are spread by a hash of their key over 16 shards, each with a mutex and a
 //     heap of due times. So callers of different keys rarely meet on one mutex.
-//   - One goroutine per engine looks at all shards. A renewal is due at a third of the TTL.
-//     Leases that are due within the next eighth of a TTL join the same Renew call.
+//   - One goroutine per engine looks at all shards. A renewal is due at a third of the TTL,
+//     so two may fail before the lease is in danger. Leases that are due within the next eighth
+//     of a TTL join the same Renew call: so batches stay few, however the leases' beginnings are
+//     spread.
 //   - Each Renew call has a short-lived goroutine and a timeout of a third of the TTL. So a
 //     hanging store delays neither other renewals nor deadlines, and the number of goroutines
 //     does not grow with the number of leases.

@@ -31,8 +31,7 @@ func (w *Watch) request(now moment, ch change) request {
 }
 
 // batches divides the due requests. In each batch the longest term is less than twice the
-// shortest, because a batch has as long as its shortest term allows. Otherwise leases of 30 s
-// in a batch with leases of 10 ms would have 3 ms, and a slower store would cost them, too. The
+// shortest, because a batch has as long as its shortest term allows. The
 // requests of a batch also need the same parts of the store: a part that does not answer would
 // keep the other parts' answers until the batch times out. A request that is no plain renewal
 // is a batch by itself.

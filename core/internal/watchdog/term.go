@@ -69,9 +69,7 @@ type asked struct {
 func Margin(ttl time.Duration) time.Duration { return ttl/100 + 2*time.Millisecond }
 
 // firstRenewal is how soon after the grant a lease with a first term of its own
-// ([driver.Grant.Term]) is renewed. It is soon, because until then a pause of the process that
-// the TTL would survive loses the lease. It is not at once, because most sections are over by
-// then and should cost no renewal.
+// ([driver.Grant.Term]) is renewed: see "First terms" in the package's comment.
 const firstRenewal = 10 * time.Millisecond
 
 // begin starts a grant's first term, of which much may be over already.

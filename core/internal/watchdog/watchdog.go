@@ -12,11 +12,6 @@ import (
 )
 
 // Watchdog renews leases and declares leases lost. Make one with [New].
-//
-// A lease is renewed at a third of its TTL, so two renewals may fail before it is in danger. A
-// lease that the store gave a shorter first term is renewed soon after the grant. Leases that
-// are due within the next eighth of a TTL join the same batch. A little early costs nothing,
-// and batches stay few however the beginnings of the leases are spread.
 type Watchdog struct {
 	config   Config
 	clock    clock
