@@ -2,7 +2,6 @@ package waitline
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
@@ -14,13 +13,8 @@ type FullError struct {
 	Limit int
 }
 
-// Error says how many callers wait, and in which line.
-func (e *FullError) Error() string {
-	if e.Key == "" {
-		return fmt.Sprintf("%d callers wait already", e.Limit)
-	}
-	return fmt.Sprintf("%d callers wait for %q already", e.Limit, e.Key)
-}
+// Error is for nobody to read: Engine.refusal makes the caller's error.
+func (e *FullError) Error() string { return "too many callers wait" }
 
 // Caller is told, on its own goroutine, whom it waits for and how many callers were ahead of it
 // in line.
