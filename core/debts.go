@@ -9,7 +9,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/keyturn/keyturn/core/internal/circuit"
 	"github.com/keyturn/keyturn/core/internal/handoff"
 	"github.com/keyturn/keyturn/core/observe"
 )
@@ -28,8 +27,7 @@ import (
 //
 // It is dropped when the lease has run out by itself.
 type debts struct {
-	engine   *Engine
-	patience time.Duration // the timeout of one try
+	engine *Engine
 
 	n       atomic.Int64 // number of debts; most calls look at nothing else
 	news    chan struct{}
@@ -74,7 +72,6 @@ type debt struct {
 
 func (ds *debts) init(e *Engine) {
 	ds.engine = e
-	ds.patience = min(e.cfg.releaseTimeout, circuit.ProbeTime)
 	ds.news = make(chan struct{}, 1)
 	ds.all, ds.byKey = make(map[debtID]*debt), make(map[string][]*debt)
 	ds.first.parts, ds.ends = make(map[string]*turns), make(map[observe.DebtState]int)

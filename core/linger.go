@@ -82,7 +82,7 @@ func (l *Lease) linger(g handoff.Grant, now time.Time) bool {
 		return false
 	}
 	e, key := l.engine, l.Key()
-	if d := g.MayLinger(l.terms.linger, now); d > 0 && !e.backend().circuit.IsOut(key) && e.debts.n.Load() < int64(e.backend().lingers.Most()) {
+	if d := g.MayLinger(l.terms.linger, now); d > 0 && !e.backend().circuit.IsOut(key) && e.debts.n.Load() < int64(e.cfg.maxLingering) {
 		kept, ok := e.backend().lingers.Keep(g, l.terms.rule, now, d)
 		if ok && (!e.lines.Awaited(key) || !e.backend().lingers.Withdraw(kept)) {
 			e.tellLingered(g, l.terms.rule, observe.LingerBegun, 0)

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/keyturn/keyturn/core/internal/circuit"
 	"github.com/keyturn/keyturn/core/observe"
 )
 
@@ -84,7 +85,7 @@ func (ds *debts) pay(ctx context.Context, d *debt) error {
 
 // try sends d. The caller must have set d.busy.
 func (ds *debts) try(ctx context.Context, d *debt) error {
-	bounded, cancel := context.WithTimeout(ctx, ds.patience)
+	bounded, cancel := context.WithTimeout(ctx, min(ds.engine.cfg.releaseTimeout, circuit.ProbeTime))
 	defer cancel()
 	defer context.AfterFunc(ds.ctx, cancel)()
 	err := ds.engine.askRelease(bounded, d.grant)

@@ -28,8 +28,7 @@ type request struct {
 	asked  time.Time
 	answer time.Time // when the store's last answer came; zero: it was not asked
 	sent   driver.Request
-
-	waits int // how often the store answered "wait"
+	waits  int // how often the store answered "wait"
 
 	waiter waitline.Waiter // its Got has the result of the request
 	onHeld func(HeldError) // the method heldBy

@@ -43,8 +43,8 @@ type Grant struct {
 // handed on it is one of those that the store reserved for it.
 func (g Grant) FencingToken() uint64 { return g.Token + g.HandedOn }
 
-// PresentTerm is how long the store keeps the lease unless it is renewed.
-func (g Grant) PresentTerm() time.Duration {
+// presentTerm is how long the store keeps the lease unless it is renewed.
+func (g Grant) presentTerm() time.Duration {
 	if g.Term > 0 {
 		return min(g.Term, g.TTL)
 	}
@@ -56,7 +56,7 @@ func (g Grant) PresentTerm() time.Duration {
 // have been over when the grant came, and the lease is renewed soon.
 func (g Grant) heritableFor() time.Duration {
 	if g.Term > 0 {
-		return g.PresentTerm() - g.PresentTerm()/4
+		return g.presentTerm() - g.presentTerm()/4
 	}
 	return g.TTL / 2
 }

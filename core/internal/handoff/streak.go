@@ -61,7 +61,7 @@ func (s *Streak) Begin(g Grant, came time.Time, trace string, behind int) (from 
 	if g.Term > 0 || g.HandedOn > 0 {
 		from = came // Since may be long ago: when a waiter asked, or before the lease lingered
 	}
-	*s = Streak{state: running, owner: g.Owner, trace: trace, handedOn: g.HandedOn, left: left, until: from.Add(min(MaxTime, g.PresentTerm()/3))}
+	*s = Streak{state: running, owner: g.Owner, trace: trace, handedOn: g.HandedOn, left: left, until: from.Add(min(MaxTime, g.presentTerm()/3))}
 	return from, true
 }
 

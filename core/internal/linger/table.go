@@ -53,9 +53,6 @@ func New(dog *watchdog.Watchdog, most int, over func(Left)) *Table {
 // that of the moment before its request was sent ([handoff.Origin]).
 func (t *Table) Epoch() uint64 { return t.epoch.Load() }
 
-// Most is how many leases may linger.
-func (t *Table) Most() int { return t.most }
-
 // Any reports whether a lease lingers.
 func (t *Table) Any() bool { return t.n.Load() > 0 }
 
