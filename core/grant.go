@@ -33,7 +33,7 @@ func (e *Engine) newLease(ctx context.Context, grant *handoff.Grant, came time.T
 	}
 	err := e.keep(l, came, s.maxHold)
 	if err != nil {
-		l.end(err)
+		_ = l.conclude(err)
 		l.cancel(err)
 		return nil, err
 	}

@@ -195,6 +195,8 @@ func TestAnswerAfterTheLeaseIsOver(t *testing.T) {
 				wantOnly(t, eng.Do(bg, "k", func(context.Context) error { t.Error("it ran"); return nil }, core.WithRunUnlocked()), core.ErrUnavailable)
 				synctest.Wait()
 				check(t, len(ends) == 1 && errors.Is(ends[0], core.ErrUnavailable) && seen.Context().Err() != nil, "the observer was told of the ends %v, context %v", ends, seen.Context().Err())
+				l, _ := core.LeaseFrom(seen.Context())
+				wantOnly(t, l.Release(bg), core.ErrUnavailable)
 				wantEqual(t, "releases of what was granted too late", len(spy.released), 1)
 			})
 		}
