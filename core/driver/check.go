@@ -26,10 +26,7 @@ func CheckLease(owner string, claims []Claim, ttl time.Duration) error {
 	if owner == "" || len(owner) > MaxOwnerBytes || !utf8.ValidString(owner) || strings.ContainsAny(owner, ": \t\r\n\x00") {
 		return fmt.Errorf("%w: %.*q", ErrInvalidOwner, MaxOwnerBytes, owner)
 	}
-	if ttl < time.Millisecond {
-		return &OptionError{Option: "TTL", Value: ttl, Want: "1ms or more"}
-	}
-	return nil
+	return CheckOption(ttl >= time.Millisecond, "TTL", ttl, "1ms or more")
 }
 
 func checkClaims(claims []Claim) error {

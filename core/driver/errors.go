@@ -227,13 +227,11 @@ func (e *UnavailableError) Is(target error) bool { return target == ErrUnavailab
 
 // Unwrap returns the store's error, except a context's error: a timeout that the engine set for
 // a silent store must not look like a cancel by the caller.
-func (e *UnavailableError) Unwrap() error { return hideContext(e.Err) }
-
-func hideContext(err error) error {
-	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+func (e *UnavailableError) Unwrap() error {
+	if errors.Is(e.Err, context.Canceled) || errors.Is(e.Err, context.DeadlineExceeded) {
 		return nil
 	}
-	return err
+	return e.Err
 }
 
 // UnsupportedError says what the store cannot do. It matches [errors.ErrUnsupported].

@@ -29,34 +29,17 @@ func (o Owner) String() string {
 // ParseOwner reads the owners that an engine makes, as [HeldError], [Holder] and [Waiter]
 // show them. Any other text, such as a foreign client's value, is an error.
 func ParseOwner(s string) (Owner, error) {
-	parts := strings.Split(s, "/")
-	if len(parts) != 5 || parts[0] != CleanHost(parts[0]) || len(parts[4]) != 2*ownerIDBytes {
-		return Owner{}, notAnOwner(s)
+	if parts := strings.Split(s, "/"); len(parts) == 5 {
+		pid, _ := strconv.Atoi(parts[1]) // what is no number is written in another way
+		instance, _ := strconv.Atoi(parts[2])
+		start, _ := strconv.ParseInt(parts[3], 36, 64)
+		id, err := hex.DecodeString(parts[4])
+		o := Owner{Host: parts[0], PID: pid, Instance: instance, Start: time.Unix(start, 0), ID: parts[4]}
+		if err == nil && len(id) == ownerIDBytes && o.Host == CleanHost(o.Host) && o.String() == s {
+			return o, nil
+		}
 	}
-	pid, err := strconv.Atoi(parts[1])
-	if err != nil {
-		return Owner{}, notAnOwner(s)
-	}
-	instance, err := strconv.Atoi(parts[2])
-	if err != nil {
-		return Owner{}, notAnOwner(s)
-	}
-	start, err := strconv.ParseInt(parts[3], 36, 64)
-	if err != nil {
-		return Owner{}, notAnOwner(s)
-	}
-	if _, err := hex.DecodeString(parts[4]); err != nil {
-		return Owner{}, notAnOwner(s)
-	}
-	o := Owner{Host: parts[0], PID: pid, Instance: instance, Start: time.Unix(start, 0), ID: parts[4]}
-	if o.String() != s { // "+7" is a number, too
-		return Owner{}, notAnOwner(s)
-	}
-	return o, nil
-}
-
-func notAnOwner(s string) error {
-	return fmt.Errorf("keyturn: %.200q is not an owner of keyturn's", s)
+	return Owner{}, fmt.Errorf("keyturn: %.200q is not an owner of keyturn's", s)
 }
 
 const ownerIDBytes = 16
