@@ -26,7 +26,7 @@ func ReleaseEarly(ctx context.Context) error {
 	}
 	err := l.releaseEarly(ctx)
 	if old := l.terms.old; old != nil {
-		awaitToken(ctx, l, old)
+		awaitToken(l, old)
 		err = errors.Join(err, old.releaseEarly(ctx))
 	}
 	return err

@@ -94,10 +94,8 @@ type leadPause struct{ last time.Duration }
 
 func (p *leadPause) wait(ctx, ending context.Context) {
 	p.last = min(max(2*p.last, firstLeadPause), mostLeadPause)
-	timer := time.NewTimer(p.last/2 + rand.N(p.last/2))
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(p.last/2 + rand.N(p.last/2)):
 	case <-ctx.Done():
 	case <-ending.Done():
 	}

@@ -51,7 +51,7 @@ func (s *settings) moving(ctx context.Context, around *Lease, fn func(_ context.
 	}
 	defer func() { // also after a panic, or the end of the goroutine
 		if other != nil {
-			awaitToken(ctx, other, before)
+			awaitToken(other, before)
 		}
 	}()
 	for {
@@ -69,9 +69,7 @@ func (s *settings) moving(ctx context.Context, around *Lease, fn func(_ context.
 }
 
 // awaitToken waits until the clock of old's store is past l's token, so that its next lease has a greater one.
-func awaitToken(ctx context.Context, l, old *Lease) {
-	_ = pause(context.WithoutCancel(ctx), untilPast(l, old)+time.Microsecond)
-}
+func awaitToken(l, old *Lease) { time.Sleep(untilPast(l, old) + time.Microsecond) }
 
 // untilPast is how long it takes until the clock of old's store is past l's token.
 func untilPast(l, old *Lease) time.Duration {
@@ -85,13 +83,8 @@ func microseconds(l, before *Lease) time.Duration {
 
 // pause sleeps for d, or until ctx ends.
 func pause(ctx context.Context, d time.Duration) error {
-	if d <= 0 {
-		return nil
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(d):
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()

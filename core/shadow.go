@@ -66,7 +66,7 @@ func (e *Engine) doShadow(ctx context.Context, claims []Claim, s *settings, fn f
 		return e.doPlain(ctx, r.claims, r.settings, r.hold)
 	})
 	defer func() { r.end(err) }()
-	err = errors.New("panicked") // unless fn returns
+	err = observe.ErrPanicked // unless fn returns
 	err = fn(r.ctx)
 	return err
 }
@@ -82,7 +82,7 @@ func (e *Engine) onceShadow(ctx context.Context, key string, fn func(context.Con
 		}, r.settings)
 		return err
 	})
-	failed := errors.New("panicked") // unless fn returns
+	failed := observe.ErrPanicked // unless fn returns
 	defer func() { r.end(failed) }()
 	out.Result, err = fn(r.ctx)
 	failed = err
@@ -177,10 +177,8 @@ func (r *rehearsal) hold(ctx context.Context) error {
 	case <-ending:
 		return errCut
 	}
-	timer := time.NewTimer(r.took - time.Since(granted))
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(r.took - time.Since(granted)):
 		return nil
 	case <-ending:
 	case <-lostOf(ctx):
