@@ -73,8 +73,11 @@ func (e *Engine) check(b *backend, r authoring.Rule) (d declaration, err error) 
 	} else {
 		err = errors.Join(b.supports(claims), s.onlyOnce())
 	}
-	s = s.of(rule.Once)
-	errs := []error{err, e.canMove(s, claims)}
+	errs := []error{err}
+	if s.moveFrom != nil {
+		_, _, err := e.split(s, rule.Once, claims)
+		errs = append(errs, err)
+	}
 	if r.AdvancesVersion || rule.Skips == coverage.SkipSuperseded {
 		errs = append(errs, b.canAdvanceVersion())
 		if s.moveFrom != nil {

@@ -58,21 +58,25 @@ func (s *settings) noMove() error {
 	return nil
 }
 
-// canMove says why a call cannot hold claims on both stores.
-func (e *Engine) canMove(s *settings, claims []Claim) error {
+// split returns the settings for old, and those for this engine, or says why a call, of Once or not, cannot hold
+// claims on both stores.
+func (e *Engine) split(s *settings, once bool, claims []Claim) (outer, inner *settings, err error) {
 	old := s.moveFrom
-	switch {
-	case old == nil:
-		return nil
-	case old == e:
-		return &OptionError{Option: "WithMoveFrom", Value: "...", Want: "another engine"}
+	if old == e {
+		return nil, nil, &OptionError{Option: "WithMoveFrom", Value: "...", Want: "another engine"}
 	}
-	outer, _ := s.split()
-	errs := []error{outer.fit(old.backend().about), old.backend().supports(claims)}
-	if s.once {
-		errs = append(errs, old.backend().canOnce(outer))
+	o, i := *s, *s
+	o.moveFrom, i.moveFrom = nil, nil
+	if s.executor != nil {
+		o.executor = innerExecutor{}
 	}
-	return errors.Join(errs...)
+	o.fresh, i.fresh, o.linger, i.linger = true, true, 0, 0
+	b := old.backend()
+	errs := []error{o.fit(b.about), b.supports(claims)}
+	if once {
+		errs = append(errs, b.canOnce(&o))
+	}
+	return &o, &i, errors.Join(errs...)
 }
 
 // innerExecutor is old's executor. The call within it has the one that counts, so the execution succeeds
@@ -88,31 +92,12 @@ func (innerExecutor) Execute(ctx context.Context, _ string, fn func(context.Cont
 // Validate implements Executor.
 func (innerExecutor) Validate() error { return nil }
 
-// of returns the settings for a call that is Once, or is not.
-func (s *settings) of(once bool) *settings {
-	own := *s
-	own.once = once
-	return &own
-}
-
-// split returns the settings for old, and those for this engine.
-func (s *settings) split() (outer, inner *settings) {
-	o, i := *s, *s
-	o.moveFrom, i.moveFrom = nil, nil
-	if s.executor != nil {
-		o.executor = innerExecutor{}
-	}
-	o.fresh, i.fresh, o.linger, i.linger = true, true, 0, 0
-	return &o, &i
-}
-
 // doMoving is doClaims on both stores.
 func (e *Engine) doMoving(ctx context.Context, claims []Claim, s *settings, fn func(context.Context) error) error {
-	if err := e.canMove(s, s.shape(slices.Clone(claims))); err != nil {
+	outer, inner, err := e.split(s, false, s.shape(slices.Clone(claims)))
+	if err != nil {
 		return err
 	}
-	outer, inner := s.split()
-	_ = outer.fit(s.moveFrom.backend().about) // canMove has looked
 	around, _ := LeaseFrom(ctx)
 	return s.moveFrom.doPlain(ctx, slices.Clone(claims), outer, func(ctx context.Context) error {
 		return inner.moving(ctx, around, func(ctx context.Context, check func(context.Context) error) error {
@@ -128,11 +113,10 @@ func (e *Engine) doMoving(ctx context.Context, claims []Claim, s *settings, fn f
 
 // onceMoving is Once on both stores.
 func (e *Engine) onceMoving(ctx context.Context, key string, fn func(context.Context) ([]byte, error), s *settings) (Outcome, error) {
-	if err := e.canMove(s.of(true), []Claim{Exclusive(key)}); err != nil {
+	outer, inner, err := e.split(s, true, []Claim{Exclusive(key)})
+	if err != nil {
 		return Outcome{}, err
 	}
-	outer, inner := s.split()
-	_ = outer.fit(s.moveFrom.backend().about)
 	around, _ := LeaseFrom(ctx)
 	var here Outcome
 	ran := false

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -45,10 +46,10 @@ func (e *Engine) AdvanceVersion(ctx context.Context, key string, version uint64,
 	if s.moveFrom == nil {
 		return e.raise(ctx, key, version, s)
 	}
-	if err := errors.Join(e.canMove(s, nil), e.backend().canAdvanceVersion()); err != nil { // before the other store is asked
+	outer, inner, err := e.split(s, false, nil)
+	if err := errors.Join(err, e.backend().canAdvanceVersion()); err != nil { // before the other store is asked
 		return 0, err
 	}
-	outer, inner := s.split()
 	old, err := s.moveFrom.raise(ctx, key, version, outer)
 	if err != nil {
 		return 0, err
@@ -59,15 +60,11 @@ func (e *Engine) AdvanceVersion(ctx context.Context, key string, version uint64,
 
 // raise is AdvanceVersion on one store.
 func (e *Engine) raise(ctx context.Context, key string, version uint64, s *settings) (newest uint64, err error) {
-	err = e.checkKey(key)
-	if err == nil {
-		err = e.backend().canAdvanceVersion()
+	if err := cmp.Or(e.checkKey(key), e.backend().canAdvanceVersion()); err != nil {
+		return 0, err
 	}
 	reg := e.life.register(key)
-	if err == nil {
-		err = reg.enter()
-	}
-	if err != nil {
+	if err := reg.enter(); err != nil {
 		return 0, err
 	}
 	defer reg.leave()
