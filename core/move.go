@@ -39,7 +39,7 @@ import (
 //
 // Given to [New], it holds for all calls. Do not close old before this engine. [Engine.Acquire],
 // [Engine.TryAcquire] and [Engine.AcquireAll] return one lease, so there the option is an
-// [*OptionError]; so are a nil old and the engine itself.
+// [*OptionError]; so are a nil old, the engine itself, and one that was made with this option.
 func WithMoveFrom(old *Engine) Option {
 	return option(func(s *settings) error {
 		if old == nil {
@@ -61,9 +61,9 @@ func (s *settings) noMove() error {
 // split returns the settings for old, and those for this engine, or says why a call, of Once or not, cannot hold
 // claims on both stores.
 func (e *Engine) split(s *settings, once bool, claims []Claim) (outer, inner *settings, err error) {
-	old := s.moveFrom
-	if old == e {
-		return nil, nil, &OptionError{Option: "WithMoveFrom", Value: "...", Want: "another engine"}
+	b := s.moveFrom.backend()
+	if s.moveFrom == e || b.defaults.moveFrom != nil { // whose own old store nobody would hold
+		return nil, nil, &OptionError{Option: "WithMoveFrom", Value: "...", Want: "another engine, which moves from none"}
 	}
 	o, i := *s, *s
 	o.moveFrom, i.moveFrom = nil, nil
@@ -71,7 +71,6 @@ func (e *Engine) split(s *settings, once bool, claims []Claim) (outer, inner *se
 		o.executor = innerExecutor{}
 	}
 	o.fresh, i.fresh, o.linger, i.linger = true, true, 0, 0
-	b := old.backend()
 	errs := []error{o.fit(b.about), b.supports(claims)}
 	if once {
 		errs = append(errs, b.canOnce(&o))

@@ -238,6 +238,7 @@ func TestMoveIsRefused(t *testing.T) {
 		{errOf(eng.AcquireAll(bg, exclusive("k"), core.WithMoveFrom(old))), core.ErrInvalidOption},
 		{eng.Do(bg, "k", noWork, core.WithMoveFrom(nil)), core.ErrInvalidOption},
 		{eng.Do(bg, "k", noWork, core.WithMoveFrom(eng)), core.ErrInvalidOption},
+		{eng.Do(bg, "k", noWork, core.WithMoveFrom(newEngine(t, newSpy(), core.WithMoveFrom(old)))), core.ErrInvalidOption},
 		{errOf(eng.AdvanceVersion(bg, "k", 1, core.WithMoveFrom(eng))), core.ErrInvalidOption},
 		{eng.Do(bg, "k", noWork, core.WithMoveFrom(bare), core.WithShared()), errors.ErrUnsupported},
 		{errOf(eng.Once(bg, "k", nothing, core.WithMoveFrom(bare))), errors.ErrUnsupported},
