@@ -102,18 +102,15 @@ func (l *logger) lost(lease *Lease, err error) {
 	if lost.Detail != "" {
 		args = append(args, "detail", lost.Detail)
 	}
-	if unsaid > 0 {
-		args = append(args, "unsaid", unsaid)
-	}
-	l.write(lease.ctx, slog.LevelWarn, "keyturn: lease lost", args...)
+	l.write(lease.ctx, slog.LevelWarn, "keyturn: lease lost", append(args, unsaid...)...)
 }
 
 // slow logs that renewals took long. It is before leases are lost that operators can do something:
 // a longer TTL, fewer leases for each process, or a process with more time.
 func (l *logger) slow(ctx context.Context, leases int, took, within time.Duration) {
 	if unsaid, ok := l.count(&l.renewals); ok {
-		l.write(ctx, slog.LevelWarn, "keyturn: renewals take long, leases may be lost", "leases", leases,
-			"took", took.Round(time.Millisecond), "have", within.Round(time.Millisecond), "unsaid", unsaid)
+		args := []any{"leases", leases, "took", took.Round(time.Millisecond), "have", within.Round(time.Millisecond)}
+		l.write(ctx, slog.LevelWarn, "keyturn: renewals take long, leases may be lost", append(args, unsaid...)...)
 	}
 }
 
@@ -124,15 +121,12 @@ func (l *logger) panicked(hook string, p any, stack []byte) {
 		return
 	}
 	args := []any{"hook", hook, "panic", fmt.Sprint(p), "stack", string(stack)}
-	if unsaid > 0 {
-		args = append(args, "unsaid", unsaid)
-	}
-	l.write(context.Background(), slog.LevelError, "keyturn: a hook panicked", args...)
+	l.write(context.Background(), slog.LevelError, "keyturn: a hook panicked", append(args, unsaid...)...)
 }
 
-// count reports whether another event of r's kind may have a line, and how many had none since
-// the last line.
-func (l *logger) count(r *ration) (unsaid int, ok bool) {
+// count reports whether another event of r's kind may have a line. That line ends with unsaid: how many had
+// none since the last one.
+func (l *logger) count(r *ration) (unsaid []any, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if now := time.Now(); now.Sub(r.since) >= rationTime {
@@ -140,10 +134,12 @@ func (l *logger) count(r *ration) (unsaid int, ok bool) {
 	}
 	if r.n >= rationLines {
 		r.unsaid++
-		return 0, false
+		return nil, false
 	}
-	r.n++
-	unsaid, r.unsaid = r.unsaid, 0
+	if r.unsaid > 0 {
+		unsaid = []any{"unsaid", r.unsaid}
+	}
+	r.n, r.unsaid = r.n+1, 0
 	return unsaid, true
 }
 
@@ -167,10 +163,7 @@ func (l *logger) owed(ctx context.Context, d *debt, err error) {
 	}
 	args = append(args, "owner", g.Owner, "token", g.FencingToken(), "error", err,
 		"resend", d.kept, "free_in_at_most", max(time.Until(d.until), 0).Round(time.Millisecond))
-	if unsaid > 0 {
-		args = append(args, "unsaid", unsaid)
-	}
-	l.write(ctx, slog.LevelWarn, "keyturn: release unanswered, key may stay locked", args...)
+	l.write(ctx, slog.LevelWarn, "keyturn: release unanswered, key may stay locked", append(args, unsaid...)...)
 }
 
 // debtsSettled logs how the unanswered releases ended, when none of them is owed any more, or when the
