@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/core/internal/lazyctx"
 )
 
 // Inspect shows who holds key, who waits for it, and what [Engine.Once] remembers of it, in
@@ -109,7 +110,7 @@ func (e *Engine) listPage(ctx context.Context, q driver.Listing) (page []driver.
 	return page, next, err
 }
 
-// administer asks the store once, within a timeout.
+// administer asks the store once, within a timeout if ctx has none, and no longer than the engine lives.
 func (e *Engine) administer(ctx context.Context, op, key string, ask func(context.Context) error) error {
 	if err := e.backend().canInspect(); err != nil {
 		return err
@@ -122,9 +123,12 @@ func (e *Engine) administer(ctx context.Context, op, key string, ask func(contex
 	if own := ctx.Err(); own != nil { // the caller has gone, so nothing is sent
 		return fmt.Errorf("keyturn: %s %q: %w", op, e.ShowKey(key), own)
 	}
-	bounded, cancel := e.administrative(ctx)
-	defer cancel()
-	asked := time.Now()
+	timeout := e.cfg.releaseTimeout
+	if _, own := ctx.Deadline(); own {
+		timeout = 0
+	}
+	asked, bounded := time.Now(), lazyctx.Bounded(ctx, e.life.ending, timeout)
+	defer bounded.Cancel()
 	err := ask(bounded)
 	e.storeCalled(op, asked, err)
 	switch own := ownEnd(ctx, err, time.Since(asked)); {
@@ -138,15 +142,4 @@ func (e *Engine) administer(ctx context.Context, op, key string, ask func(contex
 		return &UnavailableError{Op: op, Err: err} // the engine's timeout ended it
 	}
 	return e.showOutage(err)
-}
-
-// administrative gives ctx a timeout if it has none, and makes it end with the engine.
-func (e *Engine) administrative(ctx context.Context) (context.Context, context.CancelFunc) {
-	cancel := context.CancelFunc(func() {})
-	if _, bounded := ctx.Deadline(); !bounded {
-		ctx, cancel = context.WithTimeout(ctx, e.cfg.releaseTimeout)
-	}
-	ctx, end := context.WithCancel(ctx)
-	stop := context.AfterFunc(e.life.ending, end)
-	return ctx, func() { stop(); end(); cancel() }
 }
