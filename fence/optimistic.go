@@ -51,12 +51,10 @@ func Optimistic(ctx context.Context, try func(context.Context) error, opts ...Re
 // of each other.
 func pause(ctx context.Context, n int) error {
 	longest := min(5*time.Millisecond<<min(n, 10), 500*time.Millisecond)
-	timer := time.NewTimer(time.Millisecond + rand.N(longest))
-	defer timer.Stop()
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
-	case <-timer.C:
+	case <-time.After(time.Millisecond + rand.N(longest)):
 		return nil
 	}
 }

@@ -42,8 +42,6 @@ type config struct {
 	advisory bool
 }
 
-func defaults() config { return config{prefix: "keyturn_", attempts: 10} }
-
 // setting is an option of any kind.
 type setting func(*config) error
 
@@ -55,7 +53,7 @@ func (s setting) applyLock(c *config) error   { return s(c) }
 
 // configure applies options to the defaults. The error joins all that are wrong.
 func configure[O interface{ apply(*config) error }](opts []O) (config, error) {
-	c := defaults()
+	c := config{prefix: "keyturn_", attempts: 10}
 	var errs []error
 	for _, o := range opts {
 		if any(o) == nil {

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/keyturn/keyturn/core"
@@ -44,20 +45,12 @@ func Schema(d Dialect, opts ...Option) ([]string, error) {
 // markIndex makes the index that Sweep uses. PostgreSQL puts an index into its table's schema, and
 // wants no schema before the index's name. SQLite wants it there, and not before the table's.
 func (c config) markIndex(d Dialect) string {
-	schema, name := splitTable(c.prefix + "mark")
-	if d == SQLite && schema != "" {
-		return fmt.Sprintf("CREATE INDEX IF NOT EXISTS %s ON %s (at)", d.quote(schema+"."+name+"_at"), d.quote(name))
+	table := c.prefix + "mark"
+	name := table[strings.LastIndexByte(table, '.')+1:]
+	if d == SQLite && name != table {
+		return fmt.Sprintf("CREATE INDEX IF NOT EXISTS %s ON %s (at)", d.quote(table+"_at"), d.quote(name))
 	}
 	return fmt.Sprintf("CREATE INDEX IF NOT EXISTS %s ON %s (at)", d.quote(name+"_at"), c.table(d, "mark"))
-}
-
-func splitTable(name string) (schema, table string) {
-	for i := len(name) - 1; i >= 0; i-- {
-		if name[i] == '.' {
-			return name[:i], name[i+1:]
-		}
-	}
-	return "", name
 }
 
 // sweepRows is how many rows one statement of Sweep deletes, so that it holds few locks.

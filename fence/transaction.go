@@ -19,11 +19,7 @@ func poolOf(db *sql.DB) Pool {
 }
 
 func (p sqlPool) Exec(ctx context.Context, statement string, args ...any) (int64, error) {
-	res, err := p.db.ExecContext(ctx, statement, args...)
-	if err != nil {
-		return 0, err
-	}
-	return res.RowsAffected()
+	return sqlTx{p.db}.Exec(ctx, statement, args...)
 }
 
 // sqlTransaction is a transaction of database/sql that ends with its context up to the COMMIT, and
