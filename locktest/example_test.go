@@ -27,29 +27,7 @@ func (p *Presence) Set(ctx context.Context, user, status string) error {
 	}, core.WithMaxWait(time.Minute))
 }
 
-// These tests are what a user's look like. They run on synctest's fake clock.
-func TestPresence(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		kit := locktest.New(t)
-		section := locktest.NewSection(t)
-		presence := &Presence{kit.Engine, func(user, _ string) {
-			defer section.Enter(user)()
-			time.Sleep(10 * time.Second) // takes no time
-		}}
-		var all sync.WaitGroup
-		for _, status := range []string{"online", "away"} {
-			all.Go(func() {
-				if err := presence.Set(t.Context(), "42", status); err != nil {
-					t.Error(err)
-				}
-			})
-		}
-		all.Wait()
-		kit.Locks.AssertLocked(t, "user:status:42")
-		kit.Locks.AssertReleased(t)
-	})
-}
-
+// This test, and the examples below, are what a user's look like. It runs on synctest's fake clock.
 func TestPresenceWhileTheStoreIsOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		kit := locktest.New(t)

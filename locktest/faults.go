@@ -17,9 +17,6 @@ const (
 	losingAnswers
 )
 
-// request is a request that an outage can cut short.
-type request struct{ cut context.CancelCauseFunc }
-
 var (
 	errRefused = errors.New("locktest: the store refuses")
 	errHung    = errors.New("locktest: the store does not answer")
@@ -32,8 +29,8 @@ var (
 func (s *Store) Refuse() {
 	s.set(refusing)
 	s.mu.Lock()
-	for r := range s.waits {
-		r.cut(errRefused)
+	for cut := range s.waits {
+		(*cut)(errRefused)
 	}
 	s.mu.Unlock()
 	s.deafen()
@@ -101,17 +98,16 @@ func (s *Store) set(f fault) {
 // wait returns a context that [Store.Refuse] ends as well.
 func (s *Store) wait(ctx context.Context) (_ context.Context, done func()) {
 	ctx, cut := context.WithCancelCause(ctx)
-	r := &request{cut: cut}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.waits[r] = struct{}{}
+	s.waits[&cut] = struct{}{}
 	if s.fault == refusing { // the fault began after the request was sent
 		cut(errRefused)
 	}
 	return ctx, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		delete(s.waits, r)
+		delete(s.waits, &cut)
 		cut(nil)
 	}
 }

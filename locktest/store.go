@@ -2,6 +2,7 @@ package locktest
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -18,9 +19,9 @@ type Store struct {
 	fault   fault
 	changed chan struct{} // closed when the fault changes
 	delay   time.Duration
-	waits   map[*request]struct{}
-	granted map[string]struct{}     // owners whose leases were not released
-	wanted  func(key, owner string) // the engine's; nil: there is none
+	waits   map[*context.CancelCauseFunc]struct{} // of requests that an outage can cut short
+	granted map[string]struct{}                   // owners whose leases were not released
+	wanted  func(key, owner string)               // the engine's; nil: there is none
 }
 
 var _ driver.Store = (*Store)(nil)
@@ -28,7 +29,7 @@ var _ driver.Store = (*Store)(nil)
 // NewStore makes a Store over mem, for an engine that is not a [Kit]'s. Several of them over
 // one mem, or its peers, stand for several processes. Close each of them.
 func NewStore(mem *memstore.Store) *Store {
-	return &Store{mem: mem, changed: make(chan struct{}), waits: make(map[*request]struct{}), granted: make(map[string]struct{})}
+	return &Store{mem: mem, changed: make(chan struct{}), waits: make(map[*context.CancelCauseFunc]struct{}), granted: make(map[string]struct{})}
 }
 
 // Describe implements [driver.Store]. It is the description of the store in memory, which
@@ -86,10 +87,7 @@ func (s *Store) Renew(ctx context.Context, grants []driver.Grant) []error {
 		return nil
 	})
 	if err != nil {
-		errs = make([]error, len(grants))
-		for i := range errs {
-			errs[i] = err
-		}
+		return slices.Repeat([]error{err}, len(grants))
 	}
 	return errs
 }
