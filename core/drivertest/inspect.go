@@ -13,10 +13,8 @@ var inspectChecks = []check{
 	{name: "I2 an exclusive holder, and what it says of itself", run: inspectHolder},
 	{name: "I2 notes come back as they were", run: inspectNotes, ordered: true},
 	{name: "I2 readers in order of their tokens", run: inspectReaders, can: shares},
-	{name: "I2 holders of permits, and a set's at each of its keys", run: inspectPermits, can: sharedSet},
 	{name: "I2 what is over is not shown", run: inspectOver},
 	{name: "I3 waiters in order of arrival", run: inspectWaiters, ordered: true},
-	{name: "I3 waiters of every mode in order of arrival", run: inspectWaitersOfModes, can: sharesToo, ordered: true},
 	{name: "I3 a waiter whose process died is not shown", run: inspectDead, needs: toCut},
 	{name: "I4 the record in force", run: inspectRecord, can: records},
 	{name: "I4 that a result was not kept", run: inspectRecordWithoutResult, can: records},
@@ -164,17 +162,6 @@ func inspectReaders(s *scene) {
 			s.Errorf("rule and trace of reader %d are shown as %q and %q", i, got.Rule, got.Trace)
 		}
 	}
-}
-
-// inspectPermits inspects single permits beside those of a set.
-func inspectPermits(s *scene) {
-	a, b := s.open(), s.open()
-	k := s.keys(3)
-	one := s.take(a, long, driver.Permit(k[2], 3))
-	set := s.take(b, long, driver.Exclusive(k[0]), driver.Shared(k[1]), driver.Permit(k[2], 3))
-	s.heldBy(s.inspect(a, k[0]), driver.ModeExclusive, set)
-	s.heldBy(s.inspect(a, k[1]), driver.ModeShared, set)
-	s.heldBy(s.inspect(a, k[2]), driver.ModePermit, one, set)
 }
 
 // inspectOver: leases that were released, ran out, or were never granted are not shown.

@@ -56,21 +56,6 @@ func inspectWaiters(s *scene) {
 	}
 }
 
-// inspectWaitersOfModes inspects waiters whose queues may be kept apart.
-func inspectWaitersOfModes(s *scene) {
-	a, b := s.open(), s.open()
-	key := s.key()
-	s.take(a, long, driver.Exclusive(key))
-	var line []*waiter
-	for i, c := range []driver.Claim{
-		driver.Shared(key), driver.Exclusive(key), driver.Permit(key, 7), driver.Shared(key), driver.Permit(key, 1), driver.Exclusive(key),
-	} {
-		time.Sleep(3 * time.Millisecond) // a backend's clock may have no finer resolution
-		line = append(line, s.queue([]driver.Store{a, b}[i%2], long, c))
-	}
-	s.waitedBy(s.inspect(b, key), line...)
-}
-
 // inspectDead: a store may keep the place of a waiter that may only be reconnecting. It must
 // not keep it for ever, nor show it before those that are served.
 func inspectDead(s *scene) {

@@ -63,6 +63,8 @@ func (b *backend) try(p *process, req driver.Request, once, first bool) reply {
 		switch {
 		case !first && b.has("a waiting set does not look back") && c != req.Claims[len(req.Claims)-1]:
 			whole = false
+		case h != nil && first && len(e.queue) > 0 && b.has("whoever asks again goes behind those that wait"):
+			return b.refuse(p, e, req, c)
 		case h != nil && !b.again(p, e, h, req, c, first):
 			return reply{err: &driver.DeadlockError{Key: c.Key, Held: h.claim, Wanted: c}}
 		case h != nil:

@@ -43,7 +43,8 @@ func (b *backend) lender(e *state, req driver.Request) *process {
 	if len(e.holders) == 0 || e.phase != driver.ModeExclusive || e.holders[0].by == nil {
 		return nil
 	}
-	if b.has("refusals tell nobody") && !req.Wait || b.has("waits tell nobody") && req.Wait {
+	if b.has("refusals tell nobody") && !req.Wait || b.has("waits tell nobody") && req.Wait ||
+		b.has("other modes tell nobody") && req.Claims[0].Mode != driver.ModeExclusive {
 		return nil
 	}
 	return e.holders[0].by

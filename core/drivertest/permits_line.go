@@ -32,7 +32,7 @@ func permitsGetBehindReader(s *scene) {
 	time.Sleep(3 * time.Millisecond) // a backend's clock may have no finer resolution
 	reader := s.queue(a, long, driver.Shared(key))
 	time.Sleep(3 * time.Millisecond)
-	after := s.queue(b, long, driver.Permit(key, 2))
+	after := s.queue(b, long, driver.Permit(key, 3)) // for which there is room among the permits
 	s.mustRelease(p1)
 	p3 := before.granted(s.Late)
 	s.mustRelease(p2)
@@ -44,27 +44,6 @@ func permitsGetBehindReader(s *scene) {
 	after.waits()
 	s.mustRelease(r)
 	after.granted(s.Late)
-}
-
-// readersAfterPermits: all waiting readers follow, before the writer that came first.
-func readersAfterPermits(s *scene) {
-	a, b, c := s.open(), s.open(), s.open()
-	key := s.key()
-	p1, p2 := s.take(a, long, driver.Permit(key, 2)), s.take(b, long, driver.Permit(key, 2))
-	writer := s.queue(b, long, driver.Exclusive(key))
-	readers := []*waiter{s.queue(a, long, driver.Shared(key)), s.queue(c, long, driver.Shared(key))}
-	s.mustRelease(p1)
-	for _, w := range append(readers, writer) {
-		w.waits()
-	}
-	s.noRoom(c, key, driver.Shared(key))
-	s.mustRelease(p2)
-	for _, w := range readers {
-		h := w.granted(s.Late)
-		writer.waits()
-		s.mustRelease(h)
-	}
-	writer.granted(s.Late)
 }
 
 // smallNKeepsTurn: a request with a small N would never get its turn if those with a greater N
@@ -87,48 +66,4 @@ func smallNKeepsTurn(s *scene) {
 	h := small.granted(s.Late)
 	s.rising([]uint64{h.Token, great.granted(s.Late).Token})
 	s.mustRenew(held[0])
-}
-
-// permitsInOrder has writers and permits in one queue. Permits that follow each other enter
-// together, as many as there is room for.
-func permitsInOrder(s *scene) {
-	a, b, c := s.open(), s.open(), s.open()
-	key := s.key()
-	h := s.take(a, long, driver.Exclusive(key))
-	var group []*waiter
-	for i := range 3 {
-		group = append(group, s.queue([]driver.Store{b, c, a}[i], long, driver.Permit(key, 2)))
-	}
-	writer := s.queue(b, long, driver.Exclusive(key))
-	last := s.queue(c, long, driver.Permit(key, 9))
-	s.mustRelease(h)
-	p1, p2 := group[0].granted(s.Late), group[1].granted(s.Late)
-	group[2].waits()
-	s.mustRelease(p2)
-	p3 := group[2].granted(s.Late)
-	s.mustRelease(p1)
-	writer.waits()
-	last.waits()
-	s.mustRelease(p3)
-	w := writer.granted(s.Late)
-	last.waits()
-	s.mustRelease(w)
-	s.rising([]uint64{h.Token, p1.Token, p2.Token, p3.Token, w.Token, last.granted(s.Late).Token})
-}
-
-// permitsAfterGivenUp: when the writer has given up, there is room for the permits.
-func permitsAfterGivenUp(s *scene) {
-	a, b, c := s.open(), s.open(), s.open()
-	key := s.key()
-	h := s.take(a, long, driver.Permit(key, 3))
-	writer := s.queue(b, long, driver.Exclusive(key))
-	next := []*waiter{s.queue(a, long, driver.Permit(key, 3)), s.queue(c, long, driver.Permit(key, 3))}
-	third := s.queue(c, long, driver.Permit(key, 3))
-	writer.cancel()
-	s.isHeld(writer.refused(s.Late), key)
-	for _, w := range next {
-		s.mustRenew(w.granted(s.Late))
-	}
-	third.waits()
-	s.mustRenew(h)
 }

@@ -18,15 +18,12 @@ var (
 		{name: "S1 a set that waits gets all of its claims", run: waitingSet, can: inSets},
 		{name: "S1 a set that waits keeps what it has", run: waitingSetKeeps, can: inSets},
 		{name: "S1 a set whose process died holds nothing for longer than the TTL", run: deadSet, can: inSets, needs: toCut},
-		{name: "S1 a set of every mode", run: setOfModes, can: sharedSet},
 		{name: "S1 transfers never wait for each other for ever", run: transfers, can: inSets},
 		{name: "S2 one token, above those of each key", run: setToken, can: inSets},
-		{name: "A4 a set asked for again is one set", run: setAgain, can: inSets},
 		{name: "A4 a refused repeat of a set ends no lease sooner", run: setRefusedAgain, can: sharedSet},
 		{name: "N1 a renewal extends all claims of a set", run: setRenewed, can: inSets},
 		{name: "N5 a part of a set is renewed", run: partRenewed, can: inSets},
 		{name: "N6 a set of which one claim is lost is lost", run: brokenSetLost, can: inSets},
-		{name: "R1 a release frees all claims of a set", run: setReleased, can: inSets},
 		{name: "R5 a release frees what is left of a set", run: brokenSetReleased, can: inSets},
 	}
 )
@@ -168,28 +165,6 @@ func deadSet(s *scene) {
 		s.freed(a, k[1], deadline)
 		s.Heal(s.TB, b)
 	}
-}
-
-// setOfModes holds a set beside others that share its keys.
-func setOfModes(s *scene) {
-	a, b := s.open(), s.open()
-	k := s.keys(3)
-	claims := []driver.Claim{driver.Exclusive(k[0]), driver.Shared(k[1]), driver.Permit(k[2], 2)}
-	reader, permit := s.take(a, long, driver.Shared(k[1])), s.take(a, long, driver.Permit(k[2], 2))
-	h := s.take(b, long, claims...)
-	s.noRoom(a, k[0], driver.Exclusive(k[0]))
-	s.noRoom(a, k[1], driver.Exclusive(k[1]))
-	s.noRoom(a, k[2], driver.Permit(k[2], 2))
-	s.mustRelease(reader)
-	s.mustRelease(permit)
-	s.noRoom(a, k[1], driver.Exclusive(k[1]))
-	second := s.take(a, long, claims[1:]...)
-	s.mustRenew(h)
-	s.mustRelease(h)
-	s.isLost(s.renew(b, h.Grant))
-	s.noRoom(a, k[1], driver.Exclusive(k[1]))
-	s.mustRelease(second)
-	s.mustRelease(s.take(a, long, exclusives(k...)...))
 }
 
 // transfers locks random pairs of a few accounts, in both directions, a hundred at once. A

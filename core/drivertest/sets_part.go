@@ -7,28 +7,6 @@ import (
 	"github.com/keyturn/keyturn/core/driver"
 )
 
-// setAgain asks twice as the same owner, before and behind a waiter.
-func setAgain(s *scene) {
-	a, b := s.open(), s.open()
-	k := s.keys(2)
-	req := s.ask(long, exclusives(k...)...)
-	first, err := s.acquire(s.ctx, a, req)
-	if err != nil {
-		s.Fatalf("Acquire of free keys: %v", err)
-	}
-	w := s.enqueue(b, k[1], long)
-	for _, wait := range []bool{false, true} {
-		req.Wait = wait
-		again, err := s.acquire(s.ctx, a, req)
-		if err != nil || again.Token != first.Token {
-			s.Fatalf("asked again, the holder of token %d got %d, %v", first.Token, again.Token, err)
-		}
-	}
-	s.mustRelease(hold{Grant: first, st: a})
-	w.granted(s.Late)
-	s.lock(b, k[0], long)
-}
-
 // setRefusedAgain asks again with a shorter TTL, and with the last claim in another mode.
 func setRefusedAgain(s *scene) {
 	a, b := s.open(), s.open()
@@ -62,18 +40,6 @@ func setRenewed(s *scene) {
 		}
 		return false
 	})
-}
-
-func setReleased(s *scene) {
-	a, b := s.open(), s.open()
-	k := s.keys(3)
-	h := s.take(a, long, exclusives(k...)...)
-	w := s.enqueue(b, k[1], long)
-	s.mustRelease(h)
-	w.granted(s.Late)
-	s.lock(b, k[0], long)
-	s.lock(b, k[2], long)
-	s.isLostOnRelease(a, h.Grant)
 }
 
 // half takes a set of two and renews only one claim, until the other one, lost, has ended and

@@ -24,10 +24,8 @@ var sharedChecks = []check{
 	{name: "M3 all readers that wait enter after a writer, the first writer after them", run: phases, can: shares, ordered: true},
 	{name: "M3 phases after an expiry", run: phasesAfterExpiry, can: shares, ordered: true},
 	{name: "M3 a stream of writers keeps no reader out", run: streamOfWriters, can: shares, ordered: true},
-	{name: "A4 a reader that asks again is one reader", run: readerAgain, can: shares},
 	{name: "A7 readers enter when the writer before them gives up", run: readersAfterGivenUp, can: shares, ordered: true},
 	{name: "A7 a writer whose process died keeps no reader out", run: skipsDeadWriter, can: shares, needs: toCut},
-	{name: "A8 a reader's wait ends as held", run: readerWaitEndsHeld, can: shares},
 	{name: "R2 a release touches no other reader's lease", run: readersKeepOff, can: shares},
 	{name: "A9 a reader that gave up leaves nothing behind", run: readerLeavesNothing, can: shares},
 }
@@ -111,32 +109,6 @@ func (s *scene) exclude(held, wanted func(key string) driver.Claim) {
 	s.rising([]uint64{h.Token, next.Token, s.released(a, held(key))})
 }
 
-// readerAgain repeats a request while a writer waits. The reader must not be sent behind the
-// writer. It has one lease, which one release ends.
-func readerAgain(s *scene) {
-	a, b := s.open(), s.open()
-	for _, wait := range []bool{false, true} {
-		key := s.key()
-		req := s.ask(long, driver.Shared(key))
-		first, err := s.acquire(s.ctx, a, req)
-		if err != nil {
-			s.Fatalf("Acquire of a free key: %v", err)
-		}
-		other := s.take(b, long, driver.Shared(key))
-		writer := s.queue(b, long, driver.Exclusive(key))
-		req.Wait = wait
-		again, err := s.acquire(s.ctx, a, req)
-		if err != nil || again.Token != first.Token {
-			s.Fatalf("asked again, the reader with token %d got %d, %v", first.Token, again.Token, err)
-		}
-		s.mustRelease(hold{Grant: again, st: a})
-		s.isLost(s.renew(a, first))
-		writer.waits()
-		s.mustRelease(other)
-		writer.granted(s.Late)
-	}
-}
-
 // readersKeepOff: owners with similar names renew and release a lease among others on the same
 // key.
 func readersKeepOff(s *scene) {
@@ -154,15 +126,6 @@ func readersKeepOff(s *scene) {
 	s.isLost(s.renew(b, two.Grant))
 	s.isLostOnRelease(b, two.Grant)
 	s.noRoom(b, key, driver.Exclusive(key))
-}
-
-func readerWaitEndsHeld(s *scene) {
-	a, b := s.open(), s.open()
-	key := s.key()
-	s.take(a, long, driver.Exclusive(key))
-	w := s.queue(b, long, driver.Shared(key))
-	w.cancel()
-	s.isHeld(w.refused(s.Late), key)
 }
 
 // readerLeavesNothing: a request that has ended enters with no phase of readers, even if its

@@ -21,7 +21,6 @@ var wantedChecks = []check{
 	{name: "W1 a lease lingers only if it was asked for", run: lingersIfAsked, can: tells},
 	{name: "W2 a refused request tells the holder's process", run: refusalTells, can: tells},
 	{name: "W2 a waiting request tells the holder's process", run: waitTells, can: tells},
-	{name: "W2 a shared request and a permit tell it", run: modesTell, can: tellsToo(driver.Description{Shared: true, Permits: true})},
 	{name: "W2 a set tells it", run: setTells, can: tellsToo(inSets)},
 	{name: "W2 a set tells of the claim in its way, and of no later one", run: setTellsOfFirst, can: tellsToo(sharedSet), ordered: true},
 	{name: "W2 Begin tells it", run: beginTells, can: tellsToo(records)},
@@ -129,21 +128,6 @@ func waitTells(s *scene) {
 	s.hears(heard, of(h), s.Late)
 	s.mustRelease(h)
 	w.granted(s.Late)
-}
-
-func modesTell(s *scene) {
-	a, heard := s.listens()
-	b := s.open()
-	for _, claim := range []func(string) driver.Claim{driver.Shared, permit(2)} {
-		h := s.linger(a, s.key())
-		s.noRoom(b, h.Claims[0].Key, claim(h.Claims[0].Key))
-		s.hears(heard, of(h), s.Late)
-		again := s.linger(a, s.key())
-		w := s.queue(b, long, claim(again.Claims[0].Key))
-		s.hears(heard, of(again), s.Late)
-		s.mustRelease(again)
-		w.granted(s.Late)
-	}
 }
 
 // setTells: the claim that is in the way is the set's last.
