@@ -7,27 +7,16 @@ import (
 )
 
 var termChecks = []check{
-	{name: "M4 a reader that is not renewed ends alone", run: readerEndsAlone, can: shares},
-	{name: "M4 a permit that is not renewed ends alone", run: permitEndsAlone, can: permits},
-	{name: "M4 a dead reader costs a writer its TTL", run: deadReader, can: shares, needs: toCut},
-	{name: "M4 a dead holder of a permit costs the next its TTL", run: deadPermit, can: permits, needs: toCut},
+	{name: "M4 a reader that is not renewed ends alone", run: func(s *scene) { s.endsAlone(driver.Shared, driver.Exclusive, true) }, can: shares},
+	{name: "M4 a permit that is not renewed ends alone", run: func(s *scene) { s.endsAlone(permit(2), permit(2), false) }, can: permits},
+	{name: "M4 a dead reader costs a writer its TTL", run: func(s *scene) { s.deadHolder(driver.Shared, driver.Exclusive) }, can: shares, needs: toCut},
+	{name: "M4 a dead holder of a permit costs the next its TTL", run: func(s *scene) { s.deadHolder(permit(2), permit(2)) }, can: permits, needs: toCut},
 	{name: "N5 a renewal compares the token", run: renewalComparesToken, can: shares},
 	{name: "N5 a renewal compares the mode", run: renewalComparesMode, can: shares},
 }
 
-// readerEndsAlone: a reader's lease ends while others go on reading. They neither end with it
-// nor keep it alive, and a waiting writer enters when the last one is gone.
-func readerEndsAlone(s *scene) {
-	s.endsAlone(driver.Shared, driver.Exclusive, true)
-}
-
-// permitEndsAlone: a permit ends and makes room while the other permits go on.
-func permitEndsAlone(s *scene) {
-	s.endsAlone(permit(2), permit(2), false)
-}
-
-// endsAlone lets one of two leases run out. blocked says whether the other lease alone keeps
-// the waiter out.
+// endsAlone lets one of two leases run out while the other one goes on. Neither ends the other, or keeps it alive.
+// blocked says whether the other lease alone keeps the waiter out: a writer enters when the last reader is gone.
 func (s *scene) endsAlone(held, wanted func(string) driver.Claim, blocked bool) {
 	s.Helper()
 	a, b, c := s.open(), s.open(), s.open()
@@ -47,10 +36,8 @@ func (s *scene) endsAlone(held, wanted func(string) driver.Claim, blocked bool) 
 		if !blocked {
 			next := w.granted(s.Late)
 			s.lasted("the lease that was not renewed", ttl, dies.called, dies.returned, next.returned)
-			if err := s.renew(b, lives.Grant); s.lostBySlowness(err, called, ttl) {
+			if _, _, tooLate := s.timed(called, ttl, func() error { return s.renew(b, lives.Grant) }); tooLate {
 				return true
-			} else if err != nil {
-				s.Fatalf("Renew of a lease in force: %v", err)
 			}
 		} else {
 			next := w.granted(ttl + 2*s.Late)
@@ -59,14 +46,6 @@ func (s *scene) endsAlone(held, wanted func(string) driver.Claim, blocked bool) 
 		s.isLostOnRelease(a, dies.Grant)
 		return false
 	})
-}
-
-func deadReader(s *scene) {
-	s.deadHolder(driver.Shared, driver.Exclusive)
-}
-
-func deadPermit(s *scene) {
-	s.deadHolder(permit(2), permit(2))
 }
 
 // deadHolder kills one of two processes that hold the key. The other one releases.

@@ -92,14 +92,9 @@ func borrowerRenews(s *scene) {
 		if tooLate {
 			return true
 		}
-		called := time.Now()
-		err := s.renew(b, h.borrowed(h.TTL))
-		returned := time.Now()
-		switch {
-		case s.lostBySlowness(err, last, ttl):
+		called, returned, tooLate := s.timed(last, ttl, func() error { return s.renew(b, h.borrowed(h.TTL)) })
+		if tooLate {
 			return true
-		case err != nil:
-			s.Fatalf("renewed by a borrower, with the owner's TTL of %v: %v", h.TTL, err)
 		}
 		next := w.granted(h.TTL + 2*s.Late)
 		s.lasted("the lease that a borrower renewed", h.TTL, called, returned, next.returned)

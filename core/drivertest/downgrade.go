@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
@@ -90,7 +89,12 @@ func downgradeWithoutGap(s *scene) {
 	for range 5 {
 		key := s.key()
 		h := s.take(a, long, driver.Exclusive(key))
-		stop := s.hammer(key, h.Token, others)
+		held := h.Token
+		stop := s.meanwhile(3*len(others), func(i int) {
+			if g, err := s.acquire(s.ctx, others[i%len(others)], s.ask(s.TTL, driver.Exclusive(key))); err == nil {
+				s.Errorf("a writer got in during the downgrade, with token %d after %d", g.Token, held)
+			}
+		})
 		time.Sleep(settle)
 		func() {
 			defer stop() // even if the downgrade ends the test
@@ -102,26 +106,6 @@ func downgradeWithoutGap(s *scene) {
 	}
 }
 
-// hammer makes the others ask for key until stop is called. If they get it, the test fails.
-func (s *scene) hammer(key string, held uint64, others []driver.Store) (stop func()) {
-	ctx, cancel := context.WithCancel(s.ctx)
-	var all sync.WaitGroup
-	for i := range 3 * len(others) {
-		st := others[i%len(others)]
-		all.Go(func() {
-			for ctx.Err() == nil {
-				g, err := s.acquire(s.ctx, st, s.ask(s.TTL, driver.Exclusive(key)))
-				if err == nil {
-					s.Errorf("a writer got in during the downgrade, with token %d after %d", g.Token, held)
-					return
-				}
-				time.Sleep(time.Millisecond)
-			}
-		})
-	}
-	return func() { cancel(); all.Wait() }
-}
-
 // downgradedLasts: a downgrade gives a full TTL, and no more.
 func downgradedLasts(s *scene) {
 	a, b := s.open(), s.open()
@@ -129,14 +113,9 @@ func downgradedLasts(s *scene) {
 		h := s.take(a, ttl, driver.Exclusive(s.key()))
 		w := s.follow(b, h.Claims...)
 		time.Sleep(ttl / 2)
-		called := time.Now()
-		err := a.Downgrade(s.ctx, h.asShared())
-		returned := time.Now()
-		switch {
-		case s.lostBySlowness(err, h.called, ttl):
+		called, returned, tooLate := s.timed(h.called, ttl, func() error { return a.Downgrade(s.ctx, h.asShared()) })
+		if tooLate {
 			return true
-		case err != nil:
-			s.Fatalf("the downgrade of a lease in force: %v", err)
 		}
 		next := w.granted(ttl + 2*s.Late)
 		s.lasted("the downgraded lease", ttl, called, returned, next.returned)

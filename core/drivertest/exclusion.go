@@ -2,7 +2,6 @@ package drivertest
 
 import (
 	"cmp"
-	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -11,54 +10,43 @@ import (
 	"github.com/keyturn/keyturn/core/driver"
 )
 
-// oneAtATime lets goroutines of several processes take turns, and counts who is inside: only
-// the lease keeps them apart.
-func oneAtATime(s *scene) {
-	const processes, goroutines = 3, 4
-	rounds := s.many(8)
+// takeTurns lets goroutines of several processes take turns, and counts who is inside: only the leases keep them
+// apart. All but each nth of them are readers.
+func (s *scene) takeTurns(nth int) {
 	key := s.key()
-	var inside atomic.Int64
+	var readers, others atomic.Int64
 	var mu sync.Mutex
-	var tokens []uint64 // in the order of the grants
-	turn := func(st driver.Store) bool {
-		req := s.request(key, long)
-		req.Wait = true
-		g, err := s.acquire(s.ctx, st, req)
-		if err != nil {
-			s.Errorf("Acquire: %v", err)
-			return false
+	var tokens []uint64 // of those that are no readers, in the order of the grants
+	read := func(driver.Grant) {
+		readers.Add(1)
+		if n := others.Load(); n != 0 {
+			s.Errorf("%d owners are in with a reader", n)
 		}
-		if n := inside.Add(1); n != 1 {
-			s.Errorf("%d owners have the key", n)
+		time.Sleep(time.Millisecond)
+		readers.Add(-1)
+	}
+	work := func(g driver.Grant) {
+		if n, m := others.Add(1), readers.Load(); n != 1 || m != 0 {
+			s.Errorf("%d owners and %d readers are in", n, m)
 		}
 		mu.Lock()
 		tokens = append(tokens, g.Token)
 		mu.Unlock()
-		runtime.Gosched()
-		inside.Add(-1)
-		if err := st.Release(s.ctx, g); err != nil {
-			s.Errorf("Release: %v", err)
-		}
-		return !s.Failed()
+		time.Sleep(time.Millisecond)
+		others.Add(-1)
 	}
-	var all sync.WaitGroup
-	for range processes {
-		st := s.open()
-		for range goroutines {
-			all.Go(func() {
-				for i := 0; i < rounds && turn(st); i++ {
-				}
-			})
+	s.crowd(3, 4, 8, func(st driver.Store, i int) bool {
+		if i%nth == 0 {
+			return s.within(st, work, s.claim(key))
 		}
-	}
-	all.Wait()
+		return s.within(st, read, driver.Shared(key))
+	})
 	s.rising(tokens)
 }
 
-// oneAtATimeDying is oneAtATime with holders that never release. It compares the times in which
-// each was entitled to believe in its lease.
-func oneAtATimeDying(s *scene) {
-	const processes, rounds = 4, 3
+// takeTurnsDying is takeTurns with holders that never release. It compares the times in which each was entitled
+// to believe in its lease.
+func (s *scene) takeTurnsDying(nth int) {
 	type tenure struct {
 		hold
 		until time.Time
@@ -66,47 +54,50 @@ func oneAtATimeDying(s *scene) {
 	key := s.key()
 	var mu sync.Mutex
 	var history []tenure
-	var all sync.WaitGroup
-	for p := range processes {
-		st := s.open()
-		all.Go(func() {
-			for round := range rounds {
-				req := s.request(key, s.TTL)
-				req.Wait = true
-				called := time.Now()
-				g, err := s.acquire(s.ctx, st, req)
-				if err != nil {
-					s.Errorf("Acquire: %v", err)
-					return
-				}
-				h := tenure{hold: hold{g, st, called, time.Now()}}
-				h.until = h.since().Add(s.TTL)
-				if (p+round)%2 == 0 {
-					if now := time.Now(); now.Before(h.until) {
-						h.until = now
-					}
-					if err := st.Release(s.ctx, g); err != nil && !s.lostBySlowness(err, h.since(), s.TTL) {
-						s.Errorf("Release: %v", err)
-					}
-				}
-				mu.Lock()
-				history = append(history, h)
-				mu.Unlock()
+	s.crowd(4, 1, 3, func(st driver.Store, i int) bool {
+		claim := driver.Shared(key)
+		if i%nth == 0 {
+			claim = s.claim(key)
+		}
+		req := s.ask(s.TTL, claim)
+		req.Wait = true
+		called := time.Now()
+		g, err := s.acquire(s.ctx, st, req)
+		if err != nil {
+			s.Errorf("Acquire: %v", err)
+			return false
+		}
+		h := tenure{hold: hold{g, st, called, time.Now()}}
+		h.until = h.since().Add(s.TTL)
+		if i%4 < 2 {
+			if now := time.Now(); now.Before(h.until) {
+				h.until = now
 			}
-		})
-	}
-	all.Wait()
+			if err := st.Release(s.ctx, g); err != nil && !s.lostBySlowness(err, h.since(), s.TTL) {
+				s.Errorf("Release: %v", err)
+			}
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		history = append(history, h)
+		return true
+	})
 	// Sort by token, because two grants may return at the same moment.
 	slices.SortFunc(history, func(a, b tenure) int { return cmp.Compare(a.Token, b.Token) })
-	for i := 1; i < len(history); i++ {
-		one, next := history[i-1], history[i]
-		if next.Token == one.Token {
-			s.Errorf("two grants have token %d", one.Token)
-		}
-		// A grant was made before it returned. So if these times overlap, the leases
-		// overlapped.
-		if overlap := one.until.Sub(next.returned); overlap > s.Early {
-			s.Errorf("two leases overlap by %v, or their tokens fell: %d and %d", overlap, one.Token, next.Token)
+	for i, one := range history {
+		for _, next := range history[i+1:] {
+			if next.Token == one.Token {
+				s.Errorf("two grants have token %d", one.Token)
+			}
+			if one.Claims[0].Mode == driver.ModeShared && next.Claims[0].Mode == driver.ModeShared {
+				continue
+			}
+			// A grant was made before it returned. So if these times overlap, the leases
+			// overlapped.
+			if overlap := one.until.Sub(next.returned); overlap > s.Early {
+				s.Errorf("%s and %s leases overlap by %v, or their tokens fell: %d and %d",
+					one.Claims[0].Mode, next.Claims[0].Mode, overlap, one.Token, next.Token)
+			}
 		}
 	}
 }

@@ -11,7 +11,12 @@ import (
 // mustRelease ends a lease that is in force.
 func (s *scene) mustRelease(h hold) {
 	s.Helper()
-	if err := h.st.Release(s.ctx, h.Grant); err != nil {
+	s.release(h.st, h.Grant)
+}
+
+func (s *scene) release(st driver.Store, g driver.Grant) {
+	s.Helper()
+	if err := st.Release(s.ctx, g); err != nil {
 		s.Fatalf("Release of a lease in force: %v", err)
 	}
 }
@@ -44,18 +49,30 @@ func (s *scene) renewWithin(st driver.Store, g driver.Grant) []error {
 // held checks that nobody gets key without waiting.
 func (s *scene) held(st driver.Store, key string) {
 	s.Helper()
-	_, err := s.acquire(s.ctx, st, s.request(key, s.TTL))
-	s.isHeld(err, key)
+	s.noRoom(st, key, s.claim(key))
 }
 
 // noRoom checks that nobody gets claims without waiting, because of key.
-func (s *scene) noRoom(st driver.Store, key string, claims ...driver.Claim) {
+func (s *scene) noRoom(st driver.Store, key string, claims ...driver.Claim) *driver.HeldError {
 	s.Helper()
 	_, err := s.acquire(s.ctx, st, s.ask(s.TTL, claims...))
-	s.isHeld(err, key)
+	return s.isHeld(err, key)
 }
 
-func (s *scene) isHeld(err error, key string) {
+// isInTheWay checks that claims are refused because of h, and what callers are told: who holds the key, and when
+// to come again.
+func (s *scene) isInTheWay(h hold, st driver.Store, claims ...driver.Claim) {
+	s.Helper()
+	held := s.noRoom(st, h.Claims[0].Key, claims...)
+	if held.Holder != "" && held.Holder != h.Owner {
+		s.Errorf("the holder is said to be %q, is %q", held.Holder, h.Owner)
+	}
+	if held.RetryAfter < 0 || held.RetryAfter > long+s.Late {
+		s.Errorf("RetryAfter is %v of a lease of %v", held.RetryAfter, long)
+	}
+}
+
+func (s *scene) isHeld(err error, key string) *driver.HeldError {
 	s.Helper()
 	var held *driver.HeldError
 	switch {
@@ -68,6 +85,7 @@ func (s *scene) isHeld(err error, key string) {
 	case held.Key != key:
 		s.Fatalf("the *driver.HeldError is about %q, want %q", held.Key, key)
 	}
+	return held
 }
 
 func (s *scene) isUnavailable(err error) {

@@ -3,6 +3,8 @@ package drivertest
 import (
 	"context"
 	"time"
+
+	"github.com/keyturn/keyturn/core/driver"
 )
 
 // leavesNothing looks for what refused requests and ended waits may have left in the queue.
@@ -23,12 +25,12 @@ func leavesNothing(s *scene) {
 
 // leavesNothingInRace releases the key at the moment when the only waiter gives up. Either the
 // waiter gets the grant, or nobody has the key.
-func leavesNothingInRace(s *scene) {
+func (s *scene) leavesNothingInRace(wanted func(key string) driver.Claim) {
 	a, b := s.open(), s.open()
 	for range 20 {
 		key := s.key()
 		h := s.lock(a, key, long)
-		w := s.enqueue(b, key, s.TTL)
+		w := s.queue(b, s.TTL, wanted(key))
 		go w.cancel()
 		s.mustRelease(h)
 		if !w.await(s.Late) {

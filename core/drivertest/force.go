@@ -48,7 +48,7 @@ func forceTells(s *scene) {
 	a, b := s.open(), s.open()
 	key := s.key()
 	for _, renews := range []bool{true, false} {
-		h := s.takeNoted(a, note(s.request(key, long), "rule", "trace"))
+		h := s.takeBy(a, note(s.request(key, long), "rule", "trace"))
 		had := s.force(b, key, someReason)
 		if len(had) != 1 || had[0].Owner != h.Owner || had[0].Token != h.Token || had[0].Rule != "rule" || had[0].Trace != "trace" {
 			s.Errorf("the holder was said to be %+v, was %+v", had, h.Grant)

@@ -85,21 +85,11 @@ func note(req driver.Request, rule, trace string) driver.Request {
 	return req
 }
 
-func (s *scene) takeNoted(st driver.Store, req driver.Request) hold {
-	s.Helper()
-	called := time.Now()
-	g, err := s.acquire(s.ctx, st, req)
-	if err != nil {
-		s.Fatalf("Acquire of a free key: %v", err)
-	}
-	return hold{g, st, called, time.Now()}
-}
-
 // inspectHolder inspects from another process, and after a renewal.
 func inspectHolder(s *scene) {
 	a, b := s.open(), s.open()
 	key := s.key()
-	h := s.takeNoted(a, note(s.request(key, long), "a.rule", "00-trace-01"))
+	h := s.takeBy(a, note(s.request(key, long), "a.rule", "00-trace-01"))
 	for _, st := range []driver.Store{a, b} {
 		info := s.inspect(st, key)
 		s.heldBy(info, driver.ModeExclusive, h)
@@ -124,7 +114,7 @@ func inspectNotes(s *scene) {
 		"1e3", "é", "\U0001F512", "a b", "=;,&", "/", "-", "*", strings.Repeat("x", driver.MaxNoteBytes), strings.Repeat(":", driver.MaxNoteBytes),
 	} {
 		key := s.key()
-		h := s.takeNoted(a, note(s.request(key, long), text, text))
+		h := s.takeBy(a, note(s.request(key, long), text, text))
 		w := s.queueUntil(s.ctx, b, note(s.request(key, long), text, text))
 		info := s.inspect(b, key)
 		s.heldBy(info, driver.ModeExclusive, h)
@@ -151,7 +141,7 @@ func inspectReaders(s *scene) {
 	for i := range 5 {
 		ttl := long - time.Duration(i)*time.Second // those that came last end first
 		req := note(s.ask(ttl, driver.Shared(key)), "rule", string(rune('a'+i)))
-		readers = append(readers, s.takeNoted([]driver.Store{a, b}[i%2], req))
+		readers = append(readers, s.takeBy([]driver.Store{a, b}[i%2], req))
 	}
 	s.mustRelease(readers[1])
 	readers = slices.Delete(readers, 1, 2)

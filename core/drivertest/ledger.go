@@ -3,7 +3,6 @@ package drivertest
 import (
 	"bytes"
 	"context"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -81,38 +80,31 @@ func recordReturned(s *scene) {
 // recordAtomic lets many ask for the same few executions at once. Each execution must happen
 // once.
 func recordAtomic(s *scene) {
-	const processes, goroutines, keys = 3, 3, 10
+	const keys = 10
 	var runs [keys]atomic.Int64
-	var all sync.WaitGroup
 	names := make([]string, keys)
 	for i := range names {
 		names[i] = s.key()
 	}
-	for range processes {
-		st := s.open()
-		l := st
-		for range goroutines {
-			all.Go(func() {
-				for i, key := range names {
-					req := s.request(key, long)
-					req.Wait = true
-					g, rec, err := l.Begin(s.ctx, req)
-					if err != nil {
-						s.Errorf("Begin: %v", err)
-						return
-					}
-					if rec != nil {
-						continue
-					}
-					runs[i].Add(1)
-					if err := l.Complete(s.ctx, g, someRecord, long); err != nil {
-						s.Errorf("Complete: %v", err)
-					}
-				}
-			})
+	s.crowd(3, 3, 1, func(st driver.Store, _ int) bool {
+		for i, key := range names {
+			req := s.request(key, long)
+			req.Wait = true
+			g, rec, err := st.Begin(s.ctx, req)
+			if err != nil {
+				s.Errorf("Begin: %v", err)
+				return false
+			}
+			if rec != nil {
+				continue
+			}
+			runs[i].Add(1)
+			if err := st.Complete(s.ctx, g, someRecord, long); err != nil {
+				s.Errorf("Complete: %v", err)
+			}
 		}
-	}
-	all.Wait()
+		return true
+	})
 	for i := range runs {
 		if n := runs[i].Load(); n != 1 {
 			s.Errorf("execution %d was begun %d times", i, n)
@@ -134,17 +126,16 @@ func recordServesWaiters(s *scene) {
 	key := s.key()
 	h := s.lock(a, key, long)
 	first := s.enqueueBegin(b, key)
-	plain := s.wait(s.ctx, c, s.request(key, long), func(ctx context.Context, req driver.Request) (driver.Grant, *driver.Record, error) {
-		g, err := c.Acquire(ctx, req)
-		return g, nil, err
-	})
+	other := s.wait(s.ctx, c, s.request(key, long), plain(c, func(ctx context.Context, st driver.Store, req driver.Request) (driver.Grant, error) {
+		return st.Acquire(ctx, req)
+	}))
 	line := []*waiter{first, s.enqueueBegin(c, key), s.enqueueBegin(b, key), s.enqueueBegin(a, key)}
 	s.complete(h, someRecord, long)
 	for _, w := range line {
 		g := w.granted(s.Late)
 		s.isRecord(g.Grant, w.rec, someRecord)
 	}
-	plain.granted(s.Late)
+	other.granted(s.Late)
 }
 
 // abandonServesWaiters: after an execution that failed, the next waiter tries. The one behind
@@ -210,14 +201,9 @@ func recordLasts(s *scene) {
 			}
 			key := s.key()
 			h := s.lock(a, key, ttl)
-			called := time.Now()
-			err := a.Complete(s.ctx, h.Grant, someRecord, retention)
-			returned := time.Now()
-			switch {
-			case s.lostBySlowness(err, h.called, ttl):
+			called, returned, tooLate := s.timed(h.called, ttl, func() error { return a.Complete(s.ctx, h.Grant, someRecord, retention) })
+			if tooLate {
 				return true
-			case err != nil:
-				s.Fatalf("Complete of a lease in force: %v", err)
 			}
 			var ended time.Time
 			for {

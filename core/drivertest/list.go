@@ -1,10 +1,8 @@
 package drivertest
 
 import (
-	"context"
 	"fmt"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
@@ -183,18 +181,14 @@ func listBusy(s *scene) {
 		}
 		stay = append(stay, key)
 	}
-	ctx, stop := context.WithCancel(s.ctx)
-	var all sync.WaitGroup
-	all.Go(func() {
-		for i := 0; ctx.Err() == nil; i++ {
-			req := s.request(fmt.Sprintf("%sgoes:%d", prefix, i), s.TTL)
-			if g, err := s.acquire(s.ctx, a, req); err == nil && i%2 == 0 {
-				_ = a.Release(s.ctx, g)
-			}
-			time.Sleep(time.Millisecond)
+	n := 0
+	defer s.meanwhile(1, func(int) {
+		req := s.request(fmt.Sprintf("%sgoes:%d", prefix, n), s.TTL)
+		if g, err := s.acquire(s.ctx, a, req); err == nil && n%2 == 0 {
+			_ = a.Release(s.ctx, g)
 		}
-	})
-	defer func() { stop(); all.Wait() }()
+		n++
+	})()
 	for range 3 {
 		found := s.list(b, prefix, 5)
 		for _, key := range stay {
@@ -212,18 +206,11 @@ func listServes(s *scene) {
 	for i := range 200 {
 		s.lock(a, fmt.Sprintf("%s%d", prefix, i), long)
 	}
-	ctx, stop := context.WithCancel(s.ctx)
-	var all sync.WaitGroup
-	all.Go(func() {
-		for ctx.Err() == nil {
-			if _, _, err := b.List(s.ctx, driver.Listing{Prefix: prefix, Limit: 1000}); err != nil {
-				s.Errorf("List: %v", err)
-				return
-			}
-			time.Sleep(time.Millisecond)
+	defer s.meanwhile(1, func(int) {
+		if _, _, err := b.List(s.ctx, driver.Listing{Prefix: prefix, Limit: 1000}); err != nil {
+			s.Errorf("List: %v", err)
 		}
-	})
-	defer func() { stop(); all.Wait() }()
+	})()
 	for range 10 {
 		called := time.Now()
 		s.released(a, driver.Exclusive(s.key()))

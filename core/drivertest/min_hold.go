@@ -24,14 +24,6 @@ func (s *scene) staying(h hold, d time.Duration) driver.Grant {
 	return g
 }
 
-// release releases g, which is in force.
-func (s *scene) release(st driver.Store, g driver.Grant) {
-	s.Helper()
-	if err := st.Release(s.ctx, g); err != nil {
-		s.Fatalf("the release of a lease in force: %v", err)
-	}
-}
-
 // staysAfterRelease: for less time than the lease had left, and for more.
 func staysAfterRelease(s *scene) {
 	a, b := s.open(), s.open()
@@ -44,14 +36,9 @@ func staysAfterRelease(s *scene) {
 				stay = 2 * s.TTL
 			}
 			g := s.staying(h, stay)
-			called := time.Now()
-			err := a.Release(s.ctx, g)
-			returned := time.Now()
-			switch {
-			case s.lostBySlowness(err, h.called, ttl):
+			called, returned, tooLate := s.timed(h.called, ttl, func() error { return a.Release(s.ctx, g) })
+			if tooLate {
 				return true
-			case err != nil:
-				s.Fatalf("the release of a lease in force: %v", err)
 			}
 			next := s.freed(b, key, returned.Add(g.MinHold+s.Late))
 			s.lasted("the stay", g.MinHold, called, returned, next.returned)

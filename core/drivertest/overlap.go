@@ -1,11 +1,8 @@
 package drivertest
 
 import (
-	"cmp"
 	"context"
-	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
@@ -28,6 +25,21 @@ func (s *scene) crowd(processes, goroutines, rounds int, act func(st driver.Stor
 	all.Wait()
 }
 
+// meanwhile has goroutines act again and again, with a pause, until stop is called.
+func (s *scene) meanwhile(goroutines int, act func(i int)) (stop func()) {
+	ctx, cancel := context.WithCancel(s.ctx)
+	var all sync.WaitGroup
+	for i := range goroutines {
+		all.Go(func() {
+			for ctx.Err() == nil {
+				act(i)
+				time.Sleep(time.Millisecond)
+			}
+		})
+	}
+	return func() { cancel(); all.Wait() }
+}
+
 // within waits for claims, calls act while it holds them, and gives them back.
 func (s *scene) within(st driver.Store, act func(driver.Grant), claims ...driver.Claim) bool {
 	req := s.ask(long, claims...)
@@ -42,93 +54,6 @@ func (s *scene) within(st driver.Store, act func(driver.Grant), claims ...driver
 		s.Errorf("Release: %v", err)
 	}
 	return !s.Failed()
-}
-
-// readersAndWriters lets readers and writers take turns, and counts who is inside.
-func readersAndWriters(s *scene) {
-	key := s.key()
-	var readers, writers atomic.Int64
-	var mu sync.Mutex
-	var tokens []uint64 // the writers' tokens, in the order of the grants
-	read := func(driver.Grant) {
-		readers.Add(1)
-		if n := writers.Load(); n != 0 {
-			s.Errorf("%d writers are in with a reader", n)
-		}
-		time.Sleep(time.Millisecond)
-		readers.Add(-1)
-	}
-	write := func(g driver.Grant) {
-		if n, m := writers.Add(1), readers.Load(); n != 1 || m != 0 {
-			s.Errorf("%d writers and %d readers are in", n, m)
-		}
-		mu.Lock()
-		tokens = append(tokens, g.Token)
-		mu.Unlock()
-		time.Sleep(time.Millisecond)
-		writers.Add(-1)
-	}
-	s.crowd(3, 4, 8, func(st driver.Store, i int) bool {
-		if i%3 == 0 {
-			return s.within(st, write, driver.Exclusive(key))
-		}
-		return s.within(st, read, driver.Shared(key))
-	})
-	s.rising(tokens)
-}
-
-// readersAndWritersDying has holders that never release. It compares the times in which each
-// was entitled to believe in its lease.
-func readersAndWritersDying(s *scene) {
-	type tenure struct {
-		driver.Grant
-		from, until time.Time
-	}
-	key := s.key()
-	var mu sync.Mutex
-	var history []tenure
-	s.crowd(4, 1, 3, func(st driver.Store, i int) bool {
-		claim := driver.Shared(key)
-		if i%2 == 0 {
-			claim = driver.Exclusive(key)
-		}
-		req := s.ask(s.TTL, claim)
-		req.Wait = true
-		called := time.Now()
-		g, err := s.acquire(s.ctx, st, req)
-		if err != nil {
-			s.Errorf("Acquire: %v", err)
-			return false
-		}
-		h := hold{g, st, called, time.Now()}
-		t := tenure{g, h.returned, h.since().Add(s.TTL)}
-		if i%4 < 2 {
-			if now := time.Now(); now.Before(t.until) {
-				t.until = now
-			}
-			if err := st.Release(s.ctx, g); err != nil && !s.lostBySlowness(err, h.since(), s.TTL) {
-				s.Errorf("Release: %v", err)
-			}
-		}
-		mu.Lock()
-		defer mu.Unlock()
-		history = append(history, t)
-		return true
-	})
-	slices.SortFunc(history, func(a, b tenure) int { return cmp.Compare(a.Token, b.Token) })
-	for i, one := range history {
-		for _, next := range history[i+1:] {
-			if one.Claims[0].Mode == driver.ModeShared && next.Claims[0].Mode == driver.ModeShared {
-				continue
-			}
-			// A grant was made before it returned. So if these times overlap, the leases
-			// overlapped.
-			if overlap := one.until.Sub(next.from); overlap > s.Early {
-				s.Errorf("%s and %s leases overlap by %v, or their tokens fell: %d and %d",
-					one.Claims[0].Mode, next.Claims[0].Mode, overlap, one.Token, next.Token)
-			}
-		}
-	}
 }
 
 // stream is a set of callers that want the same claim all the time.

@@ -1,7 +1,6 @@
 package drivertest
 
 import (
-	"errors"
 	"sync"
 	"time"
 
@@ -14,8 +13,8 @@ var (
 	permitChecks = append(onePermit(), []check{
 		{name: "M1 at most N permits are in force", run: atMostN, can: permits},
 		{name: "M1 at most N permits are in force, in a crowd whose N differ", run: atMostNInCrowd, can: permits},
-		{name: "M1 permits and exclusive exclude each other", run: excludePermits, can: permits},
-		{name: "M1 permits and shared exclude each other", run: excludePermitsShared, can: sharesToo},
+		{name: "M1 permits and exclusive exclude each other", run: excludes(driver.Exclusive, permit(5)), can: permits},
+		{name: "M1 permits and shared exclude each other", run: excludes(driver.Shared, permit(5)), can: sharesToo},
 		{name: "M2 permits get behind a writer that waits", run: permitsGetBehind, can: permits, ordered: true},
 		{name: "M2 permits get behind a reader that waits", run: permitsGetBehindReader, can: sharesToo, ordered: true},
 		{name: "M6 N is the request's own", run: ownN, can: permits, ordered: true},
@@ -69,10 +68,8 @@ func atMostN(s *scene) {
 	for i := range n {
 		held = append(held, s.take([]driver.Store{a, b}[i%2], long/time.Duration(i+1), driver.Permit(key, n)))
 	}
-	_, err := s.acquire(s.ctx, a, s.ask(s.TTL, driver.Permit(key, n)))
-	s.isHeld(err, key)
-	var by *driver.HeldError
-	if first := held[n-1].TTL; errors.As(err, &by) && by.RetryAfter > first {
+	by := s.noRoom(a, key, driver.Permit(key, n))
+	if first := held[n-1].TTL; by.RetryAfter > first {
 		s.Errorf("RetryAfter is %v, and the first of the permits ends after %v", by.RetryAfter, first)
 	}
 	w := s.queue(b, long, driver.Permit(key, n))
@@ -133,16 +130,6 @@ func (in *inside) visit(s *scene, g driver.Grant) {
 	in.mu.Lock()
 	delete(in.tokens, g.Token)
 	in.mu.Unlock()
-}
-
-func excludePermits(s *scene) {
-	s.exclude(driver.Exclusive, permit(5))
-	s.exclude(permit(5), driver.Exclusive)
-}
-
-func excludePermitsShared(s *scene) {
-	s.exclude(driver.Shared, permit(5))
-	s.exclude(permit(5), driver.Shared)
 }
 
 // ownN: requests with different N compete for the same permits.

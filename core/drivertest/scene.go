@@ -161,7 +161,12 @@ func (s *scene) lock(st driver.Store, key string, ttl time.Duration) hold {
 // take takes claims for which there is room.
 func (s *scene) take(st driver.Store, ttl time.Duration, claims ...driver.Claim) hold {
 	s.Helper()
-	req := s.ask(ttl, claims...)
+	return s.takeBy(st, s.ask(ttl, claims...))
+}
+
+// takeBy is take by a request.
+func (s *scene) takeBy(st driver.Store, req driver.Request) hold {
+	s.Helper()
 	called := time.Now()
 	g, err := s.acquire(s.ctx, st, req)
 	if err != nil {

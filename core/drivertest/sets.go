@@ -129,14 +129,9 @@ func waitingSetKeeps(s *scene) {
 			}
 		}
 		set := w.granted(s.Late)
-		called := time.Now()
-		err := s.renew(b, set.Grant)
-		returned := time.Now()
-		switch {
-		case s.lostBySlowness(err, released, ttl):
+		called, returned, tooLate := s.timed(released, ttl, func() error { return s.renew(b, set.Grant) })
+		if tooLate {
 			return true
-		case err != nil:
-			s.Fatalf("Renew of a lease in force: %v", err)
 		}
 		next := s.freed(c, k[0], returned.Add(ttl+s.Late))
 		s.lasted("the first claim of a set", ttl, called, returned, next.returned)

@@ -30,10 +30,8 @@ func setRenewed(s *scene) {
 			return true
 		}
 		h.TTL = s.ttls.Nearest(long)
-		if err := s.renew(a, h.Grant); s.lostBySlowness(err, h.called, ttl) {
+		if _, _, tooLate := s.timed(h.called, ttl, func() error { return s.renew(a, h.Grant) }); tooLate {
 			return true
-		} else if err != nil {
-			s.Fatalf("Renew of a lease in force: %v", err)
 		}
 		for _, key := range k {
 			s.held(b, key)

@@ -1,9 +1,7 @@
 package drivertest
 
 import (
-	"errors"
 	"slices"
-	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
 )
@@ -16,9 +14,9 @@ var shares = driver.Description{Shared: true}
 var sharedChecks = []check{
 	{name: "M1 shared leases are in force together", run: readersTogether, can: shares},
 	{name: "M1 owners are told apart", run: ownersApart, can: shares},
-	{name: "M1 shared and exclusive exclude each other", run: excludeShared, can: shares},
-	{name: "M1 readers and writers do not overlap", run: readersAndWriters, can: shares},
-	{name: "M1 readers and writers do not overlap, holders dying", run: readersAndWritersDying, can: shares},
+	{name: "M1 shared and exclusive exclude each other", run: excludes(driver.Exclusive, driver.Shared), can: shares},
+	{name: "M1 readers and writers do not overlap", run: func(s *scene) { s.takeTurns(3) }, can: shares},
+	{name: "M1 readers and writers do not overlap, holders dying", run: func(s *scene) { s.takeTurnsDying(2) }, can: shares},
 	{name: "M2 readers get behind a writer that waits", run: readersGetBehind, can: shares, ordered: true},
 	{name: "M2 a stream of readers keeps no writer out", run: streamOfReaders, can: shares, ordered: true},
 	{name: "M3 all readers that wait enter after a writer, the first writer after them", run: phases, can: shares, ordered: true},
@@ -27,7 +25,7 @@ var sharedChecks = []check{
 	{name: "A7 readers enter when the writer before them gives up", run: readersAfterGivenUp, can: shares, ordered: true},
 	{name: "A7 a writer whose process died keeps no reader out", run: skipsDeadWriter, can: shares, needs: toCut},
 	{name: "R2 a release touches no other reader's lease", run: readersKeepOff, can: shares},
-	{name: "A9 a reader that gave up leaves nothing behind", run: readerLeavesNothing, can: shares},
+	{name: "A9 a reader that gave up leaves nothing behind", run: func(s *scene) { s.leavesNothingInRace(driver.Shared) }, can: shares},
 }
 
 // readersTogether: readers in several processes each have a token of their own.
@@ -56,11 +54,9 @@ func ownersApart(s *scene) {
 	key, owner := s.key(), s.owner()
 	var readers []hold
 	for _, end := range []string{"e", "E", "\u00e9", "e\u0301", "\u00e8"} {
-		g, err := s.acquire(s.ctx, st, driver.Request{Owner: owner + end, Claims: []driver.Claim{driver.Shared(key)}, TTL: s.ttls.Nearest(long)})
-		if err != nil {
-			s.Fatalf("Acquire as %q: %v", owner+end, err)
-		}
-		readers = append(readers, hold{Grant: g, st: st})
+		req := s.ask(long, driver.Shared(key))
+		req.Owner = owner + end
+		readers = append(readers, s.takeBy(st, req))
 	}
 	for _, h := range readers {
 		s.mustRenew(h)
@@ -76,28 +72,21 @@ func (s *scene) released(st driver.Store, claims ...driver.Claim) uint64 {
 	return h.Token
 }
 
-func excludeShared(s *scene) {
-	s.exclude(driver.Exclusive, driver.Shared)
-	s.exclude(driver.Shared, driver.Exclusive)
+// excludes has each of two modes keep the other out, at once (A5) and with a wait.
+func excludes(one, other func(key string) driver.Claim) func(*scene) {
+	return func(s *scene) {
+		s.exclude(one, other)
+		s.exclude(other, one)
+	}
 }
 
-// exclude holds the key in one mode and asks for another, at once (A5) and with a wait.
 func (s *scene) exclude(held, wanted func(key string) driver.Claim) {
 	s.Helper()
 	a, b := s.open(), s.open()
 	key := s.key()
 	h := s.take(a, long, held(key))
 	for _, st := range []driver.Store{a, b} {
-		_, err := s.acquire(s.ctx, st, s.ask(s.TTL, wanted(key)))
-		s.isHeld(err, key)
-		var by *driver.HeldError
-		errors.As(err, &by)
-		if by.Holder != "" && by.Holder != h.Owner {
-			s.Errorf("the holder is said to be %q, is %q", by.Holder, h.Owner)
-		}
-		if by.RetryAfter < 0 || by.RetryAfter > long+s.Late {
-			s.Errorf("RetryAfter is %v of a lease of %v", by.RetryAfter, long)
-		}
+		s.isInTheWay(h, st, wanted(key))
 	}
 	w := s.queue(b, long, wanted(key))
 	s.mustRenew(h)
@@ -126,29 +115,4 @@ func readersKeepOff(s *scene) {
 	s.isLost(s.renew(b, two.Grant))
 	s.isLostOnRelease(b, two.Grant)
 	s.noRoom(b, key, driver.Exclusive(key))
-}
-
-// readerLeavesNothing: a request that has ended enters with no phase of readers, even if its
-// end meets the release.
-func readerLeavesNothing(s *scene) {
-	a, b := s.open(), s.open()
-	for i := range 20 {
-		key := s.key()
-		h := s.take(a, long, driver.Exclusive(key))
-		gone := s.queue(b, s.TTL, driver.Shared(key))
-		if i%2 == 0 {
-			go gone.cancel()
-		} else {
-			gone.cancel()
-			_ = gone.refused(s.Late)
-		}
-		s.mustRelease(h)
-		if !gone.await(s.Late) {
-			s.Fatal("a cancelled wait does not end")
-		}
-		if gone.err == nil {
-			s.mustRelease(gone.granted(s.Late))
-		}
-		s.freed(a, key, time.Now().Add(s.TTL+s.Late))
-	}
 }

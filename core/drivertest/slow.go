@@ -39,6 +39,20 @@ func (s *scene) lostBySlowness(err error, since time.Time, ttl time.Duration) bo
 	return errors.Is(err, driver.ErrLeaseLost) && s.over(since, ttl)
 }
 
+// timed calls act, which is about a lease that was asked for, or renewed, at since. It returns when that was, or
+// whether the machine was too slow.
+func (s *scene) timed(since time.Time, ttl time.Duration, act func() error) (called, returned time.Time, tooLate bool) {
+	s.Helper()
+	called = time.Now()
+	err := act()
+	returned = time.Now()
+	tooLate = s.lostBySlowness(err, since, ttl)
+	if err != nil && !tooLate {
+		s.Fatalf("what is done to a lease in force fails: %v", err)
+	}
+	return called, returned, tooLate
+}
+
 // soon is how late an answer may be that is due after d. That is later than an answer should be: a test that
 // was stopped meanwhile must not fail. It is still far less than leases last that must not run out.
 func (s *scene) soon(d time.Duration) time.Duration { return d + 2*s.Late }

@@ -1,11 +1,6 @@
 package drivertest
 
-import (
-	"context"
-	"time"
-
-	"github.com/keyturn/keyturn/core/driver"
-)
+import "time"
 
 // lastsTTL: a waiter finds out when a holder that never releases has lost the key. That must
 // not be before the holder itself counts it as lost.
@@ -35,10 +30,7 @@ func lastsTTLAfterWait(s *scene) {
 	s.inTime(s.TTL, func(ttl time.Duration) (tooLate bool) {
 		key := s.key()
 		first := s.lock(a, key, long)
-		w := s.wait(s.ctx, b, s.request(key, ttl), func(ctx context.Context, req driver.Request) (driver.Grant, *driver.Record, error) {
-			g, err := s.acquireOnly(ctx, b, req)
-			return g, nil, err
-		})
+		w := s.wait(s.ctx, b, s.request(key, ttl), plain(b, s.acquireOnly))
 		time.Sleep(ttl + s.Early)
 		released := time.Now()
 		s.mustRelease(first)

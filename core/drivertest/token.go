@@ -135,14 +135,11 @@ func reservedAsWanted(s *scene) {
 	for _, wanted := range []uint64{0, 1, 7} {
 		req := s.request(key, long)
 		req.HandOffs = wanted
-		g, err := s.acquire(s.ctx, a, req)
-		if err != nil {
-			s.Fatalf("Acquire: %v", err)
-		}
+		h := s.takeBy(a, req)
 		w := s.request(key, long)
 		w.Wait, w.HandOffs = true, wanted
 		waiter := s.queueUntil(s.ctx, b, w)
-		s.mustRelease(hold{Grant: g, st: a})
+		s.mustRelease(h)
 		s.mustRelease(waiter.granted(s.Late))
 	}
 }
@@ -152,17 +149,14 @@ func reservedAgain(s *scene) {
 	a, b := s.open(), s.open()
 	key := s.key()
 	req := s.request(key, long)
-	first, err := s.acquire(s.ctx, a, req)
-	if err != nil {
-		s.Fatalf("Acquire: %v", err)
+	first := s.takeBy(a, req)
+	s.mustRenew(first)
+	again := s.takeBy(a, req)
+	if again.HandOffs != first.HandOffs {
+		s.Errorf("asked again, %d tokens are reserved after %d", again.HandOffs, first.HandOffs)
 	}
-	s.mustRenew(hold{Grant: first, st: a})
-	again, err := s.acquire(s.ctx, a, req)
-	if err != nil || again.HandOffs != first.HandOffs {
-		s.Errorf("asked again, %d tokens are reserved after %d, %v", again.HandOffs, first.HandOffs, err)
-	}
-	s.mustRelease(hold{Grant: first, st: a})
-	s.after(again, s.lock(b, key, long).Grant)
+	s.mustRelease(first)
+	s.after(again.Grant, s.lock(b, key, long).Grant)
 }
 
 // reservedByClock, or tokens are so far ahead of it that they fall when the data is lost. It
@@ -173,14 +167,11 @@ func reservedByClock(s *scene) {
 	for range 5 {
 		req := s.request(key, long)
 		req.HandOffs = uint64(time.Hour / time.Microsecond)
-		g, err := s.acquire(s.ctx, a, req)
-		if err != nil {
-			s.Fatalf("Acquire: %v", err)
-		}
-		if last, most := g.Token+g.HandOffs, uint64(time.Now().Add(time.Minute).UnixMicro()); last > most {
+		h := s.takeBy(a, req)
+		if last, most := h.Token+h.HandOffs, uint64(time.Now().Add(time.Minute).UnixMicro()); last > most {
 			s.Errorf("token %d is reserved, and the clock is at %d µs", last, most)
 		}
-		s.mustRelease(hold{Grant: g, st: a})
+		s.mustRelease(h)
 	}
 }
 

@@ -3,7 +3,7 @@ package drivertest
 import (
 	"context"
 	"math"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
@@ -45,30 +45,21 @@ func versionGreatest(s *scene) {
 // versionsRise lets many raise one key at once. A store that reads and then writes in two steps
 // would let a smaller version overwrite a greater one.
 func versionsRise(s *scene) {
-	const processes, goroutines = 3, 3
-	versions := s.many(40)
 	key := s.key()
-	var all sync.WaitGroup
-	for p := range processes {
-		l := s.open()
-		for g := range goroutines {
-			all.Go(func() {
-				var last uint64
-				for i := range versions {
-					for _, version := range []uint64{uint64(1 + (i*processes+p)*goroutines + g), 1} {
-						newest, err := l.AdvanceVersion(s.ctx, key, version, long)
-						if err != nil || newest < version || newest < last {
-							s.Errorf("AdvanceVersion to %d is answered with %d, %v, after %d", version, newest, err, last)
-							return
-						}
-						last = newest
-					}
-				}
-			})
+	var highest atomic.Uint64
+	s.crowd(3, 3, 40, func(st driver.Store, _ int) bool {
+		var last uint64
+		for _, version := range []uint64{highest.Add(1), 1} {
+			newest, err := st.AdvanceVersion(s.ctx, key, version, long)
+			if err != nil || newest < version || newest < last {
+				s.Errorf("AdvanceVersion to %d is answered with %d, %v, after %d", version, newest, err, last)
+				return false
+			}
+			last = newest
 		}
-	}
-	all.Wait()
-	s.raise(s.open(), key, 0, uint64(processes*goroutines*versions))
+		return true
+	})
+	s.raise(s.open(), key, 0, highest.Load())
 }
 
 // versionNumbers uses numbers with which texts, signed numbers and floating point go wrong.

@@ -2,7 +2,6 @@ package drivertest
 
 import (
 	"context"
-	"sync"
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
@@ -70,21 +69,12 @@ func servedInOrderAfterExpiry(s *scene) {
 		ends = h.returned.Add(ttl)
 		return s.over(h.called, ttl)
 	})
-	pushing, stop := context.WithCancel(s.ctx)
-	var all sync.WaitGroup
-	defer func() { stop(); all.Wait() }()
-	for i := range 6 {
-		st := []driver.Store{a, b, c}[i%3]
-		all.Go(func() {
-			time.Sleep(time.Duration(i) * time.Millisecond) // otherwise all ask at once
-			for pushing.Err() == nil {
-				if _, err := s.acquire(s.ctx, st, s.request(key, s.TTL)); err == nil {
-					s.Errorf("a request that does not wait overtook those who do")
-				}
-				time.Sleep(time.Millisecond)
-			}
-		})
-	}
+	defer s.meanwhile(6, func(i int) {
+		time.Sleep(time.Duration(i) * time.Millisecond) // otherwise all ask at once
+		if _, err := s.acquire(s.ctx, []driver.Store{a, b, c}[i%3], s.request(key, s.TTL)); err == nil {
+			s.Errorf("a request that does not wait overtook those who do")
+		}
+	})()
 	line[0].await(time.Until(ends))
 	for i, w := range line {
 		h := w.granted(s.Late)

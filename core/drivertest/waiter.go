@@ -45,25 +45,30 @@ func (s *scene) queue(st driver.Store, ttl time.Duration, claims ...driver.Claim
 
 func (s *scene) queueUntil(ctx context.Context, st driver.Store, req driver.Request) *waiter {
 	s.Helper()
-	return s.wait(ctx, st, req, func(ctx context.Context, req driver.Request) (driver.Grant, *driver.Record, error) {
-		g, err := s.acquire(ctx, st, req)
+	return s.wait(ctx, st, req, plain(st, s.acquire))
+}
+
+// asking is how a waiter asks.
+type asking func(context.Context, driver.Request) (driver.Grant, *driver.Record, error)
+
+// plain asks st for a lease and no record.
+func plain(st driver.Store, ask func(context.Context, driver.Store, driver.Request) (driver.Grant, error)) asking {
+	return func(ctx context.Context, req driver.Request) (driver.Grant, *driver.Record, error) {
+		g, err := ask(ctx, st, req)
 		return g, nil, err
-	})
+	}
 }
 
 // wait sends req to st by calling ask, and returns once it is in the queue.
-func (s *scene) wait(ctx context.Context, st driver.Store, req driver.Request, ask func(context.Context, driver.Request) (driver.Grant, *driver.Record, error)) *waiter {
+func (s *scene) wait(ctx context.Context, st driver.Store, req driver.Request, ask asking) *waiter {
 	s.Helper()
 	w := s.start(ctx, st, req, ask)
 	select {
 	case <-w.queued:
-	case <-w.done:
-		if w.err != nil && ctx.Err() != nil {
-			break // the machine was so slow that the wait ended before it began
+	default:
+		if w.err == nil || ctx.Err() == nil { // otherwise the machine was so slow that the wait ended before it began
+			s.Fatalf("a request that has to wait was answered: %+v, %v", w.grant, w.err)
 		}
-		s.Fatalf("a request that has to wait was answered: %+v, %v", w.grant, w.err)
-	case <-s.ctx.Done():
-		s.Fatalf("OnHeld was not called for a request that has to wait")
 	}
 	return w
 }
@@ -72,21 +77,12 @@ func (s *scene) wait(ctx context.Context, st driver.Store, req driver.Request, a
 // may be over already.
 func (s *scene) follow(st driver.Store, claims ...driver.Claim) *waiter {
 	s.Helper()
-	w := s.start(s.ctx, st, s.ask(long, claims...), func(ctx context.Context, req driver.Request) (driver.Grant, *driver.Record, error) {
-		g, err := s.acquire(ctx, st, req)
-		return g, nil, err
-	})
-	select {
-	case <-w.queued:
-	case <-w.done:
-	case <-s.ctx.Done():
-		s.Fatalf("OnHeld was not called for a request that has to wait")
-	}
-	return w
+	return s.start(s.ctx, st, s.ask(long, claims...), plain(st, s.acquire))
 }
 
-// start sends req to st by calling ask, in a goroutine that ends with the test.
-func (s *scene) start(ctx context.Context, st driver.Store, req driver.Request, ask func(context.Context, driver.Request) (driver.Grant, *driver.Record, error)) *waiter {
+// start sends req to st by calling ask, in a goroutine that ends with the test, and returns once it is in the
+// queue or answered.
+func (s *scene) start(ctx context.Context, st driver.Store, req driver.Request, ask asking) *waiter {
 	s.Helper()
 	ctx, cancel := context.WithCancel(ctx)
 	w := &waiter{s: s, st: st, req: req, cancel: cancel, called: time.Now(), queued: make(chan struct{}), done: make(chan struct{})}
@@ -106,6 +102,12 @@ func (s *scene) start(ctx context.Context, st driver.Store, req driver.Request, 
 		cancel()
 		w.await(s.Late)
 	})
+	select {
+	case <-w.queued:
+	case <-w.done:
+	case <-s.ctx.Done():
+		s.Fatalf("OnHeld was not called for a request that has to wait")
+	}
 	return w
 }
 
@@ -114,12 +116,10 @@ func (w *waiter) held() driver.HeldError { return *w.behind.Load() }
 
 // await reports whether the wait ended within d.
 func (w *waiter) await(d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
 	case <-w.done:
 		return true
-	case <-timer.C:
+	case <-time.After(d):
 		return false
 	}
 }

@@ -73,8 +73,8 @@ func of(h hold) want { return want{h.Claims[0].Key, h.Owner} }
 
 // lingerer asks for key as the engine does for a lease that it may keep.
 func (s *scene) lingerer(key string) driver.Request {
-	req := driver.Request{Owner: s.owner(), Claims: []driver.Claim{driver.Exclusive(key)}, TTL: s.ttls.Nearest(long), HandOffs: someHandOffs}
-	req.Linger = true
+	req := s.ask(long, driver.Exclusive(key))
+	req.HandOffs, req.Linger = someHandOffs, true
 	return req
 }
 
@@ -83,13 +83,8 @@ func (s *scene) lingerer(key string) driver.Request {
 func (s *scene) linger(st driver.Store, key string) hold {
 	s.Helper()
 	for deadline := time.Now().Add(5 * s.Late); ; time.Sleep(time.Millisecond) {
-		called := time.Now()
-		g, err := s.acquire(s.ctx, st, s.lingerer(key))
-		if err != nil {
-			s.Fatalf("Acquire of what is free: %v", err)
-		}
-		h := hold{g, st, called, time.Now()}
-		if g.Lingers {
+		h := s.takeBy(st, s.lingerer(key))
+		if h.Lingers {
 			return h
 		}
 		s.mustRelease(h)
