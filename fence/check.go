@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 )
 
 // Check refuses a token that is smaller than one that resource has seen, with a *[StaleError].
@@ -57,10 +58,7 @@ func validToken(token uint64) error {
 	if token == 0 {
 		return fmt.Errorf("keyturn: token 0 is none: %w", core.ErrNotHeld)
 	}
-	if token > math.MaxInt64 {
-		return &core.OptionError{Option: "token", Value: token, Want: "what fits into a bigint"}
-	}
-	return nil
+	return driver.CheckOption(token <= math.MaxInt64, "token", token, "what fits into a bigint")
 }
 
 // upsert is Check in one statement; it returns what the resource has seen. The row is locked even
@@ -182,9 +180,7 @@ func (r Row) validate() error {
 		option, value string
 		table         bool
 	}{{"Row.Table", r.Table, true}, {"Row.IDColumn", r.IDColumn, false}, {"Row.TokenColumn", r.TokenColumn, false}} {
-		if !validName(name.value, name.table) {
-			errs = append(errs, &core.OptionError{Option: name.option, Value: name.value, Want: "letters, digits and _"})
-		}
+		errs = append(errs, driver.CheckOption(validName(name.value, name.table), name.option, name.value, "letters, digits and _"))
 	}
 	return errors.Join(errs...)
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 )
 
 // Dialect is the kind of a database. The zero value is none, and an error wherever it is given.
@@ -31,10 +32,7 @@ func (d Dialect) String() string {
 }
 
 func (d Dialect) validate() error {
-	if d < Postgres || d > SQLite {
-		return &core.OptionError{Option: "Dialect", Value: d, Want: "Postgres, MySQL or SQLite"}
-	}
-	return nil
+	return driver.CheckOption(d >= Postgres && d <= SQLite, "Dialect", d, "Postgres, MySQL or SQLite")
 }
 
 // bind turns each ? of a statement into the dialect's placeholder. No statement of this package

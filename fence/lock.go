@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 )
 
 // LockOption configures [Guard.Lock].
@@ -34,11 +35,8 @@ func NoWait() LockOption {
 // (lock_timeout, innodb_lock_wait_timeout, busy_timeout) allow.
 func Within(d time.Duration) LockOption {
 	return setting(func(c *config) error {
-		if d < time.Millisecond {
-			return &core.OptionError{Option: "Within", Value: d, Want: "1ms or more"}
-		}
 		c.noWait, c.within = false, d
-		return nil
+		return driver.CheckOption(d >= time.Millisecond, "Within", d, "1ms or more")
 	})
 }
 

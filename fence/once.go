@@ -58,10 +58,7 @@ func Once(ctx context.Context, db *sql.DB, d Dialect, id string, fn func(context
 // context, where [Transaction] has put it.
 func OnceThrough(ctx context.Context, p Pool, d Dialect, id string, fn func(context.Context) ([]byte, error), opts ...OnceOption) (core.Outcome, error) {
 	x, err := newExecution(p, d, opts)
-	if fn == nil {
-		err = errors.Join(err, &core.OptionError{Option: "Once", Value: nil, Want: "a function"})
-	}
-	if err := errors.Join(err, validID(id)); err != nil {
+	if err := errors.Join(err, driver.CheckOption(fn != nil, "Once", nil, "a function"), validID(id)); err != nil {
 		return core.Outcome{}, err
 	}
 	var result []byte
@@ -98,13 +95,9 @@ type execution struct {
 
 func newExecution(p Pool, d Dialect, opts []OnceOption) (*execution, error) {
 	c, err := configure(opts)
-	if p == nil {
-		err = errors.Join(err, &core.OptionError{Option: "fence", Value: nil, Want: "a database"})
-	}
-	if d != SQLite && !slices.Contains(levels, c.isolation) { // a driver of SQLite has levels of its own
-		err = errors.Join(err, &core.OptionError{Option: "WithIsolation", Value: c.isolation, Want: "a level of the database"})
-	}
-	return &execution{pool: p, dialect: d, config: c}, errors.Join(d.validate(), err)
+	known := d == SQLite || slices.Contains(levels, c.isolation) // a driver of SQLite has levels of its own
+	return &execution{pool: p, dialect: d, config: c}, errors.Join(d.validate(), err,
+		driver.CheckOption(p != nil, "fence", nil, "a database"), driver.CheckOption(known, "WithIsolation", c.isolation, "a level of the database"))
 }
 
 // levels are those of PostgreSQL, MySQL and MariaDB.

@@ -7,7 +7,7 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 )
 
 // Optimistic calls try until it succeeds, for work whose conflicts are rare: try reads a row with
@@ -26,10 +26,7 @@ import (
 // range are core.ErrInvalidOption.
 func Optimistic(ctx context.Context, try func(context.Context) error, opts ...RetryOption) error {
 	c, err := configure(opts)
-	if try == nil {
-		err = errors.Join(err, &core.OptionError{Option: "Optimistic", Value: nil, Want: "a function"})
-	}
-	if err != nil {
+	if err := errors.Join(err, driver.CheckOption(try != nil, "Optimistic", nil, "a function")); err != nil {
 		return err
 	}
 	for n := 1; ; n++ {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 )
 
 // Option configures everything that uses the package's tables.
@@ -70,11 +71,9 @@ func configure[O interface{ apply(*config) error }](opts []O) (config, error) {
 // otherwise the option is a *core.OptionError. Default: "keyturn_".
 func WithTables(prefix string) Option {
 	return setting(func(c *config) error {
-		if !validName(prefix+"mark", true) || !validName(prefix+"abcdefghijklmnopqrstuvw", true) {
-			return &core.OptionError{Option: "WithTables", Value: prefix, Want: "letters, digits and _, up to 40 bytes, perhaps after the name of a schema and a dot"}
-		}
 		c.prefix = prefix
-		return nil
+		ok := validName(prefix+"mark", true) && validName(prefix+"abcdefghijklmnopqrstuvw", true)
+		return driver.CheckOption(ok, "WithTables", prefix, "letters, digits and _, up to 40 bytes, perhaps after the name of a schema and a dot")
 	})
 }
 
@@ -83,11 +82,8 @@ func WithTables(prefix string) Option {
 // default. The digest is copied. More than 255 bytes are a *core.OptionError.
 func WithFingerprint(digest []byte) MarkOption {
 	return setting(func(c *config) error {
-		if len(digest) > 255 {
-			return &core.OptionError{Option: "WithFingerprint", Value: len(digest), Want: "up to 255 bytes"}
-		}
 		c.fingerprint = slices.Clone(digest)
-		return nil
+		return driver.CheckOption(len(digest) <= 255, "WithFingerprint", len(digest), "up to 255 bytes")
 	})
 }
 
@@ -95,11 +91,8 @@ func WithFingerprint(digest []byte) MarkOption {
 // others. Below 1 it is a *core.OptionError. Default: 10.
 func WithAttempts(n int) RetryOption {
 	return setting(func(c *config) error {
-		if n < 1 {
-			return &core.OptionError{Option: "WithAttempts", Value: n, Want: "1 or more"}
-		}
 		c.attempts = n
-		return nil
+		return driver.CheckOption(n >= 1, "WithAttempts", n, "1 or more")
 	})
 }
 

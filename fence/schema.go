@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 )
 
 // Schema returns the statements that make the package's tables, unless they exist. The account
@@ -71,13 +71,8 @@ func Sweep(ctx context.Context, db *sql.DB, d Dialect, olderThan time.Duration, 
 // SweepThrough is [Sweep] for a pool that is none of database/sql's.
 func SweepThrough(ctx context.Context, p Pool, d Dialect, olderThan time.Duration, opts ...Option) (int64, error) {
 	c, err := configure(opts)
-	if olderThan <= 0 {
-		err = errors.Join(err, &core.OptionError{Option: "olderThan", Value: olderThan, Want: "more than 0"})
-	}
-	if p == nil {
-		err = errors.Join(err, &core.OptionError{Option: "Sweep", Value: nil, Want: "a database"})
-	}
-	if err := errors.Join(d.validate(), err); err != nil {
+	old := driver.CheckOption(olderThan > 0, "olderThan", olderThan, "more than 0")
+	if err := errors.Join(d.validate(), err, old, driver.CheckOption(p != nil, "Sweep", nil, "a database")); err != nil {
 		return 0, err
 	}
 	ms := olderThan.Milliseconds()
