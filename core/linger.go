@@ -56,11 +56,8 @@ func WithLinger(d time.Duration) Option {
 // n must be 1 or more, otherwise the option is an [*OptionError]. Default: 10000.
 func WithMaxLingering(n int) EngineOption {
 	return engineOption(func(c *engineConfig) error {
-		if n < 1 {
-			return &OptionError{Option: "WithMaxLingering", Value: n, Want: "1 or more"}
-		}
 		c.maxLingering = n
-		return nil
+		return driver.CheckOption(n >= 1, "WithMaxLingering", n, "1 or more")
 	})
 }
 

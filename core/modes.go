@@ -26,11 +26,8 @@ func WithShared() CallOption {
 // n must be 1 or more, otherwise the option is an [*OptionError].
 func WithPermits(n int) CallOption {
 	return modeOption(func(s *settings) error {
-		if n < 1 {
-			return &OptionError{Option: "WithPermits", Value: n, Want: "1 or more"}
-		}
 		s.mode, s.permits = driver.ModePermit, n
-		return nil
+		return driver.CheckOption(n >= 1, "WithPermits", n, "1 or more")
 	})
 }
 

@@ -55,11 +55,8 @@ func WithTTL(d time.Duration) Option {
 // ever. It replaces [WithFailFast].
 func WithMaxWait(d time.Duration) Option {
 	return option(func(s *settings) error {
-		if d <= 0 {
-			return &OptionError{Option: "WithMaxWait", Value: d, Want: "more than 0, or core.Forever, or WithFailFast"}
-		}
 		s.maxWait, s.failFast = bounded(d), false
-		return nil
+		return driver.CheckOption(d > 0, "WithMaxWait", d, "more than 0, or core.Forever, or WithFailFast")
 	})
 }
 
@@ -82,11 +79,8 @@ func WithFailFast() Option {
 // Default: 10 minutes.
 func WithMaxHold(d time.Duration) Option {
 	return option(func(s *settings) error {
-		if d <= 0 {
-			return &OptionError{Option: "WithMaxHold", Value: d, Want: "more than 0, or core.Forever"}
-		}
 		s.maxHold = bounded(d)
-		return nil
+		return driver.CheckOption(d > 0, "WithMaxHold", d, "more than 0, or core.Forever")
 	})
 }
 
@@ -121,11 +115,8 @@ func WithRunUnlocked() Option {
 // [Forever], count as 100 years. Default: 24 h.
 func WithRetention(d time.Duration) Option {
 	return option(func(s *settings) error {
-		if d < time.Millisecond {
-			return &OptionError{Option: "WithRetention", Value: d, Want: "1ms or more"}
-		}
 		s.retention = min(d, longestRetention)
-		return nil
+		return driver.CheckOption(d >= time.Millisecond, "WithRetention", d, "1ms or more")
 	})
 }
 
@@ -136,11 +127,8 @@ func WithRetention(d time.Duration) Option {
 // bytes must be 0 or more, otherwise the option is an [*OptionError]. Default: 65536 (64 KiB).
 func WithResultLimit(bytes int) Option {
 	return option(func(s *settings) error {
-		if bytes < 0 {
-			return &OptionError{Option: "WithResultLimit", Value: bytes, Want: "0 or more"}
-		}
 		s.resultLimit = bytes
-		return nil
+		return driver.CheckOption(bytes >= 0, "WithResultLimit", bytes, "0 or more")
 	})
 }
 
@@ -181,11 +169,8 @@ func WithRule(name string) CallOption {
 // n must be 1 or more, otherwise the option is an [*OptionError]. Default: 1000.
 func WithMaxWaiters(n int) EngineOption {
 	return engineOption(func(c *engineConfig) error {
-		if n < 1 {
-			return &OptionError{Option: "WithMaxWaiters", Value: n, Want: "1 or more"}
-		}
 		c.maxWaiters = n
-		return nil
+		return driver.CheckOption(n >= 1, "WithMaxWaiters", n, "1 or more")
 	})
 }
 
@@ -199,11 +184,8 @@ func WithMaxWaiters(n int) EngineOption {
 // n must be 1 or more, otherwise the option is an [*OptionError]. Default: 20000.
 func WithMaxWaitersTotal(n int) EngineOption {
 	return engineOption(func(c *engineConfig) error {
-		if n < 1 {
-			return &OptionError{Option: "WithMaxWaitersTotal", Value: n, Want: "1 or more"}
-		}
 		c.maxWaitersTotal = n
-		return nil
+		return driver.CheckOption(n >= 1, "WithMaxWaitersTotal", n, "1 or more")
 	})
 }
 
@@ -222,11 +204,8 @@ func WithMaxWaitersTotal(n int) EngineOption {
 // caller that hangs up have no such effect. To [WithRunUnlocked] it is an outage like any other.
 func WithCircuit(silence time.Duration) EngineOption {
 	return engineOption(func(c *engineConfig) error {
-		if silence <= 0 {
-			return &OptionError{Option: "WithCircuit", Value: silence, Want: "more than 0, or core.Forever"}
-		}
 		c.circuit = bounded(silence)
-		return nil
+		return driver.CheckOption(silence > 0, "WithCircuit", silence, "more than 0, or core.Forever")
 	})
 }
 
@@ -239,10 +218,7 @@ func WithCircuit(silence time.Duration) EngineOption {
 // d must be more than 0, otherwise the option is an [*OptionError]. Default: 5 s.
 func WithReleaseTimeout(d time.Duration) EngineOption {
 	return engineOption(func(c *engineConfig) error {
-		if d <= 0 {
-			return &OptionError{Option: "WithReleaseTimeout", Value: d, Want: "more than 0"}
-		}
 		c.releaseTimeout = d
-		return nil
+		return driver.CheckOption(d > 0, "WithReleaseTimeout", d, "more than 0")
 	})
 }
