@@ -51,92 +51,67 @@ func (m *backend) lost(owner string, claims []driver.Claim, flaw flaw) expected 
 	return a
 }
 
-// Renew gives all claims a full TTL (N1 to N6): all or none, unless they are apart.
-func (m *backend) Renew(owner string, claims []driver.Claim, flaw flaw, ttl time.Duration) {
+// prolong gives another term to the claims that are owner's and that may says can have it: to all or none, unless
+// they are apart. It returns those that got it, and the answer.
+func (m *backend) prolong(owner string, claims []driver.Claim, flaw flaw, may func(driver.Claim, *lease) bool, give func(*lease)) ([]driver.Claim, expected) {
 	if flaw == noToken {
 		flaw = wrongToken // a renewal must have the token (N5)
 	}
 	mine := slices.DeleteFunc(slices.Clone(claims), func(c driver.Claim) bool {
-		return m.mine(owner, c, flaw) == nil || m.at(c.Key).phase != c.Mode
+		l := m.mine(owner, c, flaw)
+		return l == nil || !may(c, l)
 	})
-	if len(mine) == len(claims) || m.SeparateClaims {
-		for _, c := range mine {
-			l := m.mine(owner, c, flaw)
-			l.ends, l.ttl = m.now+ttl, ttl
+	said := expected{kind: fine}
+	if len(mine) < len(claims) {
+		said = m.lost(owner, claims, flaw)
+		if !m.SeparateClaims {
+			mine = nil
 		}
 	}
-	if len(mine) == len(claims) {
-		m.say(expected{kind: fine})
-	} else {
-		m.say(m.lost(owner, claims, flaw))
+	for _, c := range mine {
+		give(m.mine(owner, c, flaw))
 	}
+	return mine, said
+}
+
+// Renew gives all claims a full TTL (N1 to N6).
+func (m *backend) Renew(owner string, claims []driver.Claim, flaw flaw, ttl time.Duration) {
+	_, said := m.prolong(owner, claims, flaw,
+		func(c driver.Claim, _ *lease) bool { return m.at(c.Key).phase == c.Mode },
+		func(l *lease) { l.ends, l.ttl = m.now+ttl, ttl })
+	m.say(said)
 }
 
 // Downgrade is a renewal in modes of which some may be shared instead of exclusive (M5, M7).
 func (m *backend) Downgrade(owner string, claims []driver.Claim, flaw flaw, ttl time.Duration) {
-	if flaw == noToken {
-		flaw = wrongToken
-	}
-	mine := slices.DeleteFunc(slices.Clone(claims), func(c driver.Claim) bool {
+	mine, said := m.prolong(owner, claims, flaw, func(c driver.Claim, _ *lease) bool {
 		phase := m.at(c.Key).phase
-		shares := phase == driver.ModeExclusive && c.Mode == driver.ModeShared
-		return m.mine(owner, c, flaw) == nil || phase != c.Mode && !shares
-	})
-	if len(mine) == len(claims) {
-		m.say(expected{kind: fine})
-	} else {
-		m.say(m.lost(owner, claims, flaw))
-		if !m.SeparateClaims {
-			return
-		}
-	}
-	for _, c := range mine {
-		k, l := m.at(c.Key), m.mine(owner, c, flaw)
-		l.ends, l.ttl = m.now+ttl, ttl
-		if k.phase == c.Mode {
-			continue
-		}
-		k.phase = c.Mode
-		m.callIn(slices.DeleteFunc(slices.Clone(k.queue), func(t ticket) bool { return t.claim.Mode != driver.ModeShared }))
-	}
+		return phase == c.Mode || phase == driver.ModeExclusive && c.Mode == driver.ModeShared
+	}, func(l *lease) { l.ends, l.ttl = m.now+ttl, ttl })
+	m.say(said)
 	r := m.requests[owner]
 	r.claims = slices.Clone(r.claims)
-	for i := range r.claims {
-		for _, c := range mine {
-			if c.Key == r.claims[i].Key {
-				r.claims[i] = c
-			}
+	for _, c := range mine {
+		if k := m.at(c.Key); k.phase != c.Mode {
+			k.phase = c.Mode
+			m.callIn(slices.DeleteFunc(slices.Clone(k.queue), func(t ticket) bool { return t.claim.Mode != driver.ModeShared }))
 		}
+		r.claims[slices.IndexFunc(r.claims, func(o driver.Claim) bool { return o.Key == c.Key })] = c
 	}
 }
 
 // Borrow is the renewal by a process that was told of the lease (N7). It never ends a lease
 // sooner. If it asks for more than the owner did, it is a stranger's.
 func (m *backend) Borrow(owner string, claims []driver.Claim, flaw flaw, ttl time.Duration) {
-	if flaw == noToken {
-		flaw = wrongToken
-	}
-	mine := slices.DeleteFunc(slices.Clone(claims), func(c driver.Claim) bool {
-		l := m.mine(owner, c, flaw)
-		return l == nil || m.at(c.Key).phase != c.Mode || ttl > l.ttl
-	})
-	if len(mine) == len(claims) || m.SeparateClaims {
-		for _, c := range mine {
-			l := m.mine(owner, c, flaw)
-			l.ends = max(l.ends, m.now+ttl)
-		}
-	}
-	if len(mine) == len(claims) {
-		m.say(expected{kind: fine})
-		return
-	}
-	a := m.lost(owner, claims, flaw)
+	_, said := m.prolong(owner, claims, flaw,
+		func(c driver.Claim, l *lease) bool { return m.at(c.Key).phase == c.Mode && ttl <= l.ttl },
+		func(l *lease) { l.ends = max(l.ends, m.now+ttl) })
 	for _, c := range claims {
-		if l := m.mine(owner, c, flaw); l != nil && flaw == sound && ttl > l.ttl {
-			a.reasons = append(a.reasons, "") // nobody took it away
+		if l := m.mine(owner, c, flaw); said.kind == lost && l != nil && flaw == sound && ttl > l.ttl {
+			said.reasons = append(said.reasons, "") // nobody took it away
 		}
 	}
-	m.say(a)
+	m.say(said)
 }
 
 // Release frees those of claims that are owner's (R1, R2, R5).

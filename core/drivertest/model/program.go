@@ -96,9 +96,6 @@ func (s Step) question() string {
 	return fmt.Sprintf("%s, %v", strings.Join(words, " "), s.ttl)
 }
 
-// Keys is the number of keys of a program.
-const Keys = 3
-
 // likely has the keys of a program, the first more often than the others, so that they are
 // contended.
 var likely = []string{"a", "a", "a", "b", "b", "c"}

@@ -15,7 +15,7 @@ type Rig struct {
 	// Stores are processes with one backend, whose keys nobody else uses. They have every
 	// capability of [driver.Description].
 	Stores []driver.Store
-	Keys   []string // as many as [Keys], in order; nobody else uses them
+	Keys   []string // three, in order; nobody else uses them
 	// Sleep lets time go by.
 	Sleep func(time.Duration)
 	// Settle returns when nothing more happens by itself. With Patience it may return too
