@@ -54,13 +54,11 @@ func borrowerAddsNothing(s *scene) {
 	key := s.key()
 	h := s.lock(a, key, s.TTL)
 	w := s.follow(c, driver.Exclusive(key))
-	for end := h.returned.Add(s.TTL + 2*s.Late); !w.await(s.TTL/4) && time.Now().Before(end); {
+	s.runsOut("the lease that a borrower asked too much of", h, w, func() {
 		for _, ttl := range []time.Duration{s.TTL + s.step(), 2 * s.TTL, driver.MaxTTL} {
 			s.isLost(s.renew(b, h.borrowed(ttl)))
 		}
-	}
-	next := w.granted(s.Late)
-	s.lasted("the lease that a borrower asked too much of", s.TTL, h.called, h.returned, next.returned)
+	})
 }
 
 // borrowerHandsOnNothing: the number of hand-offs that a borrower claims is part of its token.

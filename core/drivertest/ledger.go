@@ -205,18 +205,10 @@ func recordLasts(s *scene) {
 			if tooLate {
 				return true
 			}
-			var ended time.Time
-			for {
+			s.ends("the record", retention, called, returned, func() bool {
 				_, rec := s.beginOnce(b, key)
-				if ended = time.Now(); rec == nil {
-					break
-				}
-				if ended.After(returned.Add(retention + s.soon(2*s.Late))) {
-					s.Fatal("the record stays")
-				}
-				time.Sleep(time.Millisecond)
-			}
-			s.lasted("the record", retention, called, returned, ended)
+				return rec == nil
+			})
 			return false
 		})
 	}

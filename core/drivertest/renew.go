@@ -148,16 +148,11 @@ func renewalKeepsOff(s *scene) {
 	key = s.key()
 	h := s.lock(b, key, s.TTL)
 	w := s.follow(c, s.claim(key))
-	for deadline := h.returned.Add(s.TTL + 2*s.Late); !w.await(s.TTL / 4); {
+	s.runsOut("the lease that others tried to renew", h, w, func() {
 		for _, g := range s.imposters(h.Grant, old.Owner) {
 			s.isLost(s.renew(a, g))
 		}
-		if time.Now().After(deadline) {
-			s.Fatal("the lease that others tried to renew does not end")
-		}
-	}
-	next := w.granted(s.Late)
-	s.lasted("the lease that others tried to renew", s.TTL, h.called, h.returned, next.returned)
+	})
 }
 
 // imposters returns grants of h's key for owners that are not h's.

@@ -191,6 +191,18 @@ func (s *scene) freed(st driver.Store, key string, deadline time.Time) hold {
 	}
 }
 
+// ends asks until something is over that began between from and to, and checks its length.
+func (s *scene) ends(what string, term time.Duration, from, to time.Time, over func() bool) {
+	s.Helper()
+	for !over() {
+		if time.Now().After(to.Add(term + s.soon(2*s.Late))) {
+			s.Fatalf("%s stays", what)
+		}
+		time.Sleep(time.Millisecond)
+	}
+	s.lasted(what, term, from, to, time.Now())
+}
+
 // lasted checks the length of a term. It began between from and to, and next is when the next
 // owner had the key.
 func (s *scene) lasted(what string, term time.Duration, from, to, next time.Time) {

@@ -39,6 +39,16 @@ func (s *scene) lostBySlowness(err error, since time.Time, ttl time.Duration) bo
 	return errors.Is(err, driver.ErrLeaseLost) && s.over(since, ttl)
 }
 
+// runsOut calls act again and again while h has not run out. w, which waits for it, checks that it does so in time.
+func (s *scene) runsOut(what string, h hold, w *waiter, act func()) {
+	s.Helper()
+	for end := h.returned.Add(s.TTL + 2*s.Late); !w.await(s.TTL/4) && time.Now().Before(end); {
+		act()
+	}
+	next := w.granted(s.Late)
+	s.lasted(what, s.TTL, h.called, h.returned, next.returned)
+}
+
 // timed calls act, which is about a lease that was asked for, or renewed, at since. It returns when that was, or
 // whether the machine was too slow.
 func (s *scene) timed(since time.Time, ttl time.Duration, act func() error) (called, returned time.Time, tooLate bool) {

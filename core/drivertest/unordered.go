@@ -32,28 +32,16 @@ func allServed(s *scene) {
 	s.rising(tokens)
 }
 
-// anyOf returns the waiter that is answered first.
+// anyOf returns a waiter that is answered.
 func (s *scene) anyOf(waiters []*waiter) int {
 	s.Helper()
-	first := make(chan int, len(waiters))
-	stop := make(chan struct{})
-	defer close(stop)
-	for i, w := range waiters {
-		go func() {
-			select {
-			case <-w.done:
-				first <- i
-			case <-stop:
-			}
-		}()
+	for s.ctx.Err() == nil {
+		if i := slices.IndexFunc(waiters, func(w *waiter) bool { return w.await(time.Millisecond) }); i >= 0 {
+			return i
+		}
 	}
-	select {
-	case i := <-first:
-		return i
-	case <-s.ctx.Done():
-		s.Fatal("none of the waiters was served")
-		return 0
-	}
+	s.Fatal("none of the waiters was served")
+	return 0
 }
 
 // nobodyStarves: five callers want the key all the time, and hand it over 200 times. A

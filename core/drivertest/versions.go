@@ -94,21 +94,14 @@ func versionLasts(s *scene) {
 		s.Fatalf("AdvanceVersion: %d, %v", newest, err)
 	}
 	returned := time.Now()
-	for {
+	s.ends("the version", s.TTL, called, returned, func() bool {
 		newest, err := b.AdvanceVersion(s.ctx, key, 0, long)
-		ended := time.Now()
-		switch {
-		case err != nil:
+		if err != nil {
 			s.Fatalf("AdvanceVersion: %v", err)
-		case newest == 0:
-			s.lasted("the version", s.TTL, called, returned, ended)
-			s.raise(b, key, 1, 1)
-			return
-		case ended.After(returned.Add(s.TTL + 2*s.Late)):
-			s.Fatal("the version stays")
 		}
-		time.Sleep(time.Millisecond)
-	}
+		return newest == 0
+	})
+	s.raise(b, key, 1, 1)
 }
 
 // versionAlone: the version does not depend on who holds the key, or on records.
