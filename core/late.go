@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -99,8 +100,8 @@ func (e *Engine) settle() *backend {
 }
 
 // absentStore stands for a store that has not come. It seems to be able to do everything, so that all
-// options and rules are taken until the store is known.
-type absentStore struct{}
+// options and rules are taken until the store is known. What needs a grant nobody asks of it.
+type absentStore struct{ driver.Unsupported }
 
 func (absentStore) Describe() driver.Description {
 	return driver.Description{
@@ -116,14 +117,8 @@ func (absentStore) Acquire(context.Context, driver.Request) (driver.Grant, error
 }
 
 func (absentStore) Renew(_ context.Context, grants []driver.Grant) []error {
-	errs := make([]error, len(grants))
-	for i := range errs {
-		errs[i] = absent("renew")
-	}
-	return errs
+	return slices.Repeat([]error{absent("renew")}, len(grants))
 }
-
-func (absentStore) Downgrade(context.Context, driver.Grant) error { return absent("downgrade") }
 
 func (absentStore) Release(context.Context, driver.Grant) error { return absent("release") }
 
@@ -131,10 +126,6 @@ func (absentStore) Close() error { return nil }
 
 func (absentStore) Begin(context.Context, driver.Request) (driver.Grant, *driver.Record, error) {
 	return driver.Grant{}, nil, absent("begin")
-}
-
-func (absentStore) Complete(context.Context, driver.Grant, driver.Record, time.Duration) error {
-	return absent("complete")
 }
 
 func (absentStore) AdvanceVersion(context.Context, string, uint64, time.Duration) (uint64, error) {
