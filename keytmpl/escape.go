@@ -1,7 +1,6 @@
 package keytmpl
 
 import (
-	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -36,25 +35,19 @@ import (
 // A digest always takes 64 bytes, so it ends at the same place in both keys. There, equal
 // digests mean equal values unless SHA-256 is broken.
 
-// escapeSet has the characters that a value must not contain unescaped in a key.
+// escapeSet has the characters that a value must not contain unescaped in a key: those that alwaysEscaped names,
+// and one more.
 type escapeSet struct {
-	ascii [utf8.RuneSelf]bool
-	wide  []rune // beyond ASCII, in addition to those of alwaysEscaped
+	ascii [utf8.RuneSelf]bool // all of them that are ASCII
+	extra rune
 }
 
-var baseEscapes = newEscapeSet()
+var baseEscapes = newEscapeSet('%') // which is one of them anyway
 
-func newEscapeSet(extra ...rune) *escapeSet {
-	e := new(escapeSet)
+func newEscapeSet(extra rune) *escapeSet {
+	e := &escapeSet{extra: extra}
 	for c := range e.ascii {
-		e.ascii[c] = alwaysEscaped(rune(c))
-	}
-	for _, r := range extra {
-		if r < utf8.RuneSelf {
-			e.ascii[r] = true
-		} else {
-			e.wide = append(e.wide, r)
-		}
+		e.ascii[c] = alwaysEscaped(rune(c)) || rune(c) == extra
 	}
 	return e
 }
@@ -125,5 +118,5 @@ func (e *escapeSet) scan(s string) (clean, size int) {
 
 func (e *escapeSet) hasWide(r rune, size int) bool {
 	invalid := r == utf8.RuneError && size == 1 // the real U+FFFD has three bytes
-	return invalid || alwaysEscaped(r) || slices.Contains(e.wide, r)
+	return invalid || alwaysEscaped(r) || r == e.extra
 }

@@ -68,10 +68,6 @@ func (p *parser) template() (*Template, error) {
 		t.holes = append(t.holes, h)
 	}
 	t.multiple = p.each
-	for i := range t.holes {
-		h := &t.holes[i]
-		h.escapes = escapesBefore(h.tail, i == len(t.holes)-1)
-	}
 	return t, nil
 }
 
@@ -86,11 +82,12 @@ func (p *parser) hole() (hole, error) {
 	if err != nil {
 		return hole{}, err
 	}
-	if tail == "" && p.pos < len(p.src) {
+	last := p.pos == len(p.src)
+	if tail == "" && !last {
 		return hole{}, p.fail(p.pos, "a placeholder right behind "+ph.String(),
 			`text between them, such as ":" (without it "1","23" and "12","3" would be the same key)`)
 	}
-	return hole{Placeholder: ph, each: ph.Multiple(), tail: tail, filters: used}, nil
+	return hole{Placeholder: ph, each: ph.Multiple(), tail: tail, filters: used, escapes: escapesBefore(tail, last)}, nil
 }
 
 // text reads literal text up to the next opening brace or the end.
