@@ -123,6 +123,8 @@ type check struct {
 	needs need
 	can   driver.Description // what the store must list
 	begin bool               // it acquires by Begin
+	// permit: it holds for a single permit, too, and is made again with one.
+	permit bool
 	// ordered: it needs waiters to be served, and shown, in order of arrival.
 	ordered bool
 	// unordered: it is for stores that promise no order; the others pass more.
@@ -207,24 +209,11 @@ func original(name string) string {
 	return strings.TrimPrefix(strings.TrimPrefix(name, byBegin), byPermit)
 }
 
-// checks lists what Run runs. The checks of Acquire come twice, because L3 says that all of
-// them hold for Begin.
+// checks lists what Run runs. Some checks come twice, with a single permit. The checks of Acquire do so because L3
+// says that all of them hold for Begin.
 func checks() []check {
-	var all []check
-	all = append(all, acquireChecks...)
-	all = append(all, renewChecks...)
-	all = append(all, borrowChecks...)
-	all = append(all, reservedChecks...)
-	all = append(all, releaseChecks...)
-	all = append(all, stayChecks...)
-	all = append(all, wantedChecks...)
-	all = append(all, closeChecks...)
-	all = append(all, sharedChecks...)
-	all = append(all, permitChecks...)
-	all = append(all, termChecks...)
-	all = append(all, downgradeChecks...)
-	all = append(all, setChecks...)
-	all = append(all, programChecks...)
+	all := slices.Concat(acquireChecks, renewChecks, borrowChecks, reservedChecks, releaseChecks, stayChecks, wantedChecks,
+		closeChecks, sharedChecks, permitChecks, termChecks, downgradeChecks, setChecks, programChecks)
 	for _, c := range slices.Concat(inspectChecks, forceChecks) {
 		c.can.Inspector, c.begin = true, c.can.Ledger
 		all = append(all, c)
@@ -232,6 +221,12 @@ func checks() []check {
 	for _, c := range slices.Concat(ledgerChecks, versionChecks) {
 		c.can.Ledger, c.begin = true, true
 		all = append(all, c)
+	}
+	for _, c := range slices.Concat(acquireChecks, renewChecks, releaseChecks) {
+		if c.permit {
+			c.name, c.can, c.claim = byPermit+c.name, permits, permit(1)
+			all = append(all, c)
+		}
 	}
 	for _, c := range acquireChecks {
 		c.name, c.can.Ledger, c.begin = byBegin+c.name, true, true

@@ -10,7 +10,7 @@ import (
 var (
 	permits      = driver.Description{Permits: true}
 	sharesToo    = driver.Description{Shared: true, Permits: true}
-	permitChecks = append(onePermit(), []check{
+	permitChecks = []check{
 		{name: "M1 at most N permits are in force", run: atMostN, can: permits},
 		{name: "M1 at most N permits are in force, in a crowd whose N differ", run: atMostNInCrowd, can: permits},
 		{name: "M1 permits and exclusive exclude each other", run: excludes(driver.Exclusive, permit(5)), can: permits},
@@ -19,39 +19,8 @@ var (
 		{name: "M2 permits get behind a reader that waits", run: permitsGetBehindReader, can: sharesToo, ordered: true},
 		{name: "M6 N is the request's own", run: ownN, can: permits, ordered: true},
 		{name: "M6 a request with a small N is not overtaken", run: smallNKeepsTurn, can: permits, ordered: true},
-	}...)
-)
-
-// onePermit lists the checks of exclusive leases that hold for a single permit, too.
-func onePermit() []check {
-	var again []check
-	for _, all := range [][]check{acquireChecks, renewChecks, releaseChecks} {
-		for _, c := range all {
-			switch c.name {
-			case "A1 one lease per key at a time, holders dying",
-				"A2 a grant lasts its TTL",
-				"A2 a grant lasts its TTL, nobody waiting",
-				"A2 a grant after a wait lasts its TTL",
-				"A3 tokens rise",
-				"A4 idempotent by owner, asked at the same time",
-				"A5 refused at once without Wait",
-				"A6 waiters are served in order of arrival",
-				"A7 a waiter that gave up is skipped",
-				"A7 a waiter whose process closed is skipped",
-				"A7 a waiter whose process died is skipped",
-				"A8 a wait behind a holder ends as held",
-				"A9 a cancel that meets the grant leaves nothing behind",
-				"N1 one error per grant, in order",
-				"N3 a renewal touches no other owner's lease",
-				"R2 a release touches no other owner's lease":
-				c.name, c.can = byPermit+c.name, permits
-				c.claim = func(key string) driver.Claim { return driver.Permit(key, 1) }
-				again = append(again, c)
-			}
-		}
 	}
-	return again
-}
+)
 
 // permit returns a function that claims one of n permits of its key.
 func permit(n int) func(string) driver.Claim {
@@ -147,4 +116,66 @@ func ownN(s *scene) {
 	s.mustRelease(second)
 	s.take(b, long, driver.Permit(key, 2))
 	s.mustRenew(third)
+}
+
+// permitsGetBehind: a permit queues behind a waiting writer. Otherwise a stream of permits
+// would keep the writer out.
+func permitsGetBehind(s *scene) {
+	a, b := s.open(), s.open()
+	key := s.key()
+	h := s.take(a, long, driver.Permit(key, 5))
+	writer := s.queue(b, long, driver.Exclusive(key))
+	s.noRoom(a, key, driver.Permit(key, 5))
+	late := s.queue(a, long, driver.Permit(key, 5))
+	s.mustRelease(h)
+	h = writer.granted(s.Late)
+	late.waits()
+	s.mustRelease(h)
+	s.mustRenew(late.granted(s.Late))
+}
+
+// permitsGetBehindReader: waiting permits queue behind a reader, too. Otherwise the last permit
+// would never be given back.
+func permitsGetBehindReader(s *scene) {
+	a, b := s.open(), s.open()
+	key := s.key()
+	p1, p2 := s.take(a, long, driver.Permit(key, 2)), s.take(b, long, driver.Permit(key, 2))
+	before := s.queue(b, long, driver.Permit(key, 2))
+	time.Sleep(3 * time.Millisecond) // a backend's clock may have no finer resolution
+	reader := s.queue(a, long, driver.Shared(key))
+	time.Sleep(3 * time.Millisecond)
+	after := s.queue(b, long, driver.Permit(key, 3)) // for which there is room among the permits
+	s.mustRelease(p1)
+	p3 := before.granted(s.Late)
+	s.mustRelease(p2)
+	time.Sleep(settle)
+	after.waits()
+	s.noRoom(a, key, driver.Permit(key, 2))
+	s.mustRelease(p3)
+	r := reader.granted(s.Late)
+	after.waits()
+	s.mustRelease(r)
+	after.granted(s.Late)
+}
+
+// smallNKeepsTurn: a request with a small N would never get its turn if those with a greater N
+// went on.
+func smallNKeepsTurn(s *scene) {
+	a, b := s.open(), s.open()
+	key := s.key()
+	var held []hold
+	for range 3 {
+		held = append(held, s.take(a, long, driver.Permit(key, 3)))
+	}
+	small := s.queue(b, long, driver.Permit(key, 2))
+	great := s.queue(a, long, driver.Permit(key, 4))
+	s.noRoom(b, key, driver.Permit(key, 9))
+	s.mustRelease(held[2]) // two are left: too many for the first waiter, not for the second
+	time.Sleep(settle)
+	small.waits()
+	great.waits()
+	s.mustRelease(held[1])
+	h := small.granted(s.Late)
+	s.rising([]uint64{h.Token, great.granted(s.Late).Token})
+	s.mustRenew(held[0])
 }

@@ -14,7 +14,7 @@ var releaseChecks = []check{
 	{name: "R1 a release lets the next waiter in", run: releaseServes},
 	{name: "R2 a lost lease is reported", run: releaseTellsLoss},
 	{name: "R2 a lost lease is reported although the network broke meanwhile", run: releaseTellsLossLate, needs: toCut},
-	{name: "R2 a release touches no other owner's lease", run: releaseKeepsOff},
+	{name: "R2 a release touches no other owner's lease", run: releaseKeepsOff, permit: true},
 	{name: "R3 a release without an answer can be repeated", run: releaseRepeats, needs: toSilence},
 	{name: "R4 a release wakes one waiter", run: releaseWakesOne, ordered: true},
 }
