@@ -48,10 +48,7 @@ func WithExecutor(x Executor) CallOption {
 
 // onlyOnce refuses options that only an execution can keep.
 func (s *settings) onlyOnce() error {
-	if s.executor != nil && !s.once {
-		return &OptionError{Option: "WithExecutor", Value: true, Want: "no such option except for Once"}
-	}
-	return nil
+	return driver.CheckOption(s.executor == nil || s.once, "WithExecutor", true, "no such option except for Once")
 }
 
 // performed is the function of an execution, done.

@@ -42,20 +42,14 @@ import (
 // [*OptionError]; so are a nil old, the engine itself, and one that was made with this option.
 func WithMoveFrom(old *Engine) Option {
 	return option(func(s *settings) error {
-		if old == nil {
-			return &OptionError{Option: "WithMoveFrom", Value: nil, Want: "an engine"}
-		}
 		s.moveFrom = old
-		return nil
+		return driver.CheckOption(old != nil, "WithMoveFrom", nil, "an engine")
 	})
 }
 
 // noMove refuses the option for calls that return one lease.
 func (s *settings) noMove() error {
-	if s.moveFrom != nil {
-		return &OptionError{Option: "WithMoveFrom", Value: "...", Want: "no such option except for calls with a function"}
-	}
-	return nil
+	return driver.CheckOption(s.moveFrom == nil, "WithMoveFrom", "...", "no such option except for calls with a function")
 }
 
 // split returns the settings for old, and those for this engine, or says why a call, of Once or not, cannot hold

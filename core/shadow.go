@@ -54,10 +54,7 @@ const (
 
 // noShadow refuses the option for calls that cannot keep it.
 func (s *settings) noShadow() error {
-	if s.shadow == shadowed {
-		return &OptionError{Option: "WithShadow", Value: true, Want: "no such option except for Do, DoAll and Once, and without WithExecutor"}
-	}
-	return nil
+	return driver.CheckOption(s.shadow != shadowed, "WithShadow", true, "no such option except for Do, DoAll and Once, and without WithExecutor")
 }
 
 // doShadow is doClaims without a lock.
