@@ -83,7 +83,7 @@ func (e *Engine) perform(ctx context.Context, key string, fn func(context.Contex
 	}
 	p.rec, p.first, err = s.executor.Execute(ctx, key, run)
 	if !errors.Is(p.failed, err) { // fn's own error is not for the engine to change
-		err = e.hideKeys(err, key)
+		err = e.hideKeys(err, Exclusive(key))
 	}
 	if err != nil && p.failed == nil {
 		err = p.undone(ctx, e.ShowKey(key), err)

@@ -20,9 +20,9 @@ type hiding struct {
 	engine *Engine
 }
 
-// hideKeys returns err without keys in its text. It changes an error about wrong input, as showError does.
-func (e *Engine) hideKeys(err error, keys ...string) error {
-	return e.hideBy(err, func() *strings.Replacer { return e.replacer(keys) })
+// hideKeys returns err without the keys of claims in its text. It changes an error about wrong input, as showError does.
+func (e *Engine) hideKeys(err error, claims ...Claim) error {
+	return e.hideBy(err, func() *strings.Replacer { return e.replacer(claims) })
 }
 
 // hideBy is hideKeys for errors that have the same keys. They ask for their replacer only if they need it.
@@ -50,8 +50,8 @@ func hideText(err error, names *strings.Replacer) error {
 
 // replacer hides keys in a text. Stores quote keys, or write them as they are. A key of a letter or two also hides
 // parts of words: a text that is hard to read does less harm than a name in a log.
-func (e *Engine) replacer(keys []string) *strings.Replacer {
-	keys = slices.Sorted(slices.Values(keys))
+func (e *Engine) replacer(claims []Claim) *strings.Replacer {
+	keys := slices.Sorted(slices.Values(driver.Keys(claims)))
 	var pairs []string
 	for _, key := range slices.Backward(keys) { // a key before those that it begins with
 		if key == "" { // the prefix of a whole list
@@ -90,29 +90,25 @@ func (e *Engine) showOutage(err error) error {
 	return &shown
 }
 
-func (h hiding) of(claims []Claim, err error) error {
-	return h.engine.hideBy(err, func() *strings.Replacer { return h.engine.replacer(driver.Keys(claims)) })
-}
-
 func (h hiding) Acquire(ctx context.Context, req driver.Request) (driver.Grant, error) {
 	g, err := h.Store.Acquire(ctx, req)
-	return g, h.of(req.Claims, err)
+	return g, h.engine.hideKeys(err, req.Claims...)
 }
 
 func (h hiding) Begin(ctx context.Context, req driver.Request) (driver.Grant, *driver.Record, error) {
 	g, rec, err := h.Store.Begin(ctx, req)
-	return g, rec, h.of(req.Claims, err)
+	return g, rec, h.engine.hideKeys(err, req.Claims...)
 }
 
 // Renew hides all keys in each error: a store may say that a row of some of them is locked.
 func (h hiding) Renew(ctx context.Context, grants []driver.Grant) []error {
 	errs := h.Store.Renew(ctx, grants)
 	names := sync.OnceValue(func() *strings.Replacer {
-		var keys []string
+		var all []Claim
 		for _, g := range grants {
-			keys = append(keys, driver.Keys(g.Claims)...)
+			all = append(all, g.Claims...)
 		}
-		return h.engine.replacer(keys)
+		return h.engine.replacer(all)
 	})
 	for i, err := range errs {
 		errs[i] = h.engine.hideBy(err, names)
@@ -121,25 +117,25 @@ func (h hiding) Renew(ctx context.Context, grants []driver.Grant) []error {
 }
 
 func (h hiding) Downgrade(ctx context.Context, g driver.Grant) error {
-	return h.of(g.Claims, h.Store.Downgrade(ctx, g))
+	return h.engine.hideKeys(h.Store.Downgrade(ctx, g), g.Claims...)
 }
 
 func (h hiding) Release(ctx context.Context, g driver.Grant) error {
-	return h.of(g.Claims, h.Store.Release(ctx, g))
+	return h.engine.hideKeys(h.Store.Release(ctx, g), g.Claims...)
 }
 
 func (h hiding) Complete(ctx context.Context, g driver.Grant, rec driver.Record, retention time.Duration) error {
-	return h.of(g.Claims, h.Store.Complete(ctx, g, rec, retention))
+	return h.engine.hideKeys(h.Store.Complete(ctx, g, rec, retention), g.Claims...)
 }
 
 func (h hiding) AdvanceVersion(ctx context.Context, key string, version uint64, retention time.Duration) (uint64, error) {
 	newest, err := h.Store.AdvanceVersion(ctx, key, version, retention)
-	return newest, h.engine.hideKeys(err, key)
+	return newest, h.engine.hideKeys(err, Exclusive(key))
 }
 
 func (h hiding) Inspect(ctx context.Context, key string) (driver.LockInfo, error) {
 	info, err := h.Store.Inspect(ctx, key)
-	return info, h.engine.hideKeys(err, key)
+	return info, h.engine.hideKeys(err, Exclusive(key))
 }
 
 // errUnread replaces what a store says about a key that a list has come to: nobody knows which one that is.
@@ -150,15 +146,15 @@ func (h hiding) List(ctx context.Context, q driver.Listing) ([]driver.LockInfo, 
 	if err != nil && !errors.Is(err, ErrUnavailable) && !errors.Is(err, ErrClosed) {
 		return nil, "", &hiddenError{errUnread, err}
 	}
-	return page, next, h.engine.hideKeys(err, q.Prefix)
+	return page, next, h.engine.hideKeys(err, Exclusive(q.Prefix))
 }
 
 func (h hiding) ForceRelease(ctx context.Context, key, reason string, only ...driver.Holder) ([]driver.Holder, error) {
 	gone, err := h.Store.ForceRelease(ctx, key, reason, only...)
-	return gone, h.engine.hideKeys(err, key)
+	return gone, h.engine.hideKeys(err, Exclusive(key))
 }
 
 func (h hiding) Forget(ctx context.Context, key string) (bool, error) {
 	was, err := h.Store.Forget(ctx, key)
-	return was, h.engine.hideKeys(err, key)
+	return was, h.engine.hideKeys(err, Exclusive(key))
 }
