@@ -61,7 +61,7 @@ func (s *Store) Forget(_ context.Context, key string) (had bool, err error) {
 
 // AdvanceVersion implements [driver.Ledger].
 func (s *Store) AdvanceVersion(_ context.Context, key string, version uint64, retention time.Duration) (uint64, error) {
-	if s.isClosed() {
+	if s.life.Err() != nil {
 		return 0, driver.ErrClosed
 	}
 	shard, now := s.mem.shard(key), time.Now()

@@ -2,7 +2,6 @@ package memstore
 
 import (
 	"context"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -13,10 +12,10 @@ import (
 // Store implements [driver.Store], with everything that is optional there. Make one
 // with [New]; it is safe for concurrent use.
 type Store struct {
-	mem       *memory
-	wanted    atomic.Pointer[func(key, owner string)] // the engine's; nil: there is none yet
-	closed    chan struct{}
-	closeOnce sync.Once
+	mem    *memory
+	wanted atomic.Pointer[func(key, owner string)] // the engine's; nil: there is none yet
+	life   context.Context                         // ends with Close
+	end    context.CancelFunc
 }
 
 var _ driver.Store = (*Store)(nil)
@@ -29,7 +28,11 @@ func New() *Store { return open(newMemory()) }
 // which closes its store, can share their locks.
 func (s *Store) Peer() *Store { return open(s.mem) }
 
-func open(mem *memory) *Store { return &Store{mem: mem, closed: make(chan struct{})} }
+func open(mem *memory) *Store {
+	s := &Store{mem: mem}
+	s.life, s.end = context.WithCancel(context.Background())
+	return s
+}
 
 // Describe implements [driver.Store]: the name is "memory".
 func (s *Store) Describe() driver.Description {
@@ -72,7 +75,7 @@ func check(claims []driver.Claim) error {
 
 // acquire asks for claims, and waits for them if need be.
 func (s *Store) acquire(ctx context.Context, r *keystate.Request) (answer, error) {
-	if s.isClosed() {
+	if s.life.Err() != nil {
 		return answer{}, driver.ErrClosed
 	}
 	r.Linger = r.Linger && s.wanted.Load() != nil
@@ -81,15 +84,6 @@ func (s *Store) acquire(ctx context.Context, r *keystate.Request) (answer, error
 		return a, err
 	}
 	return s.wait(ctx, r, w, err)
-}
-
-func (s *Store) isClosed() bool {
-	select {
-	case <-s.closed:
-		return true
-	default:
-		return false
-	}
 }
 
 // Renew implements [driver.Store].
@@ -106,7 +100,7 @@ func (s *Store) Renew(_ context.Context, grants []driver.Grant) []error {
 
 // Downgrade implements [driver.Store].
 func (s *Store) Downgrade(_ context.Context, g driver.Grant) (err error) {
-	if s.isClosed() {
+	if s.life.Err() != nil {
 		return driver.ErrClosed
 	}
 	s.mem.step(g.Claims, func(st *keystate.State) { err = s.mem.outcome(&g, st.Downgrade(&g), st.Now) })
@@ -125,6 +119,6 @@ func (s *Store) Release(_ context.Context, g driver.Grant) error {
 
 // Close implements [driver.Store]. Waiters get ErrClosed.
 func (s *Store) Close() error {
-	s.closeOnce.Do(func() { close(s.closed) })
+	s.end()
 	return nil
 }

@@ -118,7 +118,7 @@ func (s *Store) wait(ctx context.Context, r *keystate.Request, w *waiter, held e
 		case <-extend:
 		case <-ctx.Done():
 			r.Wait = false
-		case <-s.closed:
+		case <-s.life.Done():
 			r.Wait, ended = false, driver.ErrClosed
 		}
 		a, next, err := s.ask(r, w)
