@@ -12,8 +12,8 @@ type lease struct{ key, owner string }
 
 // note is for the owner of a lease that was taken away.
 type note struct {
-	reason string
-	until  time.Time
+	keystate.Forced
+	until time.Time
 }
 
 // notes are the notes of a shard. The zero value has none.
@@ -27,21 +27,16 @@ type notes struct {
 
 const maxNotes = 1024
 
-func (n *notes) add(l lease, reason string, now time.Time) {
+func (n *notes) add(f keystate.Forced, now time.Time) {
 	if len(n.order) >= maxNotes {
 		n.dropFirst()
 	}
 	if n.byLease == nil {
 		n.byLease = make(map[lease]note)
 	}
-	n.byLease[l] = note{reason: reason, until: now.Add(keystate.ReasonKept)}
+	l := lease{f.Key, f.Owner}
+	n.byLease[l] = note{f, now.Add(keystate.ReasonKept)}
 	n.order = append(n.order, l)
-}
-
-// find returns the reason why l was taken away.
-func (n *notes) find(l lease, now time.Time) (reason string, ok bool) {
-	found, ok := n.byLease[l]
-	return found.reason, ok && now.Before(found.until)
 }
 
 func (n *notes) sweep(now time.Time) {
@@ -68,19 +63,9 @@ func (m *memory) outcome(g *driver.Grant, err error, now time.Time) error {
 		return nil
 	}
 	if loss, ok := err.(*driver.LeaseLostError); ok {
-		if reason, forced := m.shard(loss.Key).forced.find(lease{loss.Key, g.Owner}, now); forced {
-			loss.Reason, loss.Detail = driver.LossForced, reason
+		if why := m.shard(loss.Key).forced.byLease[lease{loss.Key, g.Owner}]; now.Before(why.until) {
+			keystate.Explain(loss, why.Token, why.Reason)
 		}
 	}
 	return err
-}
-
-// forgive drops the notes for an owner that was granted what it has lost before. It needs the mutexes of
-// the request's keys.
-func (m *memory) forgive(r *driver.Request) {
-	for _, c := range r.Claims {
-		if s := m.shard(c.Key); len(s.forced.byLease) > 0 {
-			delete(s.forced.byLease, lease{c.Key, r.Owner})
-		}
-	}
 }

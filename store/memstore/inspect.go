@@ -69,7 +69,7 @@ func (s *Store) ForceRelease(_ context.Context, key, reason string, only ...driv
 	s.mem.step([]driver.Claim{{Key: key}}, func(st *keystate.State) {
 		gone, err = st.Force(st.Keys[0], reason, only)
 		for _, f := range st.Forced {
-			s.mem.shard(key).forced.add(lease{key, f.Owner}, reason, st.Now)
+			s.mem.shard(key).forced.add(f, st.Now)
 		}
 		wanted = st.Wanted
 	})

@@ -42,7 +42,6 @@ func wake(st *keystate.State) {
 		case n.Waits:
 			w.answer = answer{since: st.Now, rec: &n.Key.Record.Record}
 		case len(w.req.Claims) == 1:
-			w.store.mem.forgive(&w.req)
 			w.answer = answer{token: n.Token, reserved: n.Reserved, contended: n.Key.Waiting() > 0, lingers: n.Lingers(), since: st.Now}
 		}
 		close(w.done)
@@ -79,7 +78,6 @@ func (s *Store) decide(st *keystate.State, r *keystate.Request, was *waiter) (an
 	case a.Record != nil:
 		return answer{since: st.Now, rec: &a.Record.Record}, nil, nil
 	case a.Held == nil:
-		s.mem.forgive(&r.Request)
 		a.Member.Ref = s
 		return answer{token: a.Token, reserved: a.Reserved, contended: a.Contended, lingers: a.Member.Lingers(), since: st.Now}, nil, nil
 	case a.Member == nil:
