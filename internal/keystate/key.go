@@ -44,27 +44,11 @@ func (k *Key) Reset(name string) {
 	*k = Key{Name: name, Ref: k.Ref, holders: holders, spare: k.spare}
 }
 
-// Add adds a member that was read from the backend.
+// Add adds a member, at its place.
 func (k *Key) Add(m *Member) {
-	k.link(m)
 	if k.index != nil {
 		k.index[m.Owner] = m
 	}
-}
-
-// Remove takes a member out. Whose turn it is then, [State.Settle] finds out.
-func (k *Key) Remove(m *Member) {
-	k.unlink(m)
-	if k.index != nil {
-		delete(k.index, m.Owner)
-	}
-	if k.size() == 0 {
-		k.soonest = time.Time{}
-	}
-}
-
-// link puts a member in its place.
-func (k *Key) link(m *Member) {
 	k.ends(m.Until)
 	if m.Waits {
 		if m.Arrived == 0 { // behind all that wait, and all that the present phase has admitted
@@ -85,22 +69,29 @@ func (k *Key) link(m *Member) {
 	}
 }
 
-func (k *Key) unlink(m *Member) {
+// Remove takes a member out. Whose turn it is then, [State.Settle] finds out.
+func (k *Key) Remove(m *Member) {
+	if k.index != nil {
+		delete(k.index, m.Owner)
+	}
 	if m.Waits {
 		k.queue(m).remove(m)
 		if m.Once {
 			k.executions--
 		}
-		return
+	} else {
+		i := 0
+		if len(k.holders) > few {
+			i, _ = slices.BinarySearchFunc(k.holders, m.Token, byToken)
+		}
+		for k.holders[i] != m { // a backend may have two with the same token
+			i++
+		}
+		k.holders = slices.Delete(k.holders, i, i+1)
 	}
-	i := 0
-	if len(k.holders) > few {
-		i, _ = slices.BinarySearchFunc(k.holders, m.Token, byToken)
+	if k.size() == 0 {
+		k.soonest = time.Time{}
 	}
-	for k.holders[i] != m { // a backend may have two with the same token
-		i++
-	}
-	k.holders = slices.Delete(k.holders, i, i+1)
 }
 
 func byToken(m *Member, token uint64) int { return cmp.Compare(m.Token, token) }

@@ -104,7 +104,7 @@ func (s *State) admit(k *Key) error {
 			s.More = true
 			break
 		}
-		s.unlink(k, next)
+		k.Remove(next)
 		k.Phase = phase
 		holders++
 		s.Woken = append(s.Woken, Woken{k, next})
@@ -127,27 +127,9 @@ func (s *State) admit(k *Key) error {
 			term = min(term, s.Term)
 		}
 		s.enter(k, w.Member, term)
-		s.link(k, w.Member)
+		k.Add(w.Member)
 	}
 	return nil
-}
-
-// unlink and link move a waiter to the holders. Its owner stays the same, and so does the index, unless
-// it was a stand-in.
-func (s *State) unlink(k *Key, m *Member) {
-	if s.Complete != nil {
-		k.Remove(m)
-	} else {
-		k.unlink(m)
-	}
-}
-
-func (s *State) link(k *Key, m *Member) {
-	if s.Complete != nil {
-		k.Add(m)
-	} else {
-		k.link(m)
-	}
 }
 
 func (s *State) isFull() bool { return s.Rules != nil && s.Most > 0 && len(s.Woken) >= s.Most }
