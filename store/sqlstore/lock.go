@@ -12,16 +12,7 @@ import (
 // micros is a time by the database's clock, or a duration, in microseconds.
 type micros = int64
 
-// toMicros rounds up. It adds nothing to d, which may be the longest duration.
-func toMicros(d time.Duration) micros {
-	m := d.Microseconds()
-	if d > fromMicros(m) {
-		m++
-	}
-	return m
-}
-
-func fromMicros(m micros) time.Duration { return time.Duration(m) * time.Microsecond }
+var toMicros, fromMicros = keystate.ToMicros, keystate.FromMicros
 
 // endOf is a moment at which something ends. It must not end earlier than was promised.
 func endOf(t time.Time) micros { return t.Add(time.Microsecond - 1).UnixMicro() }

@@ -5,21 +5,14 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/keyturn/keyturn/internal/keystate"
 )
 
 // micros is a time by the leader's clock, or a duration, in microseconds.
 type micros = int64
 
-// toMicros rounds up. It adds nothing to d, which may be the longest duration.
-func toMicros(d time.Duration) micros {
-	m := d.Microseconds()
-	if d > fromMicros(m) {
-		m++
-	}
-	return m
-}
-
-func fromMicros(m micros) time.Duration { return time.Duration(m) * time.Microsecond }
+var toMicros, fromMicros = keystate.ToMicros, keystate.FromMicros
 
 // clock follows the clock of the ensemble's leader, by the stamps that the leader puts on what it
 // writes. A stamp and the time since its answer are never ahead of the leader's clock.
