@@ -2,7 +2,7 @@ package sqlstore
 
 import (
 	"database/sql"
-	"sync"
+	"sync/atomic"
 
 	"github.com/keyturn/keyturn/store/storeurl"
 )
@@ -21,26 +21,14 @@ type Client struct {
 	Sees func(conn any) bool
 }
 
-var linked struct {
-	sync.RWMutex
-	client *Client
-}
+// linked is the registered client; nil: there is none.
+var linked atomic.Pointer[Client]
 
 // RegisterClient makes c that of all stores that are opened later. It panics if there is one already.
 func RegisterClient(c Client) {
-	linked.Lock()
-	defer linked.Unlock()
-	if linked.client != nil {
+	if !linked.CompareAndSwap(nil, &c) {
 		panic("sqlstore: RegisterClient for the second time")
 	}
-	linked.client = &c
-}
-
-// client returns the registered client; nil: there is none.
-func client() *Client {
-	linked.RLock()
-	defer linked.RUnlock()
-	return linked.client
 }
 
 const pgwake = "github.com/keyturn/keyturn/pgx/pgwake"
@@ -48,8 +36,8 @@ const pgwake = "github.com/keyturn/keyturn/pgx/pgwake"
 // wakes reads the parameter waker: whether the store gets messages, which it does if it can.
 func wakes(p *storeurl.Params) (bool, error) {
 	mode, given := p.OneOf("waker", "on", "off")
-	if client() == nil && mode == "on" {
+	if linked.Load() == nil && mode == "on" {
 		return false, &storeurl.ParamError{Name: "waker", Want: "off, or a program that imports " + pgwake}
 	}
-	return mode == "on" || !given && client() != nil, nil
+	return mode == "on" || !given && linked.Load() != nil, nil
 }

@@ -73,7 +73,7 @@ func New(ctx context.Context, db *sql.DB, d Dialect, opts ...Option) (*Store, er
 		workers: newWorkers(d.most(cfg.conns)), renewals: newWorkers(1), stuck: newStuck(),
 	}
 	if s.d == &postgres {
-		s.client = client()
+		s.client = linked.Load()
 	}
 	s.checked.s, s.checked.now = s, make(chan struct{}, 1)
 	s.name(cfg.prefix)

@@ -50,9 +50,9 @@ func (d database) open(ctx context.Context, u *storeurl.URL) (driver.Store, erro
 	if err != nil {
 		return nil, err
 	}
-	opts := append(at.opts, ownsPool())
+	opts := append(at.opts, func(c *config) error { c.ownsPool = true; return nil })
 	if at.wakes {
-		waker, err := client().Listen(at.source)
+		waker, err := linked.Load().Listen(at.source)
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("%w: %w", storeurl.ErrInvalidURL, err), db.Close())
 		}
@@ -62,7 +62,7 @@ func (d database) open(ctx context.Context, u *storeurl.URL) (driver.Store, erro
 	if err != nil {
 		return nil, err
 	}
-	if d.dialect == Postgres && client() == nil {
+	if d.dialect == Postgres && linked.Load() == nil {
 		s.cfg.log.Info("sqlstore: no messages: waiters look for their turn. Import "+pgwake+" to have messages wake them", "every", s.cfg.poll)
 	}
 	return s, nil
@@ -95,14 +95,6 @@ func (d database) script(u *storeurl.URL) (string, error) {
 		return "", err
 	}
 	return Schema(d.dialect, at.opts...)
-}
-
-// ownsPool has Close close the pool, too.
-func ownsPool() Option {
-	return func(c *config) error {
-		c.ownsPool = true
-		return nil
-	}
 }
 
 // target is what a URL says.
@@ -149,7 +141,7 @@ func (d database) pool(at target) (*sql.DB, error) {
 		}
 		return sql.Open(name, source)
 	}
-	if c := client(); c != nil && d.dialect == Postgres {
+	if c := linked.Load(); c != nil && d.dialect == Postgres {
 		connect = c.Open
 	}
 	db, err := connect(at.source)
