@@ -234,7 +234,7 @@ func (s *Store) certain(ctx context.Context, conn *sql.Conn, err error) error {
 
 // denied names the user in the error for a permission that is missing.
 func (s *Store) denied(err error) error {
-	if hasCode(err, []string{deniedCode}) {
+	if codeOf(err) == deniedCode {
 		return fmt.Errorf("user %q: %w", s.user, err)
 	}
 	return err

@@ -2,8 +2,6 @@ package sqlstore
 
 import (
 	"context"
-	"database/sql"
-	sqldriver "database/sql/driver"
 	"errors"
 	"fmt"
 	"strconv"
@@ -73,13 +71,6 @@ func judge(err error) trouble {
 	case errors.Is(err, ErrSchema), errors.Is(err, ErrSettings), errors.Is(err, ErrNoDatabase), errors.Is(err, ErrReplaced), errors.Is(err, errRow):
 		return refused
 	}
-	var state interface{ SQLState() string } // PostgreSQL's drivers
-	if errors.As(err, &state) {
-		if strings.HasPrefix(state.SQLState(), "08") { // connection exceptions
-			return broken
-		}
-		return codes[state.SQLState()]
-	}
 	var code interface{ Code() int } // SQLite
 	if errors.As(err, &code) {
 		switch code.Code() & 0xff {
@@ -90,10 +81,12 @@ func judge(err error) trouble {
 		}
 		return refused
 	}
-	text := err.Error()
-	if number, ok := mysqlNumber(text); ok {
-		return codes[number]
+	if code := codeOf(err); strings.HasPrefix(code, "08") { // connection exceptions
+		return broken
+	} else if code != "" {
+		return codes[code]
 	}
+	text := err.Error()
 	switch {
 	case strings.Contains(text, "database is locked"), strings.Contains(text, "database table is locked"):
 		return again // other drivers of SQLite
@@ -101,8 +94,6 @@ func judge(err error) trouble {
 		return readOnly
 	case strings.Contains(text, "unable to open database file"):
 		return refused
-	case errors.Is(err, sql.ErrConnDone), errors.Is(err, sqldriver.ErrBadConn):
-		return broken
 	}
 	return broken // it has no code of a server, so no server answered
 }
@@ -136,16 +127,20 @@ func named(keys []string) string {
 	return text
 }
 
-// mysqlNumber returns the number in an error of go-sql-driver: "Error 1213 (40001): ...".
-func mysqlNumber(text string) (number string, ok bool) {
-	i := strings.Index(text, "Error ")
-	if i < 0 {
-		return "", false
+// codeOf returns the code that a server has given: the SQLSTATE of PostgreSQL's drivers, or the number in an
+// error of go-sql-driver, "Error 1213 (40001): ..."; "": there is none.
+func codeOf(err error) string {
+	var state interface{ SQLState() string }
+	if errors.As(err, &state) {
+		return state.SQLState()
 	}
-	number, _, _ = strings.Cut(text[i+len("Error "):], " ")
+	_, number, _ := strings.Cut(err.Error(), "Error ")
+	number, _, _ = strings.Cut(number, " ")
 	number = strings.TrimSuffix(number, ":")
-	_, err := strconv.Atoi(number)
-	return number, err == nil
+	if _, err := strconv.Atoi(number); err != nil {
+		return ""
+	}
+	return number
 }
 
 // failure is the error for a request that was not carried out.

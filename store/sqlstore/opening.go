@@ -24,14 +24,7 @@ const deniedCode = "42501"
 const sqliteError = 1
 
 // hasCode reports whether err is a server's, with one of codes.
-func hasCode(err error, codes []string) bool {
-	var state interface{ SQLState() string }
-	if errors.As(err, &state) {
-		return slices.Contains(codes, state.SQLState())
-	}
-	number, ok := mysqlNumber(err.Error())
-	return ok && slices.Contains(codes, number)
-}
+func hasCode(err error, codes []string) bool { return slices.Contains(codes, codeOf(err)) }
 
 // isMissing reports whether err says that a table or a column does not exist.
 func isMissing(err error) bool {
