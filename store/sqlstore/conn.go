@@ -19,18 +19,18 @@ const opTimeout = 5 * time.Second
 // do runs op by one of the workers, and again for up to opTimeout while somebody has locked a row of
 // keys. It reports that op was not answered also if ctx ended before one was free, with an error that
 // says why. late, if it is not nil, is called if op was not answered, when nothing is under way any more.
-func do[T any](ctx context.Context, s *Store, by *workers, keys []string, op func(context.Context) (T, error), late func()) (value T, err error, answered bool) {
+func (s *Store) do(ctx context.Context, by *workers, keys []string, op func(context.Context) error, late func()) (err error, answered bool) {
 	pause := firstLockedPause
 	for over := time.Now().Add(opTimeout); ; pause = min(2*pause, mostLockedPause) {
-		value, err, answered = try(ctx, s, by, keys, op, late)
+		err, answered = s.try(ctx, by, keys, op, late)
 		if !answered || !isLocked(err) || time.Now().After(over) {
-			return value, err, answered
+			return err, answered
 		}
 		if !waitloop.Sleep(ctx, pause/2+rand.N(pause)) {
 			if late != nil {
 				late()
 			}
-			return value, s.silence(ctx, keys), false
+			return s.silence(ctx, keys), false
 		}
 	}
 }
@@ -42,16 +42,16 @@ const (
 )
 
 // try is one attempt of do.
-func try[T any](ctx context.Context, s *Store, by *workers, keys []string, op func(context.Context) (T, error), late func()) (value T, err error, answered bool) {
+func (s *Store) try(ctx context.Context, by *workers, keys []string, op func(context.Context) error, late func()) (err error, answered bool) {
 	leave, ok := s.enter(ctx, by, keys)
 	if !ok {
 		if late != nil {
 			late()
 		}
-		return value, s.silence(ctx, keys), false
+		return s.silence(ctx, keys), false
 	}
 	start := func(work func()) { by.run(s, work) }
-	value, err, answered = waitloop.Await(ctx, start, func() (T, error) {
+	_, err, answered = waitloop.Await(ctx, start, func() (struct{}, error) {
 		defer leave()
 		ctx, cancel := context.WithTimeout(s.hard, opTimeout)
 		defer cancel()
@@ -60,20 +60,19 @@ func try[T any](ctx context.Context, s *Store, by *workers, keys []string, op fu
 			err = s.file.check()
 		}
 		if err != nil {
-			var none T
-			return none, err
+			return struct{}{}, err
 		}
-		value, err := op(ctx)
+		err = op(ctx)
 		s.stuck.learn(keys, err)
 		if isLocked(err) {
 			err = &lockedError{keys, err}
 		}
-		return value, err
+		return struct{}{}, err
 	}, late)
 	if !answered {
 		err = s.silence(ctx, keys)
 	}
-	return value, err, answered
+	return err, answered
 }
 
 // enter waits until one of the workers is free, and for the turns of keys that are stuck.
@@ -156,24 +155,16 @@ func drop(conn *sql.Conn) {
 
 // exec runs one statement outside of a transaction, and repeats it as long as it is certain that
 // it has not been carried out, or repeating does no harm.
-func (s *Store) exec(ctx context.Context, query string, args ...any) (affected int64, err error) {
+func (s *Store) exec(ctx context.Context, query string, args ...any) error {
 	for r := s.tries(); ; {
-		affected, err = s.execOnce(ctx, query, args)
+		_, err := s.execOnce(ctx, query, args)
 		if err == nil || !r.again(ctx, err) {
-			return affected, err
+			return err
 		}
 	}
 }
 
-func (s *Store) execOnce(ctx context.Context, query string, args []any) (int64, error) {
-	res, err := s.execResult(ctx, query, args)
-	if err != nil {
-		return 0, err
-	}
-	return res.RowsAffected()
-}
-
-func (s *Store) execResult(ctx context.Context, query string, args []any) (sql.Result, error) {
+func (s *Store) execOnce(ctx context.Context, query string, args []any) (sql.Result, error) {
 	conn, back, err := s.connect(ctx, true)
 	if err != nil {
 		return nil, err

@@ -59,7 +59,11 @@ func (s *Store) renewPlain(ctx context.Context, grants []driver.Grant, batch []i
 	for n, i := range batch {
 		these[n] = grants[i]
 	}
-	renewed, err, answered := do(ctx, s, s.renewals, nil, func(ctx context.Context) ([]bool, error) { return s.renewStatement(ctx, these) }, nil)
+	var renewed []bool
+	err, answered := s.do(ctx, s.renewals, nil, func(ctx context.Context) (err error) {
+		renewed, err = s.renewStatement(ctx, these)
+		return err
+	}, nil)
 	var rest []int
 	for n, i := range batch {
 		if err != nil || !answered || !renewed[n] {
@@ -95,15 +99,15 @@ func (s *Store) renewIn(ctx context.Context, mode rowMode, grants []driver.Grant
 	if mode == existing {
 		by, waitsFor = s.workers, keys
 	}
-	verdicts, err, answered := try(ctx, s, by, waitsFor, func(ctx context.Context) ([]error, error) {
-		verdicts := make([]error, len(batch))
+	verdicts := make([]error, len(batch))
+	err, answered := s.try(ctx, by, waitsFor, func(ctx context.Context) error {
 		_, err := s.transact(ctx, casstore.Aim{Keys: keys}, mode, func(t *tx) error {
 			for n, i := range batch {
 				verdicts[n] = t.renew(&grants[i])
 			}
 			return nil
 		})
-		return verdicts, s.explainAll(ctx, grants, batch, verdicts, err)
+		return s.explainAll(ctx, grants, batch, verdicts, err)
 	}, nil)
 	for n, i := range batch {
 		switch {

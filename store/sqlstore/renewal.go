@@ -17,10 +17,14 @@ func (s *Store) renewStatement(ctx context.Context, grants []driver.Grant) (rene
 		if !s.mariaDB {
 			return renewed, nil // its statements can't skip what is locked
 		}
-		n, err := s.execOnce(ctx, s.q.renewAll(len(grants)), renewArgs(grants))
+		res, err := s.execOnce(ctx, s.q.renewAll(len(grants)), renewArgs(grants))
 		if isLocked(err) {
-			err = nil
+			return renewed, nil
 		}
+		if err != nil {
+			return renewed, err
+		}
+		n, err := res.RowsAffected()
 		for i := range renewed {
 			renewed[i] = n == int64(len(grants))
 		}

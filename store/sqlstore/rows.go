@@ -30,11 +30,8 @@ func list(keys []string) (string, []any) {
 // deadlock.
 func (s *Store) insert(ctx context.Context, keys []string) error {
 	for chunk := range slices.Chunk(keys, rowsPerWrite) {
-		var args []any
-		for _, key := range chunk {
-			args = append(args, []byte(key))
-		}
-		if _, err := s.exec(ctx, s.q.insert.of(len(chunk)), args...); err != nil {
+		_, args := list(chunk)
+		if err := s.exec(ctx, s.q.insert.of(len(chunk)), args...); err != nil {
 			return err
 		}
 	}

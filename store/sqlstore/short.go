@@ -106,7 +106,7 @@ func (a *acquisition) short(ctx context.Context) (g driver.Grant, ok bool, err e
 	}
 	reserve := a.reserve()
 	if !s.d.returning {
-		res, err := s.execResult(ctx, statement, []any{
+		res, err := s.execOnce(ctx, statement, []any{
 			a.Owner, reserve, ttl, ttl, []byte(a.Rule), []byte(a.Trace), reserve, reserve, key,
 		})
 		if err != nil {
@@ -171,7 +171,7 @@ func isShort(g driver.Grant) bool { return isPlain(g.Claims) && g.Token != 0 && 
 // shortRelease releases a key that nobody waits for with one statement. If it returns false without an
 // error, a transaction has to decide; unsure says that the key may be released nevertheless.
 func (s *Store) shortRelease(ctx context.Context, g driver.Grant) (done, unsure bool, err error) {
-	res, err := s.execResult(ctx, s.q.release, []any{[]byte(g.Claims[0].Key), g.Owner, int64(g.Token)})
+	res, err := s.execOnce(ctx, s.q.release, []any{[]byte(g.Claims[0].Key), g.Owner, int64(g.Token)})
 	if err == nil {
 		n, _ := res.RowsAffected()
 		return n == 1, false, nil

@@ -104,8 +104,7 @@ func (s *Store) backend() casstore.Backend {
 			return s.transact(ctx, a, existing, func(t *tx) error { return decide(&t.State) })
 		},
 		Run: func(ctx context.Context, keys []string, work func(context.Context) error, late func()) (err error, answered bool) {
-			_, err, answered = do(ctx, s, s.workers, keys, func(ctx context.Context) (struct{}, error) { return struct{}{}, work(ctx) }, late)
-			return err, answered
+			return s.do(ctx, s.workers, keys, work, late)
 		},
 	}
 }

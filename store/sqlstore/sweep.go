@@ -125,8 +125,7 @@ func (s *Store) sweepOver(ctx context.Context, over string, of part) error {
 		}
 		err = s.sweepTable(ctx, t.table, t.condition, of, func(ctx context.Context, keys []string) error {
 			in, args := list(keys)
-			_, err := s.exec(ctx, s.d.deleteThese(t.table, in, t.condition), args...)
-			return err
+			return s.exec(ctx, s.d.deleteThese(t.table, in, t.condition), args...)
 		})
 	}
 	return err
@@ -135,17 +134,22 @@ func (s *Store) sweepOver(ctx context.Context, over string, of part) error {
 // sweepTable calls remove for those keys of a part of a table whose rows fit condition, a few at a time.
 func (s *Store) sweepTable(ctx context.Context, table, condition string, of part, remove func(context.Context, []string) error) error {
 	return of(func(after []byte, looks int) ([]byte, error) {
-		next, err, _ := do(ctx, s, s.workers, nil, func(ctx context.Context) ([]byte, error) {
+		var next []byte
+		err, answered := s.do(ctx, s.workers, nil, func(ctx context.Context) error {
 			ctx, cancel := context.WithCancel(ctx)
 			defer cancel()
 			defer context.AfterFunc(s.life, func() { time.AfterFunc(closeGrace, cancel) })()
-			keys, next, err := s.page(ctx, table, "lock_key > ?", []any{after}, condition, looks, sweepRows)
+			keys, behind, err := s.page(ctx, table, "lock_key > ?", []any{after}, condition, looks, sweepRows)
 			if len(keys) > 0 && err == nil {
 				err = remove(ctx, keys)
 			}
-			return next, err
+			next = behind
+			return err
 		}, nil)
-		if isLocked(err) {
+		switch {
+		case !answered:
+			return nil, err
+		case isLocked(err):
 			err = nil // whoever has the row uses it
 		}
 		return next, err

@@ -40,8 +40,7 @@ func (s *Store) raise(ctx context.Context, key string, version uint64, retention
 	query := fmt.Sprintf("%sINSERT INTO %s (lock_key, version, until) %s %s version = CASE WHEN %s > %s THEN %s(%s, %s) ELSE %s END, until = %s",
 		s.d.bounded, s.q.versionTable, values, s.d.upsert("lock_key"),
 		until, s.d.clock, s.d.greatest, present, s.d.value("version"), s.d.value("version"), s.d.value("until"))
-	_, err := s.exec(ctx, query, []byte(key), toColumn(version), toMicros(retention))
-	return err
+	return s.exec(ctx, query, []byte(key), toColumn(version), toMicros(retention))
 }
 
 // newest returns the present version, at least least. No later call returns less: another one

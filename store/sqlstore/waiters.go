@@ -139,8 +139,8 @@ func (w *waiters) turns(owners []string) (some bool) {
 		wait := make(map[string]bool, len(chunk))
 		query := "SELECT m.owner, CASE WHEN l.until <= " + s.d.clock + " THEN 1 ELSE 0 END FROM " + s.q.memberTable + " m JOIN " + s.q.lockTable +
 			" l ON l.lock_key = m.lock_key WHERE m.waits = 1 AND m.owner IN (" + marks(len(chunk)) + ")"
-		_, err, answered := do(s.life, s, s.workers, nil, func(ctx context.Context) (struct{}, error) {
-			return struct{}{}, s.query(ctx, query, args, func() { clear(wait) }, func(rows *sql.Rows) error {
+		err, answered := s.do(s.life, s.workers, nil, func(ctx context.Context) error {
+			return s.query(ctx, query, args, func() { clear(wait) }, func(rows *sql.Rows) error {
 				var owner string
 				var over int
 				if err := rows.Scan(&owner, &over); err != nil {
@@ -185,9 +185,8 @@ func (w *waiters) keepThese(owners []string) {
 		first = dontWait
 	}
 	query := first + "UPDATE " + s.q.memberTable + " SET until = " + s.d.clock + " + ? WHERE " + waiting
-	_, err, _ := try(s.life, s, s.workers, nil, func(ctx context.Context) (int64, error) { // if it fails, the next one is in time
-		return s.exec(ctx, query, args...)
-	}, nil)
+	// If it fails, the next one is in time.
+	err, _ := s.try(s.life, s.workers, nil, func(ctx context.Context) error { return s.exec(ctx, query, args...) }, nil)
 	if n := len(owners) / 2; n > 0 && isLocked(err) { // MariaDB can't leave the locked one out
 		w.keepThese(owners[:n])
 		w.keepThese(owners[n:])
