@@ -46,11 +46,11 @@ func do[T any](ctx context.Context, s *Store, keys []string, op func(context.Con
 }
 
 func (s *Store) run(ctx context.Context, _ []string, work func(context.Context) error, late func()) (err error, answered bool) {
-	_, err, answered = waitloop.Await(ctx, s.Calls.Go, func() (struct{}, error) {
+	err, answered = waitloop.Await(ctx, s.Calls.Go, func() error {
 		hard, cancel := context.WithCancel(s.Hard)
 		defer cancel()
 		defer context.AfterFunc(ctx, func() { time.AfterFunc(Patience, cancel) })()
-		return struct{}{}, work(hard)
+		return work(hard)
 	}, late)
 	if !answered {
 		err = context.Cause(ctx)

@@ -5,20 +5,15 @@ import (
 	"time"
 )
 
-// Await runs op on a goroutine that start begins, and returns its result. It is for clients whose calls
+// Await runs op on a goroutine that start begins, and returns its error. It is for clients whose calls
 // do not end with a context. If ctx ends first, Await reports that op was not answered. op then goes on,
 // and late, if it is not nil, is called after it on that goroutine.
-func Await[T any](ctx context.Context, start func(func()), op func() (T, error), late func()) (value T, err error, answered bool) {
-	type result struct {
-		value T
-		err   error
-	}
-	done, abandoned := make(chan result), make(chan struct{})
+func Await(ctx context.Context, start func(func()), op func() error, late func()) (err error, answered bool) {
+	done, abandoned := make(chan error), make(chan struct{})
 	start(func() {
-		var r result
-		r.value, r.err = op()
+		err := op()
 		select {
-		case done <- r:
+		case done <- err:
 		case <-abandoned:
 			if late != nil {
 				late()
@@ -26,11 +21,11 @@ func Await[T any](ctx context.Context, start func(func()), op func() (T, error),
 		}
 	})
 	select {
-	case r := <-done:
-		return r.value, r.err, true
+	case err := <-done:
+		return err, true
 	case <-ctx.Done():
 		close(abandoned)
-		return value, nil, false
+		return nil, false
 	}
 }
 

@@ -15,8 +15,8 @@ func start(f func()) { go f() }
 func TestAwait(t *testing.T) {
 	errOp := errors.New("op")
 	late := func() { t.Error("late was called although the answer was in time") }
-	v, err, answered := waitloop.Await(t.Context(), start, func() (int, error) { return 3, errOp }, late)
-	check(t, v == 3 && errors.Is(err, errOp) && answered, "got %d, %v, %v", v, err, answered)
+	err, answered := waitloop.Await(t.Context(), start, func() error { return errOp }, late)
+	check(t, errors.Is(err, errOp) && answered, "got %v, %v", err, answered)
 }
 
 // The caller goes first. What op leaves behind is for late, which must not come before.
@@ -25,13 +25,13 @@ func TestAwaitAbandoned(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		var done, tidied time.Time
-		op := func() (struct{}, error) {
+		op := func() error {
 			time.Sleep(time.Minute)
 			done = time.Now()
-			return struct{}{}, nil
+			return nil
 		}
 		began := time.Now()
-		_, _, answered := waitloop.Await(ctx, start, op, func() { tidied = time.Now() })
+		_, answered := waitloop.Await(ctx, start, op, func() { tidied = time.Now() })
 		check(t, !answered && time.Since(began) == time.Second, "answered %v after %v", answered, time.Since(began))
 		time.Sleep(time.Minute)
 		synctest.Wait()

@@ -51,7 +51,7 @@ func (s *Store) try(ctx context.Context, by *workers, keys []string, op func(con
 		return s.silence(ctx, keys), false
 	}
 	start := func(work func()) { by.run(s, work) }
-	_, err, answered = waitloop.Await(ctx, start, func() (struct{}, error) {
+	err, answered = waitloop.Await(ctx, start, func() error {
 		defer leave()
 		ctx, cancel := context.WithTimeout(s.hard, opTimeout)
 		defer cancel()
@@ -60,14 +60,14 @@ func (s *Store) try(ctx context.Context, by *workers, keys []string, op func(con
 			err = s.file.check()
 		}
 		if err != nil {
-			return struct{}{}, err
+			return err
 		}
 		err = op(ctx)
 		s.stuck.learn(keys, err)
 		if isLocked(err) {
 			err = &lockedError{keys, err}
 		}
-		return struct{}{}, err
+		return err
 	}, late)
 	if !answered {
 		err = s.silence(ctx, keys)
