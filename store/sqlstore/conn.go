@@ -217,7 +217,7 @@ func (s *Store) certain(ctx context.Context, conn *sql.Conn, err error) error {
 		return s.denied(err)
 	case ctx.Err() != nil:
 		return errLate
-	case s.ofDriver(conn, func(c *Client) func(any) bool { return c.Warned }):
+	case s.client != nil && ofDriver(conn, s.client.Warned):
 		return errAlone
 	}
 	return nil
@@ -231,13 +231,10 @@ func (s *Store) denied(err error) error {
 	return err
 }
 
-// ofDriver asks the registered client about the driver's connection.
-func (s *Store) ofDriver(conn *sql.Conn, question func(*Client) func(any) bool) (yes bool) {
-	if s.client == nil {
-		return false
-	}
+// ofDriver asks about the driver's connection.
+func ofDriver(conn *sql.Conn, question func(any) bool) (yes bool) {
 	_ = conn.Raw(func(c any) error {
-		yes = question(s.client)(c)
+		yes = question(c)
 		return nil
 	})
 	return yes

@@ -152,7 +152,7 @@ func (s *Store) sees(ctx context.Context) bool {
 		return false
 	}
 	defer back(nil)
-	return s.ofDriver(conn, func(c *Client) func(any) bool { return c.Sees })
+	return s.client != nil && ofDriver(conn, s.client.Sees)
 }
 
 // examine implements [driver.Description].Examine. New has checked already that the tables exist.
