@@ -49,11 +49,9 @@ type dialect struct {
 	upsert func(primaryKey string) string
 	value  func(column string) string
 
-	types columnTypes
+	types map[string]string // of columns, by their kinds
+	table string            // behind the columns of a table
 }
-
-// columnTypes are the types of columns.
-type columnTypes struct{ key, owner, note, blob, number, small, table string }
 
 // most is how many connections are of use at a time. SQLite has one writer at a time, and the others
 // would only sleep in between.
@@ -118,12 +116,12 @@ var postgres = dialect{
 	greatest: "greatest", least: "least",
 	returning: true,
 	upsert:    onConflict, value: excluded,
-	types: columnTypes{
-		key: "bytea", owner: `text COLLATE "C"`, note: "bytea", blob: "bytea", number: "bigint", small: "smallint",
-		// Rows change often, and no index but the key changes with them: a change then stays on
-		// its page, if there is room.
-		table: " WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02)",
+	types: map[string]string{
+		"key": "bytea", "owner": `text COLLATE "C"`, "note": "bytea", "blob": "bytea", "number": "bigint", "small": "smallint",
 	},
+	// Rows change often, and no index but the key changes with them: a change then stays on
+	// its page, if there is room.
+	table: " WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02)",
 }
 
 var mysql = dialect{
@@ -138,10 +136,10 @@ var mysql = dialect{
 	greatest: "greatest", least: "least",
 	upsert: func(string) string { return "ON DUPLICATE KEY UPDATE " },
 	value:  func(column string) string { return "VALUES(" + column + ")" },
-	types: columnTypes{
-		key: "varbinary(512)", owner: "varbinary(255)", note: "varbinary(256)",
-		blob: "longblob", number: "bigint", small: "smallint", table: " ENGINE=InnoDB",
+	types: map[string]string{
+		"key": "varbinary(512)", "owner": "varbinary(255)", "note": "varbinary(256)", "blob": "longblob", "number": "bigint", "small": "smallint",
 	},
+	table: " ENGINE=InnoDB",
 }
 
 var sqlite = dialect{
@@ -152,5 +150,5 @@ var sqlite = dialect{
 	greatest: "max", least: "min",
 	returning: true,
 	upsert:    onConflict, value: excluded,
-	types: columnTypes{key: "BLOB", owner: "TEXT", note: "BLOB", blob: "BLOB", number: "INTEGER", small: "INTEGER", table: ""},
+	types: map[string]string{"key": "BLOB", "owner": "TEXT", "note": "BLOB", "blob": "BLOB", "number": "INTEGER", "small": "INTEGER"},
 }

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// column is a column of a table, with its definition. kind names a field of columnTypes.
+// column is a column of a table, with its definition. kind is one of the dialect's types.
 type column struct{ name, kind, rest string }
 
 // table is one of the store's tables. Its name follows the prefix.
@@ -81,29 +81,21 @@ func (t table) names() []string {
 	return names
 }
 
-func (t columnTypes) of(kind string) string {
-	return map[string]string{"key": t.key, "owner": t.owner, "note": t.note, "blob": t.blob, "number": t.number, "small": t.small}[kind]
-}
-
 // create returns the statements that make the tables, if they do not exist.
 func (d *dialect) create(prefix string) []string {
 	var all []string
 	for _, t := range tables {
 		var lines []string
 		for _, c := range t.columns {
-			lines = append(lines, fmt.Sprintf("  %s %s %s", c.name, d.types.of(c.kind), c.rest))
+			lines = append(lines, fmt.Sprintf("  %s %s %s", c.name, d.types[c.kind], c.rest))
 		}
 		lines = append(lines, "  PRIMARY KEY ("+t.key+")")
-		index := ""
-		if t.index != "" {
-			index = fmt.Sprintf("CREATE INDEX IF NOT EXISTS %s%s_%s ON %s%s (%s)", prefix, t.name, t.index, prefix, t.name, t.index)
+		if t.index != "" && d == &mysql { // MySQL, unlike MariaDB, can't say IF NOT EXISTS for an index
+			lines = append(lines, fmt.Sprintf("  INDEX %s_%s (%s)", t.name, t.index, t.index))
 		}
-		if index != "" && d == &mysql { // MySQL, unlike MariaDB, can't say IF NOT EXISTS for an index
-			lines, index = append(lines, fmt.Sprintf("  INDEX %s_%s (%s)", t.name, t.index, t.index)), ""
-		}
-		all = append(all, fmt.Sprintf("CREATE TABLE IF NOT EXISTS %s%s (\n%s\n)%s", prefix, t.name, strings.Join(lines, ",\n"), d.types.table))
-		if index != "" {
-			all = append(all, index)
+		all = append(all, fmt.Sprintf("CREATE TABLE IF NOT EXISTS %s%s (\n%s\n)%s", prefix, t.name, strings.Join(lines, ",\n"), d.table))
+		if t.index != "" && d != &mysql {
+			all = append(all, fmt.Sprintf("CREATE INDEX IF NOT EXISTS %s%s_%s ON %s%s (%s)", prefix, t.name, t.index, prefix, t.name, t.index))
 		}
 	}
 	return all

@@ -54,7 +54,7 @@ func (d *dialect) shortStatements(prefix string) shortStatements {
 	reserved := fmt.Sprintf("%s(0, %s(excluded.reserved, excluded.token + %d - %s))", d.greatest, d.least, maxLead, token)
 	insert := fmt.Sprintf("INSERT INTO %s AS l (lock_key, last, owner, inbox, token, reserved, until, since, ttl, rule, trace) "+
 		"SELECT CAST(? AS %s), c.us + CAST(? AS bigint), CAST(? AS text), CAST(? AS text), c.us, CAST(? AS bigint), c.us + CAST(? AS bigint), c.us, CAST(? AS bigint), CAST(? AS %s), CAST(? AS %s) "+
-		"FROM (SELECT %s AS us) c%s WHERE 1 = 1 ", lock, d.types.key, d.types.note, d.types.note, d.clock, strings.Replace(d.bound, " FROM", ",", 1))
+		"FROM (SELECT %s AS us) c%s WHERE 1 = 1 ", lock, d.types["key"], d.types["note"], d.types["note"], d.clock, strings.Replace(d.bound, " FROM", ",", 1))
 	update := fmt.Sprintf("ON CONFLICT (lock_key) DO UPDATE SET mode = 0, through = 0, owner = excluded.owner, inbox = excluded.inbox, token = %s, reserved = %s, last = %s + %s, "+
 		"until = %s + excluded.ttl, since = %s, ttl = excluded.ttl, flags = 0, rule = excluded.rule, trace = excluded.trace WHERE ",
 		token, reserved, token, reserved, d.clock, d.clock)
