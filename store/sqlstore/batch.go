@@ -5,10 +5,10 @@ import (
 	"context"
 	"database/sql"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"github.com/keyturn/keyturn/internal/gather"
+	"github.com/keyturn/keyturn/internal/waitloop"
 )
 
 const (
@@ -39,22 +39,15 @@ type batched struct {
 	late    func() // called when it may have been carried out for a caller that has gone; nil: nothing
 	release bool
 
-	state atomic.Int32
-	over  chan struct{} // closed when it has its answer
-	sent  bool
+	ctx    context.Context // of its caller
+	finish func()          // gives the caller the answer
+	sent   bool
 
 	// The answer.
 	done            bool // otherwise a transaction has to decide
 	unsure          bool // it may have been carried out nevertheless
 	token, reserved uint64
 }
-
-// The states of a request. The one who changes it from underWay has the last word.
-const (
-	underWay int32 = iota
-	answered
-	abandoned
-)
 
 // newBatcher returns nil if the dialect has no statement for several requests.
 func newBatcher(s *Store) *batcher {
@@ -79,27 +72,17 @@ func (g *batcher) leave() {
 // ask has r carried out in a batch. It reports false if ctx ends first. r may be carried out
 // nevertheless, and its late is called after that.
 func (g *batcher) ask(ctx context.Context, r *batched) bool {
-	r.over = make(chan struct{})
-	g.Add(r)
-	select {
-	case <-r.over:
-		return true
-	case <-ctx.Done():
+	start := func(finish func()) {
+		r.ctx, r.finish = ctx, finish
+		g.Add(r)
 	}
-	if r.state.CompareAndSwap(underWay, abandoned) {
-		return false
+	late := func() {
+		if r.sent && r.late != nil {
+			r.late()
+		}
 	}
-	<-r.over
-	return true
-}
-
-// finish gives r its answer.
-func (r *batched) finish() {
-	if r.state.CompareAndSwap(underWay, answered) {
-		close(r.over)
-	} else if r.sent && r.late != nil {
-		r.late()
-	}
+	_, answered := waitloop.Await(ctx, start, func() error { return nil }, late)
+	return answered
 }
 
 // send is the gather's Send.
@@ -118,7 +101,7 @@ func (g *batcher) send(batch []*batched) {
 func one(batch []*batched) []*batched {
 	reqs := make([]*batched, 0, len(batch))
 	for _, r := range batch {
-		if r.state.Load() == underWay {
+		if r.ctx.Err() == nil {
 			reqs = append(reqs, r)
 		}
 	}
