@@ -18,23 +18,21 @@ package pgwake
 import (
 	"context"
 	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/keyturn/keyturn/internal/waitloop"
 	"github.com/keyturn/keyturn/store/sqlstore"
 )
 
 func init() {
-	sqlstore.RegisterClient(sqlstore.Client{
-		Listen: func(dsn string) (sqlstore.Waker, error) { return listen(dsn) },
-		Open:   open, Warned: warned, Sees: sees,
-	})
+	sqlstore.RegisterClient(sqlstore.Client{Listen: listen, Open: open, Warned: warned, Sees: sees})
 }
 
 // Listener listens to a channel that nobody else uses. Make one with [Dial]. It is safe for
@@ -89,7 +87,7 @@ func Dial(ctx context.Context, dsn string) (*Listener, error) {
 }
 
 // listen does so without waiting for the server.
-func listen(dsn string) (*Listener, error) {
+func listen(dsn string) (sqlstore.Waker, error) {
 	l, err := newListener(dsn)
 	if err != nil {
 		return nil, err
@@ -104,13 +102,8 @@ func newListener(dsn string) (*Listener, error) {
 		return nil, err
 	}
 	config.DialFunc = (&net.Dialer{KeepAliveConfig: keepAlive}).DialContext
-	var name [12]byte
-	if _, err := rand.Read(name[:]); err != nil {
-		return nil, err
-	}
-	l := &Listener{
-		config: config, channel: "keyturn_" + hex.EncodeToString(name[:]), messages: make(chan string, 64), done: make(chan struct{}),
-	}
+	l := &Listener{config: config, messages: make(chan string, 64), done: make(chan struct{})}
+	l.channel = "keyturn_" + strings.ToLower(rand.Text()) // as LISTEN takes a name without quotes
 	l.server.Store(&state{})
 	l.life, l.cancel = context.WithCancel(context.Background())
 	return l, nil
@@ -251,11 +244,7 @@ func (l *Listener) again() *pgx.Conn {
 		if errors.Is(err, ErrPooler) {
 			rest = poolerPause
 		}
-		timer := time.NewTimer(rest)
-		select {
-		case <-timer.C:
-		case <-l.life.Done():
-			timer.Stop()
+		if !waitloop.Sleep(l.life, rest) {
 			return nil
 		}
 	}
