@@ -30,14 +30,8 @@ func BouncerTo(t testing.TB, addr string, settings ...string) *servertest.Server
 	if err != nil {
 		t.Fatalf("sqltest: %v", err)
 	}
-	bin, err := servertest.LookPath([]string{"pgbouncer"}, "/usr/sbin")
-	if err != nil {
-		t.Fatalf("sqltest: pgbouncer: %v", err)
-	}
-	user, err := serverUser("postgres")
-	if err != nil {
-		t.Fatalf("sqltest: %v", err)
-	}
+	bin := lookPath(t, "pgbouncer", "/usr/sbin")
+	user := serverUser(t, "postgres")
 	conf := filepath.Join(tempDir(t, user), "pgbouncer.ini")
 	return servertest.Start(t, servertest.Program{
 		Ready: "process up",

@@ -125,21 +125,18 @@ func (d *Database) Open(t testing.TB) *sql.DB {
 	return d.open(t, d.DSN())
 }
 
-// OpenAt does as [Database.Open], behind the host:port addr.
-func (d *Database) OpenAt(t testing.TB, addr string) *sql.DB {
-	t.Helper()
-	return d.open(t, d.DSNAt(addr))
-}
-
-// OpenWith does as [Database.OpenAt], with a parameter added to the DSN.
-func (d *Database) OpenWith(t testing.TB, addr, parameter string) *sql.DB {
+// OpenAt does as [Database.Open], behind the host:port addr, with these parameters added to the DSN.
+func (d *Database) OpenAt(t testing.TB, addr string, parameters ...string) *sql.DB {
 	t.Helper()
 	dsn := d.DSNAt(addr)
-	separator := "?"
-	if strings.Contains(dsn, separator) {
-		separator = "&"
+	for _, parameter := range parameters {
+		separator := "?"
+		if strings.Contains(dsn, separator) {
+			separator = "&"
+		}
+		dsn += separator + parameter
 	}
-	return d.open(t, dsn+separator+parameter)
+	return d.open(t, dsn)
 }
 
 func (d *Database) open(t testing.TB, dsn string) *sql.DB {

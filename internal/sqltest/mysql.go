@@ -27,10 +27,7 @@ const logSize = "--innodb-log-file-size=16M"
 // start.
 func StartMySQL(t testing.TB, settings ...string) *Server {
 	t.Helper()
-	user, err := serverUser("mysql")
-	if err != nil {
-		t.Fatalf("sqltest: %v", err)
-	}
+	user := serverUser(t, "mysql")
 	dir := tempDir(t, user)
 	data := filepath.Join(dir, "data")
 	program := mysqlProgram(t, "mariadb-install-db")
@@ -73,9 +70,5 @@ func StartMySQL(t testing.TB, settings ...string) *Server {
 // mysqlProgram finds a program of MariaDB, which is in a directory for administrators.
 func mysqlProgram(t testing.TB, name string) string {
 	t.Helper()
-	bin, err := servertest.LookPath([]string{name}, "/usr/sbin", "/usr/local/sbin")
-	if err != nil {
-		t.Fatalf("sqltest: MariaDB: %v", err)
-	}
-	return bin
+	return lookPath(t, name, "/usr/sbin", "/usr/local/sbin")
 }

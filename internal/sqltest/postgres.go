@@ -28,10 +28,7 @@ func Postgres(t testing.TB) *Database {
 // "fsync=on". The test fails at once if the program is missing or does not start.
 func StartPostgres(t testing.TB, settings ...string) *Server {
 	t.Helper()
-	user, err := serverUser("postgres")
-	if err != nil {
-		t.Fatalf("sqltest: %v", err)
-	}
+	user := serverUser(t, "postgres")
 	dir := tempDir(t, user)
 	data := filepath.Join(dir, "data")
 	program := postgresProgram(t, "initdb")
@@ -74,19 +71,17 @@ func postgresProgram(t testing.TB, name string) string {
 	t.Helper()
 	dirs, _ := filepath.Glob("/usr/lib/postgresql/*/bin") // no error: the pattern is right
 	slices.Reverse(dirs)
-	bin, err := servertest.LookPath([]string{name}, dirs...)
-	if err != nil {
-		t.Fatalf("sqltest: PostgreSQL: %v", err)
-	}
-	return bin
+	return lookPath(t, name, dirs...)
 }
 
-// setup runs a program that prepares a server.
-func setup(t testing.TB, cmd *exec.Cmd) {
+// lookPath finds a program on PATH or in one of dirs.
+func lookPath(t testing.TB, name string, dirs ...string) string {
 	t.Helper()
-	if err := run(cmd); err != nil {
+	bin, err := servertest.LookPath([]string{name}, dirs...)
+	if err != nil {
 		t.Fatalf("sqltest: %v", err)
 	}
+	return bin
 }
 
 // run runs a program to its end. The error has what the program printed.

@@ -14,17 +14,17 @@ import (
 // the server or of a proxy. It takes statements that only read, until [Server.Promote].
 func (s *Server) Replica(t testing.TB, addr string, settings ...string) *Server {
 	t.Helper()
-	user, err := serverUser("postgres")
-	if err != nil {
-		t.Fatalf("sqltest: %v", err)
-	}
+	user := serverUser(t, "postgres")
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
 		t.Fatalf("sqltest: %v", err)
 	}
 	dir := tempDir(t, user)
-	setup(t, user.as(exec.Command(postgresProgram(t, "pg_basebackup"), "--pgdata", filepath.Join(dir, "data"), "--host", host, "--port", port,
+	err = run(user.as(exec.Command(postgresProgram(t, "pg_basebackup"), "--pgdata", filepath.Join(dir, "data"), "--host", host, "--port", port,
 		"--username", account, "--checkpoint", "fast", "--no-sync", "--write-recovery-conf")))
+	if err != nil {
+		t.Fatalf("sqltest: %v", err)
+	}
 	return runPostgres(t, user, dir, "ready to accept read-only connections",
 		append([]string{fmt.Sprintf("primary_conninfo=host=%s port=%s user=%s", host, port, account)}, settings...))
 }

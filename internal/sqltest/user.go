@@ -3,38 +3,38 @@
 package sqltest
 
 import (
-	"fmt"
+	"errors"
 	"os"
 	"os/exec"
 	osuser "os/user"
 	"strconv"
 	"syscall"
+	"testing"
 )
 
 // user runs the servers. Nil is the one that runs the tests.
 type user struct{ uid, gid int }
 
-// serverUser returns the first of the users that exists, if the tests run as root.
-func serverUser(names ...string) (*user, error) {
+// serverUser returns the user of that name or, if there is none, nobody, if the tests run as root.
+func serverUser(t testing.TB, name string) *user {
+	t.Helper()
 	if os.Geteuid() != 0 {
-		return nil, nil
+		return nil
 	}
-	for _, name := range append(names, "nobody") {
+	for _, name := range []string{name, "nobody"} {
 		found, err := osuser.Lookup(name)
 		if err != nil {
 			continue
 		}
-		uid, err := strconv.Atoi(found.Uid)
-		if err != nil {
-			return nil, err
-		}
+		uid, wrong := strconv.Atoi(found.Uid)
 		gid, err := strconv.Atoi(found.Gid)
-		if err != nil {
-			return nil, err
+		if err := errors.Join(wrong, err); err != nil {
+			t.Fatalf("sqltest: %v", err)
 		}
-		return &user{uid, gid}, nil
+		return &user{uid, gid}
 	}
-	return nil, fmt.Errorf("a database server refuses to run as root, and there is no user of %q", names)
+	t.Fatalf("sqltest: a database server refuses to run as root, and there is no user of %q", name)
+	return nil
 }
 
 // own gives a file to the user.

@@ -40,7 +40,7 @@ func newPair(t *testing.T) *pair {
 
 func (p *pair) open(t *testing.T) *sql.DB {
 	t.Helper()
-	return p.OpenWith(t, p.Server.Addr()+","+p.replica.Addr(), "target_session_attrs=read-write")
+	return p.OpenAt(t, p.Server.Addr()+","+p.replica.Addr(), "target_session_attrs=read-write")
 }
 
 // fail ends the primary, and makes a primary of the replica.

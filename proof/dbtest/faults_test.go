@@ -88,7 +88,7 @@ func awaitBlocked(t *testing.T, d *sqltest.Database, least int) {
 // leaves the transaction open; the store repeats all of it.
 func TestLockTimeout(t *testing.T) {
 	withServers(t, func(t *testing.T, d *sqltest.Database) {
-		s := open(t, d.OpenWith(t, d.Server.Addr(), by(d, "lock_timeout=100", "innodb_lock_wait_timeout=1")), dialectOf(d))
+		s := open(t, d.OpenAt(t, d.Server.Addr(), by(d, "lock_timeout=100", "innodb_lock_wait_timeout=1")), dialectOf(d))
 		use(t, s, "k")
 		timer := time.AfterFunc(1500*time.Millisecond, lockRows(t, d, "k"))
 		defer timer.Stop()
@@ -129,7 +129,7 @@ func TestReadOnlyConnection(t *testing.T) {
 		must(t, s.Release(t.Context(), g))
 
 		// If every connection leads there, the error says so.
-		all := d.OpenWith(t, d.Server.Addr(), by(d, "default_transaction_read_only=on", "tx_read_only=1"))
+		all := d.OpenAt(t, d.Server.Addr(), by(d, "default_transaction_read_only=on", "tx_read_only=1"))
 		s = open(t, all, dialectOf(d))
 		_, unwritten := s.AdvanceVersion(t.Context(), "k", 7, time.Minute)
 		for call, err := range map[string]error{"Acquire": checktest.ErrorOf(s.Acquire(t.Context(), request("k", time.Minute))), "AdvanceVersion": unwritten} {

@@ -75,7 +75,7 @@ func TestWarnsOfSettings(t *testing.T) {
 			parameter = "timeout=5s"
 		}
 		var log bytes.Buffer
-		s := open(t, c.d.OpenWith(t, c.d.Server.Addr(), parameter), dialectOf(c.d), sqlstore.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
+		s := open(t, c.d.OpenAt(t, c.d.Server.Addr(), parameter), dialectOf(c.d), sqlstore.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
 		if strings.Contains(log.String(), c.setting) != c.warns || !c.warns && log.Len() > 0 {
 			t.Errorf("%s=%s: %q", c.setting, c.value, log.String())
 		}

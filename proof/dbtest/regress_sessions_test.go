@@ -29,7 +29,7 @@ func TestSettingsThatBreakAPromiseAreRefused(t *testing.T) {
 	// A store whose database was away at the start looks before its first request.
 	network := servertest.NewProxy(t, d.Server.Addr())
 	network.Cut()
-	s := open(t, d.OpenWith(t, network.Addr(), "autocommit=0"), sqlstore.MySQL)
+	s := open(t, d.OpenAt(t, network.Addr(), "autocommit=0"), sqlstore.MySQL)
 	network.Heal()
 	if _, err := s.Acquire(t.Context(), request("k", time.Minute)); !errors.Is(err, sqlstore.ErrSettings) {
 		t.Errorf("Acquire: %v", err)
@@ -38,7 +38,7 @@ func TestSettingsThatBreakAPromiseAreRefused(t *testing.T) {
 
 func refusesSetting(t *testing.T, d *sqltest.Database, parameter, name string) {
 	t.Helper()
-	_, err := sqlstore.New(t.Context(), d.OpenWith(t, d.Server.Addr(), parameter), dialectOf(d), silent)
+	_, err := sqlstore.New(t.Context(), d.OpenAt(t, d.Server.Addr(), parameter), dialectOf(d), silent)
 	check(t, errors.Is(err, sqlstore.ErrSettings) && strings.Contains(err.Error(), name), "%s: %v", parameter, err)
 }
 

@@ -20,7 +20,7 @@ func openStores(t *testing.T, d *sqltest.Database, n int, settings string) []dri
 	t.Helper()
 	stores := make([]driver.Store, n)
 	for i := range stores {
-		stores[i] = open(t, d.OpenWith(t, d.Server.Addr(), settings), dialectOf(d), quick...)
+		stores[i] = open(t, d.OpenAt(t, d.Server.Addr(), settings), dialectOf(d), quick...)
 	}
 	return stores
 }
@@ -120,7 +120,7 @@ func TestNothingBelongsToASession(t *testing.T) {
 	addr := d.Bouncer(t, "default_pool_size = 2").Addr()
 	stores := make([]driver.Store, 3)
 	for i := range stores {
-		stores[i] = open(t, d.OpenWith(t, addr, "default_query_exec_mode=exec"), dialectOf(d), quick...)
+		stores[i] = open(t, d.OpenAt(t, addr, "default_query_exec_mode=exec"), dialectOf(d), quick...)
 	}
 	takeTurns(t, stores, 4, 3)
 }
