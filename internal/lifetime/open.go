@@ -21,7 +21,7 @@ func (l *Lifetime) Open(ctx, life context.Context, look func(context.Context) er
 	bounded, cancel := context.WithTimeout(ctx, openPatience)
 	defer cancel()
 	err := look(bounded)
-	if !silent(err) {
+	if !Silent(err) {
 		return err
 	}
 	l.Go(func() {
@@ -36,7 +36,7 @@ func (l *Lifetime) Open(ctx, life context.Context, look func(context.Context) er
 			bounded, cancel := context.WithTimeout(life, openPatience)
 			err := look(bounded)
 			cancel()
-			if !silent(err) {
+			if !Silent(err) {
 				if err != nil && life.Err() == nil {
 					later(err)
 				}
@@ -47,8 +47,8 @@ func (l *Lifetime) Open(ctx, life context.Context, look func(context.Context) er
 	return nil
 }
 
-// silent reports whether no server has answered.
-func silent(err error) bool {
+// Silent reports whether err says that no server has answered.
+func Silent(err error) bool {
 	var out *driver.UnavailableError
 	return errors.As(err, &out) && !out.Refused
 }

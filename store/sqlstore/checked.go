@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync/atomic"
 	"time"
+
+	"github.com/keyturn/keyturn/internal/lifetime"
 )
 
 // checked is whether the store has checked its database. A program may start before the database, and
@@ -42,7 +44,7 @@ func (c *checked) at(ctx context.Context) error {
 	switch {
 	case err == nil:
 		c.done.Store(true)
-	case isAnswer(err):
+	case !lifetime.Silent(err):
 		c.refusal = err
 	}
 	return err

@@ -26,7 +26,7 @@ func (s *Store) checkFile(ctx context.Context) error {
 		return err
 	}
 	if f.info, err = os.Stat(f.path); err == nil {
-		s.file, s.gate = f, newWriteGate(f)
+		s.file, s.gate = f, newWriteGate(f.path)
 	}
 	return nil
 }

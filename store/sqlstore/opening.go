@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-
-	"github.com/keyturn/keyturn/core/driver"
 )
 
 // missingCodes are for tables, columns and schemas that don't exist, and absentCodes for databases.
@@ -58,9 +56,3 @@ func (e *settingError) Error() string {
 }
 
 func (e *settingError) Unwrap() error { return ErrSettings }
-
-// isAnswer reports whether an error of opening is the database's answer.
-func isAnswer(err error) bool {
-	var out *driver.UnavailableError
-	return !errors.As(err, &out) || out.Refused
-}

@@ -38,18 +38,15 @@ const (
 	gatePatience = time.Second
 )
 
-// newWriteGate makes the gate of the database's file. Nil: it has none, because it is in memory, the
-// directory can't be written, or the system has no such locks.
-func newWriteGate(at *file) *writeGate {
-	if at == nil {
-		return nil
-	}
+// newWriteGate makes the gate of the database's file. Nil: it has none, because the directory can't be
+// written, or the system has no such locks.
+func newWriteGate(path string) *writeGate {
 	var err error
 	g := &writeGate{own: make(chan struct{}, 1)}
 	for _, f := range []struct {
 		to   **os.File
 		name string
-	}{{&g.next, at.path + "-next"}, {&g.inside, at.path + "-inside"}} {
+	}{{&g.next, path + "-next"}, {&g.inside, path + "-inside"}} {
 		// Only read, so that processes of other users can lock what this one has made.
 		if *f.to, err = os.OpenFile(f.name, os.O_CREATE|os.O_RDONLY, 0o666); err != nil {
 			g.close()
