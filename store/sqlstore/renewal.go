@@ -5,52 +5,45 @@ import (
 	"database/sql"
 	"fmt"
 	"strings"
-
-	"github.com/keyturn/keyturn/core/driver"
 )
 
-// renewStatement renews leases on one exclusive claim each, with one statement for all of them, and says
-// which of them it has renewed. It waits for no row that another transaction has locked.
-func (s *Store) renewStatement(ctx context.Context, grants []driver.Grant) (renewed []bool, err error) {
-	renewed = make([]bool, len(grants))
+// renewStatement renews leases on one exclusive claim each, with one statement for all of them, and returns
+// those that it has renewed. It waits for no row that another transaction has locked.
+func (s *Store) renewStatement(ctx context.Context, batch []*renewal) (renewed map[*renewal]bool, err error) {
+	renewed = make(map[*renewal]bool, len(batch))
 	if s.d == &mysql {
 		if !s.mariaDB {
-			return renewed, nil // its statements can't skip what is locked
+			return nil, nil // its statements can't skip what is locked
 		}
-		res, err := s.execOnce(ctx, s.q.renewAll(len(grants)), renewArgs(grants))
+		res, err := s.execOnce(ctx, s.q.renewAll(len(batch)), renewArgs(batch))
 		if isLocked(err) {
-			return renewed, nil
+			return nil, nil
 		}
 		if err != nil {
-			return renewed, err
+			return nil, err
 		}
 		n, err := res.RowsAffected()
-		for i := range renewed {
-			renewed[i] = n == int64(len(grants))
+		for _, r := range batch {
+			renewed[r] = n == int64(len(batch))
 		}
 		return renewed, err
 	}
-	query, args := s.q.renew, renewArrays(grants)
+	query, args := s.q.renew, renewArrays(batch)
 	if s.d == &sqlite {
-		query, args = s.q.renewAll(len(grants)), renewArgs(grants)
+		query, args = s.q.renewAll(len(batch)), renewArgs(batch)
 	}
 	type lease struct{ key, owner string }
-	at := make(map[lease]int, len(grants))
-	for i, g := range grants {
-		at[lease{g.Claims[0].Key, g.Owner}] = i
+	by := make(map[lease]*renewal, len(batch))
+	for _, r := range batch {
+		by[lease{r.Claims[0].Key, r.Owner}] = r
 	}
 	err = s.queryOnce(ctx, true, query, args, func(rows *sql.Rows) error {
 		var key []byte
 		var owner string
 		err := rows.Scan(&key, &owner)
-		if i, ok := at[lease{string(key), owner}]; ok && err == nil {
-			renewed[i] = true
-		}
+		renewed[by[lease{string(key), owner}]] = true
 		return err
 	})
-	if err != nil {
-		clear(renewed) // rows may arrive although their commit failed
-	}
 	return renewed, err
 }
 
@@ -82,24 +75,24 @@ func (d *dialect) renewing(lock string) (all string, each func(n int) string) {
 }
 
 // renewArgs are the arguments of the statement that has a place for each value.
-func renewArgs(grants []driver.Grant) []any {
-	ttl := toMicros(grants[0].TTL)
+func renewArgs(batch []*renewal) []any {
+	ttl := toMicros(batch[0].TTL)
 	args := []any{ttl, ttl}
-	for _, g := range grants {
-		args = append(args, []byte(g.Claims[0].Key))
+	for _, r := range batch {
+		args = append(args, []byte(r.Claims[0].Key))
 	}
-	for _, g := range grants {
-		args = append(args, []byte(g.Claims[0].Key), g.Owner, int64(g.Token))
+	for _, r := range batch {
+		args = append(args, []byte(r.Claims[0].Key), r.Owner, int64(r.Token))
 	}
 	return args
 }
 
 // renewArrays are those of the statement with arrays.
-func renewArrays(grants []driver.Grant) []any {
-	ttl := toMicros(grants[0].TTL)
+func renewArrays(batch []*renewal) []any {
+	ttl := toMicros(batch[0].TTL)
 	var rows [][]any
-	for _, g := range grants {
-		rows = append(rows, []any{[]byte(g.Claims[0].Key), g.Owner, int64(g.Token)})
+	for _, r := range batch {
+		rows = append(rows, []any{[]byte(r.Claims[0].Key), r.Owner, int64(r.Token)})
 	}
 	return append(columnsOf(len(releaseColumns), rows), ttl, ttl)
 }

@@ -123,8 +123,8 @@ func (t *tx) load(keys []string) error {
 			return err
 		}
 	}
-	if t.mode == skipping && t.locked >= 0 {
-		t.leaveOut()
+	if t.mode == skipping && t.locked >= 0 { // it leaves out the keys whose rows others have locked
+		t.locks = slices.DeleteFunc(t.locks, func(l *lock) bool { return l.exists && !t.own[l.Name] })
 	}
 	var none []string
 	for _, l := range t.locks {
@@ -149,18 +149,6 @@ func (t *tx) load(keys []string) error {
 		}
 	}
 	return nil
-}
-
-// leaveOut leaves out the keys whose rows others have locked.
-func (t *tx) leaveOut() {
-	t.skipped = make(map[string]bool)
-	t.locks = slices.DeleteFunc(t.locks, func(l *lock) bool {
-		skip := l.exists && !t.own[l.Name]
-		if skip {
-			t.skipped[l.Name] = true
-		}
-		return skip
-	})
 }
 
 // scan reads a row of [statements.load]: a lock with one of its members, if it has any.

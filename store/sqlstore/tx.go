@@ -27,7 +27,6 @@ type tx struct {
 	records  bool            // records are read, too
 	locked   int             // how many rows are locked; -1: all
 	own      map[string]bool // which ones; nil: unknown
-	skipped  map[string]bool // keys that others have locked
 	separate bool            // BEGIN and the lock are two requests
 }
 
@@ -52,9 +51,12 @@ func (missing) Error() string { return "sqlstore: no row for a key" }
 // locked. Or the driver does not count the rows that were locked together with BEGIN.
 var errUnlocked = errors.New("sqlstore: a row is not locked")
 
-// lock returns the lock of one of the transaction's keys.
+// lock returns the lock of one of the transaction's keys; nil: it was left out.
 func (t *tx) lock(key string) *lock {
-	i, _ := slices.BinarySearchFunc(t.locks, key, func(l *lock, key string) int { return cmp.Compare(l.Name, key) })
+	i, ok := slices.BinarySearchFunc(t.locks, key, func(l *lock, key string) int { return cmp.Compare(l.Name, key) })
+	if !ok {
+		return nil
+	}
 	return t.locks[i]
 }
 
