@@ -165,9 +165,6 @@ func (a *acquisition) askBatched(ctx context.Context) (g driver.Grant, ok bool, 
 	return g, r.done, nil
 }
 
-// isShort reports whether one statement may do a release.
-func isShort(g driver.Grant) bool { return isPlain(g.Claims) && g.Token != 0 && g.MinHold == 0 }
-
 // shortRelease releases a key that nobody waits for with one statement. If it returns false without an
 // error, a transaction has to decide; unsure says that the key may be released nevertheless.
 func (s *Store) shortRelease(ctx context.Context, g driver.Grant) (done, unsure bool, err error) {
