@@ -155,14 +155,15 @@ type store struct {
 	*backend
 	inbox  string
 	wanted func(key, owner string)
-	closed chan struct{}
-	once   sync.Once
+	life   context.Context
+	end    context.CancelFunc
 }
 
 func (b *backend) open(testing.TB) driver.Store {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	s := &store{backend: b, inbox: string(rune('A' + len(b.stores))), closed: make(chan struct{})}
+	s := &store{backend: b, inbox: string(rune('A' + len(b.stores)))}
+	s.life, s.end = context.WithCancel(context.Background())
 	b.stores[s.inbox] = s
 	return s
 }
@@ -175,17 +176,8 @@ func (s *store) Describe() driver.Description {
 }
 
 func (s *store) Close() error {
-	s.once.Do(func() { close(s.closed) })
+	s.end()
 	return nil
-}
-
-func (s *store) isClosed() bool {
-	select {
-	case <-s.closed:
-		return true
-	default:
-		return false
-	}
 }
 
 func (s *store) Acquire(ctx context.Context, req driver.Request) (driver.Grant, error) {
@@ -210,7 +202,7 @@ func (s *store) acquire(ctx context.Context, r keystate.Request) (driver.Grant, 
 	s.mu.Unlock()
 	var ended error
 	for {
-		if s.isClosed() {
+		if s.life.Err() != nil {
 			return driver.Grant{}, nil, driver.ErrClosed
 		}
 		var a keystate.Answer
@@ -241,16 +233,14 @@ func (s *store) acquire(ctx context.Context, r keystate.Request) (driver.Grant, 
 		if len(r.Claims) > 1 {
 			nap = min(nap, r.TTL/3)
 		}
-		timer := time.NewTimer(nap)
 		select {
 		case <-bell:
-		case <-timer.C:
+		case <-time.After(nap):
 		case <-ctx.Done():
 			r.Wait = false
-		case <-s.closed:
+		case <-s.life.Done():
 			_ = s.transact(driver.Keys(r.Claims), r.Owner, func(st *keystate.State) error { return st.Withdraw(r.Owner) })
 		}
-		timer.Stop()
 	}
 }
 
@@ -267,7 +257,7 @@ func (s *store) Downgrade(_ context.Context, g driver.Grant) error {
 }
 
 func (s *store) about(g *driver.Grant, decide func(*keystate.State) error) error {
-	if s.isClosed() {
+	if s.life.Err() != nil {
 		return driver.ErrClosed
 	}
 	return s.lost(g, s.transact(driver.Keys(g.Claims), "", decide))
@@ -294,7 +284,7 @@ func (s *store) Complete(_ context.Context, g driver.Grant, rec driver.Record, r
 }
 
 func (s *store) AdvanceVersion(_ context.Context, key string, n uint64, retention time.Duration) (uint64, error) {
-	if s.isClosed() {
+	if s.life.Err() != nil {
 		return 0, driver.ErrClosed
 	}
 	s.mu.Lock()

@@ -73,12 +73,10 @@ func (l *Lifetime) Drain(store string, last func()) error {
 			last()
 		}
 	}()
-	timer := time.NewTimer(closeTimeout)
-	defer timer.Stop()
 	select {
 	case <-quiet:
 		return nil
-	case <-timer.C:
+	case <-time.After(closeTimeout):
 		return fmt.Errorf("%s: closed, but requests were unanswered for %v", store, closeTimeout)
 	}
 }

@@ -25,11 +25,9 @@ func (l *Lifetime) Open(ctx, life context.Context, look func(context.Context) er
 		return err
 	}
 	l.Go(func() {
-		timer := time.NewTicker(openPause)
-		defer timer.Stop()
 		for {
 			select {
-			case <-timer.C:
+			case <-time.After(openPause):
 			case <-life.Done():
 				return
 			}

@@ -97,9 +97,7 @@ func (s *Store) decide(st *keystate.State, r *keystate.Request, was *waiter) (an
 func (s *Store) wait(ctx context.Context, r *keystate.Request, w *waiter, held error) (answer, error) {
 	var extend <-chan time.Time
 	if len(r.Claims) > 1 { // what a set holds must not run out while it waits for the rest
-		ticker := time.NewTicker(max(r.TTL/3, time.Millisecond))
-		defer ticker.Stop()
-		extend = ticker.C
+		extend = time.Tick(max(r.TTL/3, time.Millisecond))
 	}
 	for told := ""; ; {
 		if h, ok := held.(*driver.HeldError); ok && h.Key != told {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/internal/casstore"
+	"github.com/keyturn/keyturn/internal/waitloop"
 )
 
 const (
@@ -26,16 +27,8 @@ const (
 // sweep deletes what has been over for a day, once an hour, until the store closes.
 func (s *Store) sweep() {
 	// The random part keeps the processes of a fleet from sweeping at the same moment.
-	timer := time.NewTimer(rand.N(sweepEvery))
-	defer timer.Stop()
-	for {
-		select {
-		case <-timer.C:
-		case <-s.life.Done():
-			return
-		}
+	for pause := rand.N(sweepEvery); waitloop.Sleep(s.life, pause); pause = sweepEvery/2 + rand.N(sweepEvery) {
 		_ = s.Sweep(s.life, keepFor) // what is left is for the next time, or for another process
-		timer.Reset(sweepEvery/2 + rand.N(sweepEvery))
 	}
 }
 

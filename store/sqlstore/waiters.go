@@ -95,19 +95,16 @@ func (w *waiters) poll() {
 	alive := time.Now()
 	next := alive.Add(pause)
 	for {
-		timer := time.NewTimer(time.Until(next))
 		select {
-		case <-timer.C:
+		case <-time.After(time.Until(next)):
 		case <-w.sooner:
 			// Never later: requests may join all the time.
 			first, _ := w.pauses()
 			if soon := time.Now().Add(first); soon.Before(next) {
 				pause, next = first, soon
 			}
-			timer.Stop()
 			continue
 		case <-w.s.life.Done():
-			timer.Stop()
 		}
 		owners := w.owners()
 		if owners == nil {
