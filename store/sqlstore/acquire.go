@@ -46,8 +46,8 @@ func (a *acquisition) end() {
 // Ask implements [waitloop.Request].
 func (a *acquisition) Ask(ctx context.Context) (casstore.Answer, *waitloop.State, error) {
 	if isPlain(a.Claims) && !a.asked {
-		if a.s.batcher.enter() {
-			defer a.s.batcher.leave()
+		if a.s.batcher.Enter() {
+			defer a.s.batcher.Leave()
 		} else if g, ok, err := a.askBatched(ctx); ok || err != nil {
 			return casstore.Answer{Grant: g}, nil, err
 		}

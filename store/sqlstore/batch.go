@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
+	"math"
 	"slices"
 	"time"
 
@@ -23,7 +24,7 @@ const (
 )
 
 // batcher sends plain requests that come while others are under way as one statement: one round trip,
-// one COMMIT and one wait for the disk for all of them. nil has each caller send its own.
+// one COMMIT and one wait for the disk for all of them. Without such a statement each caller sends its own.
 //
 // The statement waits for no row that somebody has locked. What it leaves undone, each request does by
 // a transaction of its own, which waits for that row alone.
@@ -49,24 +50,14 @@ type batched struct {
 	token, reserved uint64
 }
 
-// newBatcher returns nil if the dialect has no statement for several requests.
 func newBatcher(s *Store) *batcher {
-	if s.q.batch == "" {
-		return nil
-	}
 	g := &batcher{s: s}
 	g.Send, g.Go = g.send, s.calls.Go
 	g.Most, g.Alone, g.Trips, g.PerTrip = mostPerBatch, mostAlone, 1, perTrip
-	return g
-}
-
-// enter reports whether the caller is to send its request by itself. If so, it must call leave.
-func (g *batcher) enter() bool { return g == nil || g.Enter() }
-
-func (g *batcher) leave() {
-	if g != nil {
-		g.Leave()
+	if s.q.batch == "" {
+		g.Alone = math.MaxInt32
 	}
+	return g
 }
 
 // ask has r carried out in a batch. It reports false if ctx ends first. r may be carried out

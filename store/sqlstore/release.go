@@ -20,8 +20,8 @@ func (s *Store) Release(ctx context.Context, g driver.Grant) error {
 	if !isPlain(g.Claims) || g.Token == 0 || g.MinHold != 0 { // more than one statement can do
 		return s.ops.Release(ctx, g, nil)
 	}
-	if s.batcher.enter() {
-		defer s.batcher.leave()
+	if s.batcher.Enter() {
+		defer s.batcher.Leave()
 		return s.ops.Release(ctx, g, func(ctx context.Context) (done, unsure bool, err error) { return s.shortRelease(ctx, g) })
 	}
 	done, unsure, err := s.releaseBatched(ctx, g)
