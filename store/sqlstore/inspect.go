@@ -67,7 +67,7 @@ func readSeen(rows *sql.Rows, byKey map[string]*seen) error {
 		}
 	}
 	if m.owner != "" {
-		found.all = append(found.all, &stored{row: m})
+		found.all = append(found.all, &m)
 	}
 	return nil
 }

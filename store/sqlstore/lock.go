@@ -86,14 +86,8 @@ type lock struct {
 	*keystate.Key
 	exists bool // it has a row of its own
 	was    lockRow
-	all    []*stored        // in the table of members
+	all    []*row           // in the table of members, each the Ref of its member
 	record *keystate.Record // nil: none was in force. Only its end is known, unless the transaction reads records
-}
-
-// stored is a row of the table of members, and the Ref of its member.
-type stored struct {
-	row
-	kept bool // its member has not gone
 }
 
 // lockRow is a lock's own row. An exclusive holder stands in it, so that one statement can take
@@ -123,11 +117,11 @@ func (l *lock) fill(now micros) {
 		l.Add(&members[0])
 	}
 	// In the order of the queue, where each one is added at the end.
-	slices.SortFunc(l.all, func(a, b *stored) int { return cmp.Or(cmp.Compare(a.nr, b.nr), cmp.Compare(a.token, b.token)) })
-	for i, s := range l.all {
+	slices.SortFunc(l.all, func(a, b *row) int { return cmp.Or(cmp.Compare(a.nr, b.nr), cmp.Compare(a.token, b.token)) })
+	for i, r := range l.all {
 		m := &members[i+1]
-		s.fill(m)
-		m.Ref = s
+		r.fill(m)
+		m.Ref = r
 		l.Add(m)
 	}
 }

@@ -164,7 +164,7 @@ func (t *tx) scan(rows *sql.Rows) error {
 	l := t.lock(key)
 	l.exists, l.was = true, was
 	if m.owner != "" {
-		l.all = append(l.all, &stored{row: m})
+		l.all = append(l.all, &m)
 	}
 	return nil
 }

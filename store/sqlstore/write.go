@@ -52,28 +52,21 @@ func (t *tx) changes() []statement {
 // left it, and the values of those that are new or have changed.
 func (l *lock) changes() (gone, members [][]any) {
 	single := l.single()
-	for _, s := range l.all {
-		s.kept = false
-	}
 	for _, m := range slices.Concat(l.Holders(), l.Waiters()) {
 		if m == single {
 			continue
 		}
 		r := rowOf(m)
-		if s, ok := m.Ref.(*stored); ok {
-			if s.kept = true; s.row == r {
-				continue
-			}
+		if was, ok := m.Ref.(*row); ok && *was == r {
+			continue
 		}
 		members = append(members, append([]any{
 			[]byte(l.Name), number(r.waits), int64(r.mode), int64(r.permits), int64(r.nr),
 		}, r.values()...))
 	}
-	for _, s := range l.all {
-		if !s.kept {
-			if m := l.Find(s.owner); m == nil || m == single {
-				gone = append(gone, []any{[]byte(l.Name), s.owner})
-			}
+	for _, was := range l.all {
+		if m := l.Find(was.owner); m == nil || m == single {
+			gone = append(gone, []any{[]byte(l.Name), was.owner})
 		}
 	}
 	return gone, members
