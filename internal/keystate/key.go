@@ -159,20 +159,7 @@ func (k *Key) Holders() []*Member { return k.holders }
 
 // Waiters are the requests in the queue, in order of arrival.
 func (k *Key) Waiters() []*Member {
-	if k.Waiting() == 0 {
-		return nil
-	}
-	waiters := make([]*Member, 0, k.Waiting())
-	r, o := k.readers.front, k.others.front
-	for r != nil || o != nil {
-		next := &r
-		if r == nil || o != nil && o.Arrived < r.Arrived {
-			next = &o
-		}
-		waiters = append(waiters, *next)
-		*next = (*next).next
-	}
-	return waiters
+	return slices.SortedStableFunc(k.queued, func(a, b *Member) int { return cmp.Compare(a.Arrived, b.Arrived) })
 }
 
 // Waiting is how many requests wait.
@@ -193,6 +180,11 @@ func (k *Key) all(yield func(*Member) bool) {
 			return
 		}
 	}
+	k.queued(yield)
+}
+
+// queued yields the waiters, the readers first.
+func (k *Key) queued(yield func(*Member) bool) {
 	for _, q := range [...]queue{k.readers, k.others} {
 		for m := q.front; m != nil; m = m.next {
 			if !yield(m) {
@@ -204,8 +196,8 @@ func (k *Key) all(yield func(*Member) bool) {
 
 // ahead is how many requests wait in front of own.
 func (k *Key) ahead(own *Member) (n int) {
-	for _, q := range [...]queue{k.readers, k.others} {
-		for m := q.front; m != nil && m.Arrived < own.Arrived; m = m.next {
+	for m := range k.queued {
+		if m.Arrived < own.Arrived {
 			n++
 		}
 	}
@@ -231,16 +223,9 @@ func (k *Key) expire(now time.Time) {
 	if r := k.Record; r != nil && !r.Until.IsZero() && !now.Before(r.Until) {
 		k.Record = nil
 	}
-	if !k.lasts(now) {
-		k.drop(now)
+	if k.lasts(now) {
+		return
 	}
-}
-
-// lasts reports whether no member is over.
-func (k *Key) lasts(now time.Time) bool { return k.soonest.IsZero() || now.Before(k.soonest) }
-
-// drop takes out the members that are over.
-func (k *Key) drop(now time.Time) {
 	var over []*Member
 	k.soonest = time.Time{}
 	for m := range k.all {
@@ -254,3 +239,6 @@ func (k *Key) drop(now time.Time) {
 		k.Remove(m)
 	}
 }
+
+// lasts reports whether no member is over.
+func (k *Key) lasts(now time.Time) bool { return k.soonest.IsZero() || now.Before(k.soonest) }
