@@ -93,7 +93,7 @@ func (s *Store) force(ctx context.Context, key, reason string, only []driver.Hol
 		unsure     bool
 	}
 	a := Aim{Keys: []string{key}, Looks: true, Ends: true}
-	res, err := CallOn(ctx, s, "force release", key, func(work context.Context) (r result, err error) {
+	res, err := call(ctx, s, "force release", key, a.Keys, func(work context.Context) (r result, err error) {
 		unsure, err := s.Transact(work, a, func(st *keystate.State) (err error) {
 			if r.gone, r.late = nil, ctx.Err() != nil; r.late {
 				return nil // the holder may be one that the caller, who has gone, never saw

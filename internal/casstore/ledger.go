@@ -48,7 +48,7 @@ func (s *Store) Forget(ctx context.Context, key string, op func(context.Context)
 	if err := driver.ValidateKey(key); err != nil {
 		return false, err
 	}
-	return CallOn(ctx, s, "forget", key, op)
+	return call(ctx, s, "forget", key, []string{key}, op)
 }
 
 // AdvanceVersion is AdvanceVersion of [driver.Ledger], by op.
@@ -60,5 +60,5 @@ func (s *Store) AdvanceVersion(ctx context.Context, key string, version uint64, 
 	if err != nil {
 		return 0, err
 	}
-	return CallOn(ctx, s, "advance_version", key, op)
+	return call(ctx, s, "advance_version", key, []string{key}, op)
 }

@@ -63,11 +63,7 @@ func Call[T any](ctx context.Context, s *Store, name, key string, op func(contex
 	return call(ctx, s, name, key, nil, op)
 }
 
-// CallOn is [Call] of an op that may wait for key.
-func CallOn[T any](ctx context.Context, s *Store, name, key string, op func(context.Context) (T, error)) (T, error) {
-	return call(ctx, s, name, key, []string{key}, op)
-}
-
+// call is [Call] of an op that may wait for keys.
 func call[T any](ctx context.Context, s *Store, name, key string, keys []string, op func(context.Context) (T, error)) (value T, err error) {
 	if err := s.Calls.Enter(); err != nil {
 		return value, err
