@@ -2,6 +2,7 @@ package dbtest
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -54,6 +55,13 @@ var operations = []operation{
 	{name: "renew a set", claims: set, held: true, do: renew, holds: true},
 	{name: "complete", claims: plain, held: true, records: true, do: func(ctx context.Context, s driver.Store, g *driver.Grant, _ driver.Request) error {
 		return s.Complete(ctx, *g, driver.Record{Result: []byte("done")}, time.Minute)
+	}},
+	{name: "forget", claims: plain, do: func(ctx context.Context, s driver.Store, _ *driver.Grant, _ driver.Request) error {
+		_, err := s.AdvanceVersion(ctx, "k", 1, time.Minute)
+		if had, wrong := s.Forget(ctx, "k"); !had {
+			err = errors.Join(err, wrong, errors.New("there was nothing to forget"))
+		}
+		return err
 	}},
 }
 

@@ -43,8 +43,9 @@ func (s *Store) Complete(ctx context.Context, g driver.Grant, rec driver.Record,
 // Forget implements [driver.Inspector].
 func (s *Store) Forget(ctx context.Context, key string) (bool, error) {
 	return s.ops.Forget(ctx, key, func(ctx context.Context) (had bool, err error) {
-		_, err = s.transact(ctx, casstore.Aim{Keys: []string{key}}, existing, func(t *tx) (err error) {
-			had, err = t.forget(t.locks[0])
+		_, err = s.transact(ctx, casstore.Aim{Keys: []string{key}}, existing, func(t *tx) error {
+			here, err := t.forget(t.locks[0])
+			had = had || here // an attempt that was carried out without an answer has dropped it already
 			return err
 		})
 		return had, err
