@@ -19,7 +19,7 @@ type config struct {
 	conns       int
 	waker       Waker
 	log         *slog.Logger
-	ownsPool    bool // Close closes the pool
+	ownsPool    bool // Close closes the pool of a store that was opened by its URL
 }
 
 // The defaults.

@@ -134,7 +134,9 @@ func (s *Store) Close() error {
 		s.end()
 		err := s.calls.Drain("sqlstore", func() {
 			s.gate.close()
-			s.closePool()
+			if s.cfg.ownsPool {
+				_ = s.db.Close() // its connections are idle, so there is nothing to lose
+			}
 		})
 		s.cancel()
 		if s.cfg.waker != nil {
@@ -142,11 +144,4 @@ func (s *Store) Close() error {
 		}
 		return err
 	})
-}
-
-// closePool closes the pool of a store that was opened by its URL.
-func (s *Store) closePool() {
-	if s.cfg.ownsPool {
-		_ = s.db.Close() // its connections are idle, so there is nothing to lose
-	}
 }

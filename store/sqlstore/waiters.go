@@ -112,7 +112,9 @@ func (w *waiters) poll() {
 		}
 		if time.Since(alive) >= w.s.cfg.waiterLease/3 {
 			alive = time.Now()
-			w.keepAlive(owners)
+			for chunk := range slices.Chunk(owners, keysPerQuery) {
+				w.keepAlive(chunk)
+			}
 		}
 		first, most := w.pauses()
 		if w.turns(owners) {
@@ -160,15 +162,9 @@ func (w *waiters) turns(owners []string) (some bool) {
 	return some
 }
 
-// keepAlive is the sign of life of all that wait. It waits for no row: one that is locked for long would cost
+// keepAlive is the sign of life of those that wait. It waits for no row: one that is locked for long would cost
 // all of them their places. A row that is locked for a moment is about to change anyway.
 func (w *waiters) keepAlive(owners []string) {
-	for chunk := range slices.Chunk(owners, keysPerQuery) {
-		w.keepThese(chunk)
-	}
-}
-
-func (w *waiters) keepThese(owners []string) {
 	s := w.s
 	args := []any{toMicros(s.cfg.waiterLease)}
 	for _, owner := range owners {
@@ -185,7 +181,7 @@ func (w *waiters) keepThese(owners []string) {
 	// If it fails, the next one is in time.
 	err, _ := s.try(s.life, s.workers, nil, func(ctx context.Context) error { return s.exec(ctx, query, args...) }, nil)
 	if n := len(owners) / 2; n > 0 && isLocked(err) { // MariaDB can't leave the locked one out
-		w.keepThese(owners[:n])
-		w.keepThese(owners[n:])
+		w.keepAlive(owners[:n])
+		w.keepAlive(owners[n:])
 	}
 }
