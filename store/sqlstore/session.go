@@ -31,13 +31,16 @@ var patience = fmt.Sprintf("(SELECT set_config('lock_timeout', '%d', true)) pati
 var beginPostgres = fmt.Sprintf("BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout = %d; SET LOCAL idle_in_transaction_session_timeout = %d",
 	rowPatience.Milliseconds(), silentPatience.Milliseconds())
 
-// beginMariaDB does so, and keeps what endMariaDB sets back. MySQL has no such blocks, and no bound for
+// beginMariaDB does so, and keeps what [tx.ending] sets back. MySQL has no such blocks, and no bound for
 // silent transactions.
 var beginMariaDB = fmt.Sprintf("BEGIN NOT ATOMIC SET @keyturn_rows = @@innodb_lock_wait_timeout, @keyturn_idle = @@idle_transaction_timeout; "+
 	"SET SESSION innodb_lock_wait_timeout = %d, SESSION idle_transaction_timeout = %d; "+
 	"SET TRANSACTION ISOLATION LEVEL READ COMMITTED; START TRANSACTION; ", rowPatience/time.Second, silentPatience/time.Second)
 
-// endMariaDB ends a transaction by COMMIT or ROLLBACK.
-func endMariaDB(how string) string {
-	return "BEGIN NOT ATOMIC " + how + "; SET SESSION innodb_lock_wait_timeout = @keyturn_rows, SESSION idle_transaction_timeout = @keyturn_idle; END"
+// ending returns the statement that ends the transaction by COMMIT or ROLLBACK.
+func (t *tx) ending(how string) string {
+	if t.s.mariaDB {
+		return "BEGIN NOT ATOMIC " + how + "; SET SESSION innodb_lock_wait_timeout = @keyturn_rows, SESSION idle_transaction_timeout = @keyturn_idle; END"
+	}
+	return how
 }

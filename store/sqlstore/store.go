@@ -121,7 +121,8 @@ func (s *Store) Describe() driver.Description {
 		TTLs: driver.TTLs{Least: 100 * time.Millisecond},
 	}
 	if s.cfg.waker != nil {
-		d.OnWanted, d.OnImpaired, d.Identity = s.wanted.On, s.health.watch, s.identity
+		d.OnWanted, d.OnImpaired = s.wanted.On, s.health.watch
+		d.Identity = func(context.Context) (string, error) { return s.cfg.waker.Server() } // it asks for nothing
 	}
 	return d
 }

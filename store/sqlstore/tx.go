@@ -154,14 +154,6 @@ func (t *tx) query(query string, args []any, scan func(*sql.Rows) error) error {
 	return rowsOf(t.ctx, t.conn, query, args, scan)
 }
 
-// ending returns the statement that ends the transaction by COMMIT or ROLLBACK.
-func (t *tx) ending(how string) string {
-	if t.s.mariaDB {
-		return endMariaDB(how)
-	}
-	return how
-}
-
 // peek runs decide on what the keys of a look like at a moment, and locks nothing: a process that is
 // stopped in a transaction keeps its rows locked. settled: the decision changes nothing, so it counts.
 func (s *Store) peek(ctx context.Context, a casstore.Aim, decide func(*tx) error) (settled bool, err error) {

@@ -1,7 +1,6 @@
 package sqlstore
 
 import (
-	"context"
 	"encoding/hex"
 	"strings"
 )
@@ -25,10 +24,4 @@ func parseWanted(message string) (key, owner string, ok bool) {
 // process now. If they stop, the engine is told of that later.
 func (a *acquisition) mayLinger() bool {
 	return a.Linger && !a.Once && isPlain(a.Claims) && a.s.wanted.HasEngine() && a.s.hears()
-}
-
-// identity is the Identity of the store's description: the server that sends the messages. It asks
-// for nothing.
-func (s *Store) identity(context.Context) (string, error) {
-	return s.cfg.waker.Server()
 }
