@@ -17,11 +17,8 @@ func (s *Store) Begin(ctx context.Context, req driver.Request) (driver.Grant, *d
 	}
 	r := keystate.Request{Request: req, Once: true}
 	a, err := s.acquire(ctx, &r)
-	if err != nil {
-		return driver.Grant{}, nil, err
-	}
 	if a.rec == nil {
-		return a.grant(&req), nil, nil
+		return a.Grant, nil, err
 	}
 	rec := clone(*a.rec) // a copy, which the caller may change
 	return driver.Grant{}, &rec, nil

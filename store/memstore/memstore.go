@@ -51,10 +51,7 @@ func (s *Store) Acquire(ctx context.Context, req driver.Request) (driver.Grant, 
 	}
 	r := keystate.Request{Request: req}
 	a, err := s.acquire(ctx, &r)
-	if err != nil {
-		return driver.Grant{}, err
-	}
-	return a.grant(&req), nil
+	return a.Grant, err
 }
 
 // check refuses a claim that would wait for a place that never comes free. The engine has

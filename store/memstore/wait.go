@@ -18,19 +18,19 @@ type waiter struct {
 	answer answer // from then on; a set has none: it asks again
 }
 
-// answer is the answer to a request: a grant or a record.
+// answer is the answer to a request: a grant or a record. The zero value is none.
 type answer struct {
-	token, reserved    uint64
-	contended, lingers bool
-	since              time.Time      // zero: there is no answer
-	rec                *driver.Record // must not be changed
+	driver.Grant
+	rec *driver.Record // must not be changed
 }
 
-func (a *answer) grant(req *driver.Request) driver.Grant {
-	return driver.Grant{
-		Owner: req.Owner, Claims: req.Claims, TTL: req.TTL, Token: a.token, HandOffs: a.reserved,
-		Lingers: a.lingers, Since: a.since, Contended: a.contended,
-	}
+func (a *answer) isNone() bool { return a.Token == 0 && a.rec == nil }
+
+func granted(req *driver.Request, m *keystate.Member, contended bool, now time.Time) answer {
+	return answer{Grant: driver.Grant{
+		Owner: req.Owner, Claims: req.Claims, TTL: req.TTL, Token: m.Token, HandOffs: m.Reserved,
+		Lingers: m.Lingers(), Since: now, Contended: contended,
+	}}
 }
 
 // wake answers those that a step has let in.
@@ -40,9 +40,9 @@ func wake(st *keystate.State) {
 		n.Ref = w.store
 		switch {
 		case n.Waits:
-			w.answer = answer{since: st.Now, rec: &n.Key.Record.Record}
+			w.answer = answer{rec: &n.Key.Record.Record}
 		case len(w.req.Claims) == 1:
-			w.answer = answer{token: n.Token, reserved: n.Reserved, contended: n.Key.Waiting() > 0, lingers: n.Lingers(), since: st.Now}
+			w.answer = granted(&w.req, n.Member, n.Key.Waiting() > 0, st.Now)
 		}
 		close(w.done)
 	}
@@ -64,7 +64,7 @@ func (s *Store) decide(st *keystate.State, r *keystate.Request, was *waiter) (an
 		_ = st.Settle() // it fails only in a store that reads its waiters late
 		wake(st)
 		st.Woken = st.Woken[:0]
-		if !was.answer.since.IsZero() {
+		if !was.answer.isNone() {
 			return was.answer, nil, nil
 		}
 		if was.asking--; !r.Wait && was.asking > 0 {
@@ -76,10 +76,10 @@ func (s *Store) decide(st *keystate.State, r *keystate.Request, was *waiter) (an
 	case err != nil:
 		return answer{}, nil, err
 	case a.Record != nil:
-		return answer{since: st.Now, rec: &a.Record.Record}, nil, nil
+		return answer{rec: &a.Record.Record}, nil, nil
 	case a.Held == nil:
 		a.Member.Ref = s
-		return answer{token: a.Token, reserved: a.Reserved, contended: a.Contended, lingers: a.Member.Lingers(), since: st.Now}, nil, nil
+		return granted(&r.Request, a.Member, a.Contended, st.Now), nil, nil
 	case a.Member == nil:
 		return answer{}, nil, a.Held
 	}
@@ -108,7 +108,7 @@ func (s *Store) wait(ctx context.Context, r *keystate.Request, w *waiter, held e
 		var ended error
 		select {
 		case <-w.done:
-			if !w.answer.since.IsZero() {
+			if !w.answer.isNone() {
 				return w.answer, nil
 			}
 		case <-extend:
