@@ -54,28 +54,26 @@ var required = map[*dialect][]setting{
 	},
 }
 
-// readOnlySetting is only shown: each request says so.
-var readOnlySetting = map[*dialect][]setting{
-	&postgres: {{"SELECT current_setting('transaction_read_only')", "transaction_read_only", "off", "", "no request succeeds", ""}},
+// shown are settings that examine shows, and check leaves to the program.
+var shown = map[*dialect][]setting{
+	&postgres: {
+		{"SELECT current_setting('transaction_read_only')", "transaction_read_only", "off", "", "no request succeeds", ""}, // each request says so
+		{
+			// A program that fences may do without it. Every user of a server may count its replicas.
+			`SELECT CASE WHEN current_setting('synchronous_standby_names') <> '' THEN current_setting('synchronous_standby_names')
+				WHEN EXISTS (SELECT FROM pg_stat_replication) THEN 'none, and a replica' ELSE 'none, and no replica' END`,
+			"synchronous_standby_names", "", "none, and a replica",
+			"a failover forgets the last grants, so two owners may hold a key", "name the replica, if a failover must not forget grants",
+		},
+	},
 	&mysql: {{
 		"SELECT CASE WHEN @@tx_read_only = 1 OR @@global.read_only = 1 THEN 'on' ELSE 'off' END", "tx_read_only, read_only", "off", "", "no request succeeds", "",
 	}},
-}
-
-// standby is only shown: a program that fences may do without it. Every user
-// of a server may count its replicas.
-var standby = setting{
-	`SELECT CASE WHEN current_setting('synchronous_standby_names') <> '' THEN current_setting('synchronous_standby_names')
-		WHEN EXISTS (SELECT FROM pg_stat_replication) THEN 'none, and a replica' ELSE 'none, and no replica' END`,
-	"synchronous_standby_names", "", "none, and a replica",
-	"a failover forgets the last grants, so two owners may hold a key", "name the replica, if a failover must not forget grants",
-}
-
-// pragmas are those of a SQLite connection. They are only shown: a program may choose otherwise.
-var pragmas = []setting{
-	{"PRAGMA synchronous", "synchronous", "2|3", "", "a power failure forgets grants, so two owners may hold a key", ""},
-	{"PRAGMA journal_mode", "journal_mode", "wal", "", "readers and writers stop each other", ""},
-	{"PRAGMA busy_timeout", "busy_timeout", "", "0", "a request fails at once while another process writes", "set it to 5000"},
+	&sqlite: { // of a connection
+		{"PRAGMA synchronous", "synchronous", "2|3", "", "a power failure forgets grants, so two owners may hold a key", ""},
+		{"PRAGMA journal_mode", "journal_mode", "wal", "", "readers and writers stop each other", ""},
+		{"PRAGMA busy_timeout", "busy_timeout", "", "0", "a request fails at once while another process writes", "set it to 5000"},
+	},
 }
 
 // risky reports whether a value is not a safe one.
@@ -161,18 +159,11 @@ func (s *Store) examine(ctx context.Context) []driver.Finding {
 		return []driver.Finding{{About: "database", Risk: err.Error(), Advice: "open the store again"}}
 	}
 	defer s.calls.Leave()
-	all := slices.Concat(settings[s.d], required[s.d], readOnlySetting[s.d])
-	switch s.d {
-	case &postgres:
-		all = append(all, standby)
-	case &sqlite:
-		all = pragmas
-	}
 	found := []driver.Finding{s.examineTables(ctx)}
 	if s.d == &postgres {
 		found = append(found, s.examineMessages(ctx), s.examinePrepared(ctx), s.examineWarnings(ctx))
 	}
-	for _, set := range all {
+	for _, set := range slices.Concat(settings[s.d], required[s.d], shown[s.d]) {
 		f := driver.Finding{About: set.name, Found: s.value(ctx, set.ask)}
 		if f.Found != "" && set.risky(f.Found) {
 			f.Risk, f.Advice = set.risk, set.fix()
