@@ -46,16 +46,12 @@ func do[T any](ctx context.Context, s *Store, keys []string, op func(context.Con
 }
 
 func (s *Store) run(ctx context.Context, _ []string, work func(context.Context) error, late func()) (err error, answered bool) {
-	err, answered = waitloop.Await(ctx, s.Calls.Go, func() error {
+	return waitloop.Await(ctx, s.Calls.Go, func() error {
 		hard, cancel := context.WithCancel(s.Hard)
 		defer cancel()
 		defer context.AfterFunc(ctx, func() { time.AfterFunc(Patience, cancel) })()
 		return work(hard)
 	}, late)
-	if !answered {
-		err = context.Cause(ctx)
-	}
-	return err, answered
 }
 
 // Call runs op as a call of the store's that is over when Close returns. name and key are for errors.

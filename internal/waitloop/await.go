@@ -6,8 +6,8 @@ import (
 )
 
 // Await runs op on a goroutine that start begins, and returns its error. It is for clients whose calls
-// do not end with a context. If ctx ends first, Await reports that op was not answered. op then goes on,
-// and late, if it is not nil, is called after it on that goroutine.
+// do not end with a context. If ctx ends first, Await reports that op was not answered, and returns the cause.
+// op then goes on, and late, if it is not nil, is called after it on that goroutine.
 func Await(ctx context.Context, start func(func()), op func() error, late func()) (err error, answered bool) {
 	done, abandoned := make(chan error), make(chan struct{})
 	start(func() {
@@ -25,7 +25,7 @@ func Await(ctx context.Context, start func(func()), op func() error, late func()
 		return err, true
 	case <-ctx.Done():
 		close(abandoned)
-		return nil, false
+		return context.Cause(ctx), false
 	}
 }
 
