@@ -29,18 +29,16 @@ func (s *Store) acquire(ctx context.Context, r keystate.Request) (casstore.Answe
 	a.Acquisition = casstore.Acquisition{Store: &s.ops, Request: r, Within: 10 * s.cfg.waiterLease, Question: a.ask, TakeBack: a.takeBack}
 	a.Inbox = s.inbox()
 	a.Linger = a.mayLinger()
-	defer a.end()
+	defer func() {
+		if a.Wake != nil {
+			s.waiters.leave(a.Owner)
+		}
+	}()
 	ans, err := waitloop.Run(ctx, waitloop.Terms{Wait: r.Wait, OnHeld: r.OnHeld, Life: s.life}, a)
 	if err == nil {
 		s.sweepOnce(r.Claims[0].Key)
 	}
 	return ans, err
-}
-
-func (a *acquisition) end() {
-	if a.Wake != nil {
-		a.s.waiters.leave(a.Owner)
-	}
 }
 
 // Ask implements [waitloop.Request].
