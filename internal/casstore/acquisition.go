@@ -158,7 +158,7 @@ func (a *Acquisition) Poll() (pause time.Duration, slept func()) { return 0, fun
 
 // Withdraw implements [waitloop.Request].
 func (a *Acquisition) Withdraw(ctx context.Context) error {
-	_, err, answered := do(ctx, a.Store, a.keys(), a.withdraw, a.takeBack)
+	err, answered := a.run(ctx, a.keys(), a.withdraw, a.takeBack)
 	if err == nil {
 		return nil
 	}
@@ -169,9 +169,9 @@ func (a *Acquisition) Withdraw(ctx context.Context) error {
 }
 
 // withdraw ends everything that the request holds or waits for.
-func (a *Acquisition) withdraw(ctx context.Context) (struct{}, error) {
+func (a *Acquisition) withdraw(ctx context.Context) error {
 	_, err := a.Transact(ctx, Aim{Keys: a.keys(), Owner: a.Owner, Looks: true, Ends: true}, func(st *keystate.State) error { return st.Withdraw(a.Owner) })
-	return struct{}{}, err
+	return err
 }
 
 func (a *Acquisition) takeBack() {
@@ -186,7 +186,7 @@ func (a *Acquisition) takeBack() {
 // succeeded, or until over, when everything has run out by itself. It reports false if the store closes.
 func (a *Acquisition) Undo(over time.Time) bool {
 	return waitloop.Insist(a.Life, over, func() bool {
-		_, err, answered := do(a.Life, a.Store, a.keys(), a.withdraw, nil)
+		err, answered := a.run(a.Life, a.keys(), a.withdraw, nil)
 		return answered && err == nil
 	})
 }

@@ -30,12 +30,8 @@ func Do[T any](ctx context.Context, s *Store, op func(context.Context) (T, error
 }
 
 func do[T any](ctx context.Context, s *Store, keys []string, op func(context.Context) (T, error), late func()) (value T, err error, answered bool) {
-	run := s.Run
-	if run == nil {
-		run = s.run
-	}
 	var result T
-	err, answered = run(ctx, keys, func(ctx context.Context) (err error) {
+	err, answered = s.run(ctx, keys, func(ctx context.Context) (err error) {
 		result, err = op(ctx)
 		return err
 	}, late)
@@ -45,7 +41,10 @@ func do[T any](ctx context.Context, s *Store, keys []string, op func(context.Con
 	return value, err, answered
 }
 
-func (s *Store) run(ctx context.Context, _ []string, work func(context.Context) error, late func()) (err error, answered bool) {
+func (s *Store) run(ctx context.Context, keys []string, work func(context.Context) error, late func()) (err error, answered bool) {
+	if s.Run != nil {
+		return s.Run(ctx, keys, work, late)
+	}
 	return waitloop.Await(ctx, s.Calls.Go, func() error {
 		hard, cancel := context.WithCancel(s.Hard)
 		defer cancel()
