@@ -18,10 +18,12 @@ const (
 // its store. look is then called again and again, until it has an answer or life ends. later gets an
 // error of it that is an answer; nil errors are dropped.
 func (l *Lifetime) Open(ctx, life context.Context, look func(context.Context) error, later func(error)) error {
-	bounded, cancel := context.WithTimeout(ctx, openPatience)
-	defer cancel()
-	err := look(bounded)
-	if !Silent(err) {
+	ask := func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, openPatience)
+		defer cancel()
+		return look(ctx)
+	}
+	if err := ask(ctx); !Silent(err) {
 		return err
 	}
 	l.Go(func() {
@@ -31,10 +33,7 @@ func (l *Lifetime) Open(ctx, life context.Context, look func(context.Context) er
 			case <-life.Done():
 				return
 			}
-			bounded, cancel := context.WithTimeout(life, openPatience)
-			err := look(bounded)
-			cancel()
-			if !Silent(err) {
+			if err := ask(life); !Silent(err) {
 				if err != nil && life.Err() == nil {
 					later(err)
 				}
