@@ -16,7 +16,7 @@ type note struct {
 	until time.Time
 }
 
-// notes are the notes of a shard. The zero value has none.
+// notes are the notes of a shard.
 //
 // They are kept for [keystate.ReasonKept]. At most maxNotes are kept: the oldest are dropped, and their owners
 // learn no reason.
@@ -30,9 +30,6 @@ const maxNotes = 1024
 func (n *notes) add(f keystate.Forced, now time.Time) {
 	if len(n.order) >= maxNotes {
 		n.dropFirst()
-	}
-	if n.byLease == nil {
-		n.byLease = make(map[lease]note)
 	}
 	l := lease{f.Key, f.Owner}
 	n.byLease[l] = note{f, now.Add(keystate.ReasonKept)}

@@ -46,6 +46,7 @@ func (s *shard) init() {
 	s.entries = make(map[string]*entry)
 	s.records = make(map[string]*keystate.Record)
 	s.versions = make(map[string]keystate.Version)
+	s.forced.byLease = make(map[lease]note)
 	s.sweepAt = sweepFloor
 }
 

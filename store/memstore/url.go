@@ -11,12 +11,9 @@ import (
 
 func init() { storeurl.Register("mem", storeurl.Scheme{Open: openURL}) }
 
-// named are the memories of URLs with a name. They stay for as long as the process, as a backend
+// named has the memory of each name of a URL. They stay for as long as the process, as a backend
 // stays when its clients go.
-var named struct {
-	sync.Mutex
-	memories map[string]*memory
-}
+var named sync.Map
 
 // openURL opens mem:, an empty store, or mem:NAME, the memory of that name in this process: all
 // stores of the same name share their leases ([Store.Peer]).
@@ -30,15 +27,6 @@ func openURL(_ context.Context, u *storeurl.URL) (driver.Store, error) {
 	case u.Path == "":
 		return New(), nil
 	}
-	named.Lock()
-	defer named.Unlock()
-	mem := named.memories[u.Path]
-	if mem == nil {
-		mem = newMemory()
-		if named.memories == nil {
-			named.memories = make(map[string]*memory)
-		}
-		named.memories[u.Path] = mem
-	}
-	return open(mem), nil
+	mem, _ := named.LoadOrStore(u.Path, newMemory())
+	return open(mem.(*memory)), nil
 }
