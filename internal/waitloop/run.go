@@ -115,11 +115,9 @@ func (w *waiting[A, M]) end(ctx context.Context, over <-chan struct{}) (A, error
 	brief, cancel := context.WithTimeout(context.WithoutCancel(ctx), Grace)
 	defer cancel()
 	if over != nil {
-		timer := time.NewTimer(questionGrace)
-		defer timer.Stop()
 		select {
 		case <-over:
-		case <-timer.C: // its connection may hang; those behind it in the queue are not to wait for that
+		case <-time.After(questionGrace): // its connection may hang; those behind it in the queue are not to wait for that
 		}
 	}
 	if err := w.r.Withdraw(brief); err != nil {
@@ -137,12 +135,10 @@ func (w *waiting[A, M]) end(ctx context.Context, over <-chan struct{}) (A, error
 func (w *waiting[A, M]) sleep(ctx context.Context) (m M, told bool) {
 	pause, slept := w.r.Poll()
 	defer slept()
-	timer := time.NewTimer(w.last.nap(pause))
-	defer timer.Stop()
 	select {
 	case m = <-w.r.Messages():
 		return m, true
-	case <-timer.C:
+	case <-time.After(w.last.nap(pause)):
 	case <-ctx.Done():
 	}
 	return m, false

@@ -44,15 +44,14 @@ func (w *workers) run(s *Store, work func()) {
 // work does one thing after the other. It ends when there is nothing to do for some time, or when
 // life has ended.
 func (w *workers) work(life context.Context, work func()) {
-	rest := time.NewTicker(restTime)
-	defer rest.Stop()
+	rest := time.Tick(restTime)
 	for busy := true; ; {
 		work()
 		for work = nil; work == nil; {
 			select {
 			case work = <-w.idle:
 				busy = true
-			case <-rest.C:
+			case <-rest:
 				if !busy {
 					return
 				}
