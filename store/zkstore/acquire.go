@@ -30,7 +30,6 @@ func (s *Store) acquire(ctx context.Context, r keystate.Request) (casstore.Answe
 	a.Linger = a.Inbox != ""
 	if r.Wait {
 		a.Wake = waitloop.NewBell()
-		s.watchers.join(a.Wake)
 		defer s.watchers.leave(a.Wake)
 	}
 	ans, err := a.Run(ctx)

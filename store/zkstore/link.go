@@ -27,8 +27,7 @@ const patience = 3 * time.Second
 type link struct {
 	cfg  *config
 	life context.Context
-	// lost is called when messages may have been missed.
-	wake func(path string)
+	wake func(path string) // called when a watch of the client has fired, or has ended with its session
 
 	mu      sync.Mutex
 	peer    *peer         // the present client
@@ -205,6 +204,7 @@ func (l *link) authenticate(p *peer) error {
 // set says whether requests can be sent.
 func (l *link) set(ready bool, why error) {
 	l.mu.Lock()
+	defer l.mu.Unlock()
 	had := l.ready
 	if l.ready = ready; ready || why != nil { // a new client does not know yet why there is no session
 		l.why = why
@@ -212,10 +212,6 @@ func (l *link) set(ready bool, why error) {
 	if had != ready {
 		close(l.changed)
 		l.changed = make(chan struct{})
-	}
-	l.mu.Unlock()
-	if ready {
-		l.wake("") // messages may have been missed since the last session
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 type watchers struct {
 	mu     sync.Mutex
 	byPath map[string]*watch
-	all    map[waitloop.Bell][]string
+	paths  map[waitloop.Bell][]string // that each request follows
 }
 
 // watch is the interest in a node.
@@ -24,31 +24,23 @@ type watch struct {
 }
 
 func newWatchers() *watchers {
-	return &watchers{byPath: make(map[string]*watch), all: make(map[waitloop.Bell][]string)}
+	return &watchers{byPath: make(map[string]*watch), paths: make(map[waitloop.Bell][]string)}
 }
 
-func (s *watchers) join(wake waitloop.Bell) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.all[wake] = nil
-}
-
+// leave ends a request's interest in all nodes.
 func (s *watchers) leave(wake waitloop.Bell) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.forget(wake)
-	delete(s.all, wake)
 }
 
-// forget ends a request's interest in all nodes.
 func (s *watchers) forget(wake waitloop.Bell) {
-	for _, path := range s.all[wake] {
-		if w := s.byPath[path]; w != nil {
-			delete(w.wakes, wake)
-			s.drop(path, w)
-		}
+	for _, path := range s.paths[wake] {
+		w := s.byPath[path]
+		delete(w.wakes, wake)
+		s.drop(path, w)
 	}
-	s.all[wake] = nil
+	delete(s.paths, wake)
 }
 
 // drop deletes a watch that is of no use any more.
@@ -63,7 +55,7 @@ func (s *watchers) follow(wake waitloop.Bell, paths []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.forget(wake)
-	s.all[wake] = paths
+	s.paths[wake] = paths
 	for _, path := range paths {
 		w := s.byPath[path]
 		if w == nil {
@@ -95,25 +87,14 @@ func (s *watchers) isSetNow(path string, fired uint64) {
 	}
 }
 
-// event wakes those that want to know of a node; "": messages may have been missed.
+// event wakes those that want to know of a node. It is also called for each watch that has ended with its session.
 func (s *watchers) event(path string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if path != "" {
-		if w := s.byPath[path]; w != nil {
-			s.fire(path, w)
-		}
+	w := s.byPath[path]
+	if w == nil {
 		return
 	}
-	for path, w := range s.byPath {
-		s.fire(path, w)
-	}
-	for wake := range s.all {
-		wake.Ring()
-	}
-}
-
-func (s *watchers) fire(path string, w *watch) {
 	w.set = false
 	w.fired++
 	for wake := range w.wakes {
