@@ -60,7 +60,7 @@ func (a *acquisition) ask(ctx context.Context) (casstore.Answer, error) {
 	}
 	for r := (retries{}); ; {
 		var ans casstore.Answer
-		var seen *view // by a request that waits; nil: it has just joined the queue
+		var seen *view // by a request that waits; nil: it has just joined the queue, or got the lock
 		_, err := a.s.transact(ctx, aim, func(t *tx) (err error) {
 			ans, seen, err = a.decide(t)
 			return err
@@ -86,7 +86,7 @@ func (a *acquisition) decide(t *tx) (ans casstore.Answer, seen *view, err error)
 	if err != nil {
 		return ans, nil, err
 	}
-	if got.Held != nil && got.Member != nil && nodeOf(got.Member) != nil {
+	if got.Held != nil && a.Wait && got.Member.Waits && nodeOf(got.Member) != nil {
 		seen = new(view)
 		t.after = func() { *seen = viewOf(t.locks[got.At], got.Member) }
 	}

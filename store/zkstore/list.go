@@ -68,7 +68,8 @@ func (s *Store) page(p *peer, q driver.Listing, after position) (pg page, err er
 		return pg, err
 	}
 	slices.Sort(buckets)
-	buckets = buckets[bucketAt(buckets, after.bucket):]
+	first, _ := slices.BinarySearch(buckets, after.bucket)
+	buckets = buckets[first:]
 	var keys []string
 	for i, bucket := range buckets {
 		names, err := s.childrenOf(p, s.bucketPath(bucket))
@@ -89,11 +90,7 @@ func (s *Store) page(p *peer, q driver.Listing, after position) (pg page, err er
 			}
 		}
 		if pg.next == "" && i+1 == bucketsPerPage && i+1 < len(buckets) {
-			last := ""
-			if len(names) > 0 {
-				last = names[len(names)-1]
-			}
-			pg.next = position{bucket, last}.String()
+			pg.next = position{bucket: buckets[i+1]}.String()
 		}
 		if pg.next != "" {
 			break
@@ -124,12 +121,6 @@ func (s *Store) inUse(p *peer, keys []string) ([]string, error) {
 		}
 	}
 	return used, err
-}
-
-// bucketAt is the index of the first bucket that is not before the one named.
-func bucketAt(buckets []string, bucket string) int {
-	i, _ := slices.BinarySearch(buckets, bucket)
-	return i
 }
 
 // childrenOf returns the names of the children of a node that need not be there.

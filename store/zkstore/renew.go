@@ -2,6 +2,7 @@ package zkstore
 
 import (
 	"context"
+	"slices"
 
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/casstore"
@@ -14,14 +15,11 @@ const claimsPerRenewal = 100
 
 // Renew implements [driver.Store].
 func (s *Store) Renew(ctx context.Context, grants []driver.Grant) []error {
-	errs := make([]error, len(grants))
 	if err := s.calls.Enter(); err != nil {
-		for i := range errs {
-			errs[i] = err
-		}
-		return errs
+		return slices.Repeat([]error{err}, len(grants))
 	}
 	defer s.calls.Leave()
+	errs := make([]error, len(grants))
 	var batch []int
 	claims := 0
 	flush := func() {

@@ -17,7 +17,7 @@ const (
 )
 
 func init() {
-	scheme := storeurl.Scheme{Open: func(ctx context.Context, u *storeurl.URL) (driver.Store, error) { return openURL(ctx, u) }}
+	scheme := storeurl.Scheme{Open: openURL}
 	storeurl.Register(plainScheme, scheme)
 	storeurl.Register(tlsScheme, scheme)
 }

@@ -20,27 +20,23 @@ type view struct {
 	version int32  // of the lock; after the transaction
 }
 
-// viewOf is the view of a waiter.
+// viewOf is the view of a waiter, which has a node.
 //
 // Readers wait as one kind and all others as another (package keystate). The first of each kind looks
 // at each decision, and at the first of the other kind. All others only look at the one in front of
 // them. So a decision wakes two waiters, however many there are.
 func viewOf(l *lock, own *keystate.Member) view {
-	v := view{lock: l.path, version: l.version, front: true}
+	v := view{lock: l.path, own: nodeOf(own).name, version: l.version, front: true}
 	if l.writes {
 		v.version++
 	}
-	if !own.Waits {
-		return v // it was its turn
-	}
-	v.own = nodeOf(own).name
 	waiters := l.Waiters()
 	for _, w := range waiters {
 		if w == own {
 			break
 		}
 		if isReader(w) == isReader(own) {
-			v.front, v.ahead = false, nameOf(w)
+			v.front, v.ahead = false, nodeOf(w).name
 		}
 	}
 	if !v.front {
@@ -48,7 +44,7 @@ func viewOf(l *lock, own *keystate.Member) view {
 	}
 	for _, w := range waiters {
 		if isReader(w) != isReader(own) {
-			v.ahead = nameOf(w)
+			v.ahead = nodeOf(w).name
 			break
 		}
 	}
@@ -57,19 +53,9 @@ func viewOf(l *lock, own *keystate.Member) view {
 
 func isReader(m *keystate.Member) bool { return m.Mode == driver.ModeShared }
 
-func nameOf(m *keystate.Member) string {
-	if n := nodeOf(m); n != nil {
-		return n.name
-	}
-	return ""
-}
-
 // watch asks the server to tell of what concerns the waiter. The error is errConflict if that has
 // changed already.
 func (a *acquisition) watch(ctx context.Context, v *view) error {
-	if v.own == "" {
-		return errConflict
-	}
 	p, err := a.s.link.get(ctx, a.s.patience(a.Wait))
 	if err != nil {
 		return err
