@@ -72,7 +72,7 @@ func (b *inbox) follow() {
 	}
 	id := rand.Text()
 	path := b.s.inboxPath(id)
-	if err := b.s.makeInbox(p, path); err != nil {
+	if err := b.s.makeNode(p, path, zk.FlagEphemeral); err != nil {
 		return
 	}
 	for {
@@ -104,16 +104,6 @@ func (b *inbox) follow() {
 }
 
 func (s *Store) inboxPath(id string) string { return s.cfg.root + inboxesNode + "/" + id }
-
-func (s *Store) makeInbox(p *peer, path string) error {
-	_, err := p.Create(path, nil, zk.FlagEphemeral, s.cfg.acl)
-	if errors.Is(err, zk.ErrNoNode) {
-		if err = s.makeNode(p, s.cfg.root+inboxesNode, nil); err == nil {
-			_, err = p.Create(path, nil, zk.FlagEphemeral, s.cfg.acl)
-		}
-	}
-	return err
-}
 
 // revocation is a request to give a lease back that lingers: it is in somebody's way.
 type revocation struct {

@@ -3,6 +3,7 @@ package zkstore
 import (
 	"context"
 	"errors"
+	"path"
 	"sync/atomic"
 	"time"
 
@@ -142,44 +143,20 @@ func (s *Store) bytesOf(claims []driver.Claim) int {
 	return total
 }
 
-// makeRoot makes the nodes above the locks.
-func (s *Store) makeRoot(p *peer) error {
-	for i, c := range s.cfg.root {
-		if c == '/' && i > 0 {
-			if err := s.makeNode(p, s.cfg.root[:i], nil); err != nil {
-				return err
-			}
+// makeNode makes an empty node and those above it, unless it is there.
+func (s *Store) makeNode(p *peer, node string, flags int32) error {
+	_, err := p.Create(node, nil, flags, s.cfg.acl)
+	if errors.Is(err, zk.ErrNoNode) {
+		if err = s.makeNode(p, path.Dir(node), zk.FlagPersistent); err == nil {
+			_, err = p.Create(node, nil, flags, s.cfg.acl)
 		}
 	}
-	for _, path := range []string{s.cfg.root, s.cfg.root + bucketsNode, s.cfg.root + clockNode} {
-		if err := s.makeNode(p, path, nil); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// makeNode makes a node, unless it is there.
-func (s *Store) makeNode(p *peer, path string, data []byte) error {
-	_, err := p.Create(path, data, zk.FlagPersistent, s.cfg.acl)
 	if errors.Is(err, zk.ErrNodeExists) {
 		return nil
 	}
 	if errors.Is(err, zk.ErrNoAuth) { // perhaps it is there, and its parent is another user's
-		if exists, _, again := p.Exists(path); again == nil && exists {
+		if exists, _, again := p.Exists(node); again == nil && exists {
 			return nil
-		}
-	}
-	return err
-}
-
-// makeBucket makes the parent of a lock.
-func (s *Store) makeBucket(p *peer, key string) error {
-	path := s.bucketPath(bucketOf(key))
-	err := s.makeNode(p, path, nil)
-	if errors.Is(err, zk.ErrNoNode) {
-		if err = s.makeRoot(p); err == nil {
-			err = s.makeNode(p, path, nil)
 		}
 	}
 	return err
@@ -190,7 +167,7 @@ func (s *Store) makeBucket(p *peer, key string) error {
 func (s *Store) tick(p *peer) (moment, error) {
 	stat, err := p.Set(s.cfg.root+clockNode, nil, -1)
 	if errors.Is(err, zk.ErrNoNode) {
-		if err = s.makeRoot(p); err == nil {
+		if err = s.makeNode(p, s.cfg.root+clockNode, zk.FlagPersistent); err == nil {
 			stat, err = p.Set(s.cfg.root+clockNode, nil, -1)
 		}
 	}

@@ -2,6 +2,7 @@ package zkstore
 
 import (
 	"errors"
+	"path"
 	"slices"
 
 	"github.com/go-zookeeper/zk"
@@ -34,7 +35,7 @@ func (t *tx) write() (sent bool, err error) {
 	if errors.Is(err, zk.ErrNoNode) {
 		for _, l := range t.locks {
 			if !l.exists {
-				if err := t.s.makeBucket(t.p, l.Name); err != nil {
+				if err := t.s.makeNode(t.p, path.Dir(l.path), zk.FlagPersistent); err != nil {
 					return false, err
 				}
 			}
