@@ -116,32 +116,21 @@ func (l *link) event(p *peer, e zk.Event) {
 		l.wake(e.Path)
 		return
 	}
-	if e.State == zk.StateHasSession {
-		l.renew(p)
-	}
 	l.mu.Lock()
 	switch had := p.session; {
 	case e.State == zk.StateHasSession:
+		if id := p.SessionID(); id != p.id {
+			// The earlier session has ended, perhaps because the servers have lost their data: then versions begin anew.
+			p.id = id
+			p.cache.clear()
+			p.clock.clear()
+		}
 		p.session = true
 	case had:
 		p.session, p.since = false, time.Now()
 	}
 	l.mu.Unlock()
 	l.nudge.Ring()
-}
-
-// renew forgets what was learned by an earlier session. That one has ended, perhaps because the servers
-// have lost their data: then versions begin anew.
-func (l *link) renew(p *peer) {
-	l.mu.Lock()
-	id := p.SessionID()
-	anew := id != p.id
-	p.id = id
-	l.mu.Unlock()
-	if anew {
-		p.cache.clear()
-		p.clock.clear()
-	}
 }
 
 // keep follows the state of the session, until the store closes.
@@ -164,8 +153,7 @@ func (l *link) look() time.Duration {
 	l.mu.Lock()
 	p, session, down := l.peer, l.peer.session, time.Since(l.peer.since)
 	l.mu.Unlock()
-	switch {
-	case session:
+	if session {
 		err := l.authenticate(p)
 		l.mu.Lock()
 		session = p.session // it may have ended meanwhile
@@ -175,12 +163,12 @@ func (l *link) look() time.Duration {
 			return time.Second
 		}
 		return time.Hour
-	case down < l.cfg.session:
-		l.set(false, p.net.trouble())
-		return l.cfg.session - down
 	}
 	l.set(false, p.net.trouble())
-	l.closePeer(p)
+	if down < l.cfg.session {
+		return l.cfg.session - down
+	}
+	l.close()
 	if err := l.connect(); err != nil {
 		l.set(false, err)
 		return time.Second
@@ -248,19 +236,10 @@ func (l *link) get(ctx context.Context, patience time.Duration) (*peer, error) {
 	}
 }
 
-// close ends the session, if there is one: nodes of waiters are gone then.
+// close ends the client, and its session, if there is one: nodes of waiters are gone then.
 func (l *link) close() {
 	l.mu.Lock()
-	p := l.peer
-	l.mu.Unlock()
-	if p != nil {
-		l.closePeer(p)
-	}
-}
-
-func (l *link) closePeer(p *peer) {
-	l.mu.Lock()
-	session := p.session
+	p, session := l.peer, l.peer.session
 	l.mu.Unlock()
 	if !session {
 		p.net.close() // otherwise the client would wait for a server that it can tell of the end

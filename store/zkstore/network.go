@@ -18,9 +18,9 @@ import (
 // resolves names once in the life of a process, pauses for a second before it goes back to the only
 // server, and waits for minutes for the first answer of a silent one.
 type network struct {
-	l      *link
-	life   context.Context
-	cancel context.CancelFunc
+	l     *link
+	life  context.Context // of its connections, and of the attempts to get one
+	close context.CancelFunc
 
 	watched atomic.Bool // the client has asked for a watch
 
@@ -28,15 +28,14 @@ type network struct {
 	servers []string
 	turn    int
 	tries   int // since the last session
-	conns   map[net.Conn]struct{}
 	err     error
 	warned  bool
 	timeout time.Duration // of the session, as the servers allow it; 0: not known
 }
 
 func newNetwork(l *link) *network {
-	n := &network{l: l, conns: make(map[net.Conn]struct{})}
-	n.life, n.cancel = context.WithCancel(context.Background())
+	n := &network{l: l}
+	n.life, n.close = context.WithCancel(context.Background())
 	return n
 }
 
@@ -92,15 +91,7 @@ func (n *network) dial(_, address string, timeout time.Duration) (net.Conn, erro
 		n.failed(err)
 		return nil, err
 	}
-	c := &wire{Conn: conn, n: n}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.life.Err() != nil {
-		_ = conn.Close()
-		return nil, n.life.Err()
-	}
-	n.conns[c] = struct{}{}
-	return c, nil
+	return &wire{Conn: conn, n: n, detach: context.AfterFunc(n.life, func() { _ = conn.Close() })}, nil
 }
 
 // connect makes a connection to a server.
@@ -135,32 +126,19 @@ func (n *network) trouble() error {
 	return n.err
 }
 
-// close ends all connections, and the attempts to get one.
-func (n *network) close() {
-	n.cancel()
-	n.mu.Lock()
-	conns := n.conns
-	n.conns = nil
-	n.mu.Unlock()
-	for c := range conns {
-		_ = c.Close()
-	}
-}
-
 // wire is a connection to a server.
 type wire struct {
 	net.Conn
-	n     *network
-	head  []byte // the beginning of what the server has sent
-	knows bool   // the session's timeout
-	out   sender
+	n      *network
+	detach func() bool // from the network's life
+	head   []byte      // the beginning of what the server has sent
+	knows  bool        // the session's timeout
+	out    sender
 }
 
 // Close implements [net.Conn].
 func (w *wire) Close() error {
-	w.n.mu.Lock()
-	delete(w.n.conns, w)
-	w.n.mu.Unlock()
+	w.detach()
 	return w.Conn.Close()
 }
 
