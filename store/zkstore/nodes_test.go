@@ -18,7 +18,7 @@ import (
 )
 
 // TestSweepDeletesWhatIsOver and nothing else. Locks stay for a minute at least, because processes
-// remember their versions.
+// remember their versions. One that can't be read is no reason to leave the others.
 func TestSweepDeletesWhatIsOver(t *testing.T) {
 	t.Parallel()
 	z := newScene(t)
@@ -30,6 +30,8 @@ func TestSweepDeletesWhatIsOver(t *testing.T) {
 		must(t, s.Complete(t.Context(), hold(t, s, request(key, time.Minute)), driver.Record{}, retention))
 		must(t, checktest.ErrorOf(s.AdvanceVersion(t.Context(), key, 1, retention)))
 	}
+	must(t, s.Complete(t.Context(), hold(t, s, request("foreign", time.Minute)), driver.Record{}, short))
+	must(t, checktest.ErrorOf(z.Set(z.lock("foreign")+"/r", []byte("not JSON"), -1)))
 	time.Sleep(2 * short)
 	must(t, errors.Join(s.Sweep(t.Context(), time.Hour), s.Sweep(t.Context(), math.MaxInt64)))
 	check := func(when string, want map[string]int) {

@@ -4,9 +4,8 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"strings"
 	"time"
-
-	"github.com/go-zookeeper/zk"
 
 	"github.com/keyturn/keyturn/internal/casstore"
 	"github.com/keyturn/keyturn/internal/keystate"
@@ -127,7 +126,7 @@ func (s *Store) sweepBucket(ctx context.Context, p *peer, bucket string, olderTh
 		if !ok {
 			continue // not of this store
 		}
-		if err := s.sweepLock(ctx, p, key, now.now-toMicros(olderThan)); err != nil && !isConflict(err) {
+		if err := s.sweepLock(ctx, p, key, now.now-toMicros(olderThan)); err != nil && !isConflict(err) && !errors.Is(err, errData) {
 			return err
 		}
 	}
@@ -165,52 +164,46 @@ func (s *Store) sweepBelow(ctx context.Context, p *peer, key string, over micros
 	if err != nil {
 		return err
 	}
-	nodes := parseChildren(names)
 	ended := false
-	for _, name := range nodes.holders {
-		h, err := holder(p, path, name)
+	for _, name := range names {
+		if strings.HasPrefix(name, waiterNode) {
+			continue
+		}
+		data, stat, err := p.Get(path + "/" + name)
 		if err != nil {
 			return err
 		}
-		now, _ := p.clock.now()
-		ended = ended || now.ends(h.stat, h.data.Term) <= over
+		var keep micros
+		switch {
+		case strings.HasPrefix(name, holderNode):
+			var h memberData
+			if err := decode(path+"/"+name, data, &h); err != nil {
+				return err
+			}
+			now, _ := p.clock.now()
+			ended = ended || now.ends(stat, h.Term) <= over
+			continue
+		case strings.HasPrefix(name, forcedNode):
+			keep = toMicros(keystate.ReasonKept)
+		case name == versionNode:
+			var v versionData
+			err = decode(path+"/"+name, data, &v)
+			keep = v.Keep
+		case name == recordNode:
+			_, keep, err = decodeRecord(path+"/"+name, data)
+		default: // not of this store
+			continue
+		}
+		if err == nil && wallEnds(stat, keep) <= over {
+			err = p.Delete(path+"/"+name, stat.Version)
+		}
+		if err != nil {
+			return err
+		}
 	}
 	if ended {
 		// A decision takes them out.
-		if _, err := s.decide(ctx, casstore.Aim{Keys: []string{key}}, (*keystate.State).Settle); err != nil {
-			return err
-		}
+		_, err = s.decide(ctx, casstore.Aim{Keys: []string{key}}, (*keystate.State).Settle)
 	}
-	drop := func(name string, stat *zk.Stat, keep micros, err error) error {
-		if err != nil || wallEnds(stat, keep) > over {
-			return err
-		}
-		if err := p.Delete(path+"/"+name, stat.Version); err != nil && !errors.Is(err, zk.ErrNoNode) {
-			return err
-		}
-		return nil
-	}
-	for name := range nodes.forced {
-		exists, stat, err := p.Exists(path + "/" + name)
-		if err == nil && !exists {
-			continue
-		}
-		if err := drop(name, stat, toMicros(keystate.ReasonKept), err); err != nil {
-			return err
-		}
-	}
-	if nodes.version {
-		v, stat, err := s.version(p, path)
-		if err := drop(versionNode, stat, v.Keep, err); err != nil {
-			return err
-		}
-	}
-	if !nodes.record {
-		return nil
-	}
-	r, stat, err := s.record(p, path)
-	if err != nil {
-		return err
-	}
-	return drop(recordNode, stat, r.Until.UnixMicro()-wallEnds(stat, 0), nil)
+	return err
 }
