@@ -45,6 +45,9 @@ func (s *Store) failure(op, key string, err error) error {
 		err = fmt.Errorf("the servers answer other requests of this process, and not this one in time: %w", err)
 		return &driver.UnavailableError{Op: op, Key: key, Err: err, Refused: true}
 	}
+	if _, ready, _, why := s.link.state(); !ready && isBroken(err) { // whether the caller's time has ended first, or the store's
+		err = errors.Join(err, why)
+	}
 	return failure(op, key, err)
 }
 

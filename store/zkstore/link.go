@@ -2,7 +2,6 @@ package zkstore
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -214,7 +213,7 @@ func (l *link) state() (p *peer, ready bool, changed <-chan struct{}, why error)
 func (l *link) get(ctx context.Context, patience time.Duration) (*peer, error) {
 	var timeout <-chan time.Time
 	for {
-		p, ready, changed, why := l.state()
+		p, ready, changed, _ := l.state()
 		if ready {
 			return p, nil
 		}
@@ -225,14 +224,14 @@ func (l *link) get(ctx context.Context, patience time.Duration) (*peer, error) {
 		}
 		select {
 		case <-changed:
+			continue
 		case <-time.After(50 * time.Millisecond): // the session has ended, and the keeper has not seen it yet
+			continue
 		case <-timeout:
-			return nil, errors.Join(errNoSession, why)
 		case <-l.life.Done():
-			return nil, errors.Join(errNoSession, why)
 		case <-ctx.Done():
-			return nil, errors.Join(errNoSession, why, ctx.Err())
 		}
+		return nil, errNoSession
 	}
 }
 

@@ -78,7 +78,9 @@ func TestOtherKindOfServer(t *testing.T) {
 	s, err := zkstore.New(t.Context(), []string{l.Addr().String()}, zkstore.WithSession(2*time.Second))
 	must(t, err)
 	t.Cleanup(func() { _ = s.Close() })
-	_, err = s.Inspect(t.Context(), "k")
+	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond) // less than the store's own patience
+	defer cancel()
+	_, err = s.Inspect(ctx, "k")
 	check(t, errors.Is(err, driver.ErrUnavailable) && strings.Contains(err.Error(), "no ZooKeeper"), "%v", err)
 }
 

@@ -67,7 +67,7 @@ func (s *Store) renew(ctx context.Context, grants []driver.Grant, batch []int, e
 			errs[i] = verdicts[n]
 		}
 		if errs[i] == nil && err != nil {
-			errs[i] = failure("renew", key, err)
+			errs[i] = s.failure("renew", key, err)
 		}
 	}
 }

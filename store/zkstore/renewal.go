@@ -41,7 +41,7 @@ func (r *renewal) run(ctx context.Context) error {
 			// Leases that have an answer keep it. The others fail with err.
 			for n, done := range r.done {
 				if !done {
-					r.verdicts[n] = failure("renew", r.grants[n].Claims[0].Key, err)
+					r.verdicts[n] = r.s.failure("renew", r.grants[n].Claims[0].Key, err)
 				}
 			}
 			return nil
@@ -127,7 +127,7 @@ func (r *renewal) judge(p *peer, all []*lease, synced bool) ([]*lease, error) {
 	lost := make(map[int]string) // grants with the key that is lost
 	for _, l := range all {
 		if l.refused != nil {
-			r.verdicts[l.n], r.done[l.n] = failure("renew", l.key, l.refused), true
+			r.verdicts[l.n], r.done[l.n] = r.s.failure("renew", l.key, l.refused), true
 			continue
 		}
 		g := r.grants[l.n]
