@@ -6,5 +6,5 @@
 // A store of this kind fills in a [Backend], the few things that only its backend can do, and passes the
 // calls of [driver.Store] on to a [Store]. It carries out Acquire by an [Acquisition], and may have quicker
 // ways before that. AdvanceVersion, Forget and List get a function for what they do in the backend. [Wanted] tells the
-// engine of leases that are in somebody's way.
+// engine of leases that are in somebody's way, [Names] writes keys as names that the backend allows.
 package casstore

@@ -3,10 +3,10 @@ package natsstore
 import (
 	"encoding/json"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/casstore"
 	"github.com/keyturn/keyturn/internal/keystate"
 )
 
@@ -160,35 +160,5 @@ func (e *entry) left(now time.Time) time.Duration {
 	return min(last.Sub(now), longest) + idle
 }
 
-// nameOf is a key as a name in the bucket: what may not stand in one is "=" and two hexadecimal digits.
-func nameOf(key string) string {
-	var b strings.Builder
-	for i := range len(key) {
-		switch c := key[i]; {
-		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', c == '-', c == '_', c == '/':
-			b.WriteByte(c)
-		default:
-			fmt.Fprintf(&b, "=%02X", c)
-		}
-	}
-	return b.String()
-}
-
-// keyOf is the key of a name, unless another client has made the entry.
-func keyOf(name string) (key string, ok bool) {
-	b := make([]byte, 0, len(name))
-	for i := 0; i < len(name); i++ {
-		c := name[i]
-		if c == '=' {
-			if i+2 >= len(name) {
-				return "", false
-			}
-			if _, err := fmt.Sscanf(name[i+1:i+3], "%02X", &c); err != nil {
-				return "", false
-			}
-			i += 2
-		}
-		b = append(b, c)
-	}
-	return string(b), nameOf(string(b)) == name
-}
+// keyNames are keys as names in the bucket.
+var keyNames = casstore.Names{Plain: "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_/", Mark: '='}

@@ -42,7 +42,7 @@ const mostPage = 1000
 // entries are asked for with each page. A listing without records reads those, too: an entry has all of its key.
 // If cursor is not one of this store's, the error matches driver.ErrInvalidOption.
 func (s *Store) List(ctx context.Context, q driver.Listing) ([]driver.LockInfo, string, error) {
-	if _, ok := keyOf(q.Cursor); !ok && q.Cursor != "" {
+	if _, ok := keyNames.Key(q.Cursor); !ok && q.Cursor != "" {
 		return nil, "", &driver.OptionError{Option: "List", Value: q.Cursor, Want: "a cursor that List returned"}
 	}
 	return s.ops.List(ctx, q, mostPage, s.page)
@@ -55,12 +55,12 @@ func (s *Store) page(ctx context.Context, q driver.Listing) (infos []driver.Lock
 	}
 	var keys []string
 	for _, name := range names {
-		key, ok := keyOf(name)
+		key, ok := keyNames.Key(name)
 		if !ok || name <= q.Cursor || !strings.HasPrefix(key, q.Prefix) {
 			continue
 		}
 		if len(keys) == q.Limit {
-			next = nameOf(keys[q.Limit-1])
+			next = keyNames.Of(keys[q.Limit-1])
 			break
 		}
 		keys = append(keys, key)

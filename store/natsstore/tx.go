@@ -149,7 +149,7 @@ func (t *tx) load(ctx context.Context, keys []string) error {
 
 func (b *bucket) slot(ctx context.Context, key string) (e *slot, err error) {
 	e = new(slot)
-	if e.value, e.number, err = b.read(ctx, nameOf(key)); err == nil {
+	if e.value, e.number, err = b.read(ctx, keyNames.Of(key)); err == nil {
 		e.entry, err = decode(key, e.value)
 	}
 	return e, err
@@ -168,7 +168,7 @@ func (t *tx) changes() (all []change, err error) {
 		if e.number == 0 && k.IsFree() && e.empty() || bytes.Equal(value, e.value) {
 			continue
 		}
-		all = append(all, change{name: nameOf(k.Name), value: value, number: e.number, ttl: e.left(t.Now)})
+		all = append(all, change{name: keyNames.Of(k.Name), value: value, number: e.number, ttl: e.left(t.Now)})
 	}
 	return all, nil
 }

@@ -69,7 +69,7 @@ func decode(path string, data []byte, to any) error {
 
 // readable is a path with the key as it is, which core.WithKeyFilter can find in an error.
 func readable(path string) string {
-	if plain, _ := unescape(path); plain != "" { // not a whole name, so it need not be valid as one
+	if plain, _ := lockNames.Key(path); plain != "" { // not a whole name, so it need not be valid as one
 		return plain
 	}
 	return path

@@ -48,7 +48,7 @@ func cursorOf(cursor string) (position, bool) {
 	if len(bucket) != bucketDigits || strings.Trim(bucket, "0123456789abcdef") != "" {
 		return position{}, false
 	}
-	_, valid := unescape(name)
+	_, valid := lockNames.Key(name)
 	return position{bucket, name}, ok && valid
 }
 
@@ -81,7 +81,7 @@ func (s *Store) page(p *peer, q driver.Listing, after position) (pg page, err er
 			if bucket == after.bucket && name <= after.name {
 				continue
 			}
-			if key, ok := unescape(name); ok && strings.HasPrefix(key, q.Prefix) {
+			if key, ok := lockNames.Key(name); ok && strings.HasPrefix(key, q.Prefix) {
 				keys = append(keys, key)
 			}
 			if len(keys) == q.Limit {

@@ -4,12 +4,12 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/casstore"
 	"github.com/keyturn/keyturn/internal/keystate"
 )
 
@@ -49,48 +49,16 @@ func nodeID(owner string) string {
 	return hex.EncodeToString(sum[:])[:idDigits]
 }
 
-const plainBytes = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_:@=+,~"
-
-// escape returns key as the name of a node: with %XX for each byte that a name must not have, and
-// for dots, as "." and ".." are no names.
-func escape(key string) string {
-	var b strings.Builder
-	for i := range len(key) {
-		if c := key[i]; strings.IndexByte(plainBytes, c) >= 0 {
-			b.WriteByte(c)
-		} else {
-			fmt.Fprintf(&b, "%%%02X", c)
-		}
-	}
-	return b.String()
-}
-
-// unescape is the reverse of escape. It returns false for a name that escape never returns.
-func unescape(name string) (key string, ok bool) {
-	var b []byte
-	for i := 0; i < len(name); i++ {
-		if name[i] != '%' {
-			b = append(b, name[i])
-			continue
-		}
-		if i+2 >= len(name) {
-			return "", false
-		}
-		c, err := strconv.ParseUint(name[i+1:i+3], 16, 8)
-		if err != nil {
-			return "", false
-		}
-		b = append(b, byte(c))
-		i += 2
-	}
-	return string(b), escape(string(b)) == name
-}
+// lockNames are keys as names of nodes. A dot is escaped, as "." and ".." are no names.
+var lockNames = casstore.Names{Plain: "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_:@=+,~", Mark: '%'}
 
 // bucketPath is the parent of a lock.
 func (s *Store) bucketPath(bucket string) string { return s.cfg.root + bucketsNode + "/" + bucket }
 
 // lockPath is the node of a lock.
-func (s *Store) lockPath(key string) string { return s.bucketPath(bucketOf(key)) + "/" + escape(key) }
+func (s *Store) lockPath(key string) string {
+	return s.bucketPath(bucketOf(key)) + "/" + lockNames.Of(key)
+}
 
 // claims are the letters of modes in the names of waiters. Whose turn it is follows from the list
 // of names alone, so a decision does not read the nodes of all waiters.

@@ -12,18 +12,18 @@ import (
 func TestEscape(t *testing.T) {
 	names := make(map[string]string)
 	for _, key := range []string{"a", "user:42", ".", "..", "a/b", "a%2Fb", "a%b", "ü", "a b", "zookeeper", strings.Repeat("é", 256)} {
-		name := escape(key)
+		name := lockNames.Of(key)
 		other, taken := names[name]
 		check(t, !taken, "%q and %q are both %q", key, other, name)
 		names[name] = key
 		check(t, !strings.ContainsFunc(name, func(r rune) bool { return r == '/' || r == '.' || r <= ' ' || r > '~' }), "%q is %q", key, name)
-		back, ok := unescape(name)
+		back, ok := lockNames.Key(name)
 		check(t, ok && back == key, "%q is read as %q, %v", key, back, ok)
 	}
-	err := decode("/locks/"+escape("a.b/c")+"/r", nil, nil)
+	err := decode("/locks/"+lockNames.Of("a.b/c")+"/r", nil, nil)
 	check(t, strings.Contains(err.Error(), "/a.b/c/r"), "%v has the key in another form", err)
 	for _, name := range []string{"%", "%4", "%zz", "%61", "%2f", "a.b"} {
-		key, ok := unescape(name)
+		key, ok := lockNames.Key(name)
 		check(t, !ok, "%q is read as %q", name, key)
 	}
 }

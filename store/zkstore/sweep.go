@@ -122,7 +122,7 @@ func (s *Store) sweepBucket(ctx context.Context, p *peer, bucket string, olderTh
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		key, ok := unescape(name)
+		key, ok := lockNames.Key(name)
 		if !ok {
 			continue // not of this store
 		}
