@@ -41,10 +41,7 @@ func (s *Store) acquire(ctx context.Context, r keystate.Request) (ans casstore.A
 		Store: &s.ops, Request: r, Within: min(r.TTL, s.cfg.waiterLease) / 3, Question: a.ask, Granted: a.accept, TakeBack: a.takeBack,
 	}
 	a.Part = len(r.Claims) > keysPerTxn
-	if r.Linger && !r.Once {
-		a.Inbox = s.inbox.address()
-	}
-	a.Linger = a.Inbox != ""
+	s.inbox.Serve(&s.ops, &a.Request)
 	if r.Wait {
 		a.Wake = waitloop.NewBell()
 	}

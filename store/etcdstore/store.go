@@ -29,7 +29,7 @@ type Store struct {
 	shared     *sharedLeases
 	keepAlives *keepAlives
 	views      *views
-	inbox      *inbox
+	inbox      casstore.Inbox
 	ahead      atomic.Bool  // it was logged that tokens are ahead of this clock
 	stream     atomic.Int64 // the number of the stream that carries watches
 
@@ -58,7 +58,7 @@ func New(ctx context.Context, client *clientv3.Client, opts ...Option) (*Store, 
 	s.life, s.end = context.WithCancel(context.Background())
 	s.ops = casstore.Store{Backend: s.backend(), Calls: &s.calls, Life: s.life, Hard: s.life, Forces: forcedAtOnce}
 	s.leases, s.shared, s.keepAlives = newPool(client), newSharedLeases(client), newKeepAlives(s)
-	s.inbox = newInbox(s)
+	s.inbox.Follow = s.follower()
 	if err := s.calls.Open(ctx, s.life, s.askLeast, s.refused); err != nil {
 		s.end()
 		return nil, err
@@ -97,7 +97,7 @@ func (s *Store) Describe() driver.Description {
 		Name:   "etcd",
 		Shared: true, Permits: true, Sets: true, MinHold: true,
 		Ledger: true, Inspector: true,
-		OnWanted: s.inbox.wanted.On, Examine: s.examine,
+		OnWanted: s.inbox.On, Examine: s.examine,
 		TTLs: driver.TTLs{Least: s.least, Step: time.Second},
 	}
 }

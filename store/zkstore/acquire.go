@@ -24,10 +24,7 @@ func (s *Store) acquire(ctx context.Context, r keystate.Request) (casstore.Answe
 	a := &acquisition{s: s, id: nodeID(r.Owner), began: time.Now()}
 	// Renewals tell nobody, and one may have brought the end of the lease nearer: so requests ask often.
 	a.Acquisition = casstore.Acquisition{Store: &s.ops, Request: r, Within: s.cfg.session / 3, Notice: s.firstTerm(r.TTL), Question: a.ask}
-	if r.Linger && !r.Once {
-		a.Inbox = s.inbox.address()
-	}
-	a.Linger = a.Inbox != ""
+	s.inbox.Serve(&s.ops, &a.Request)
 	if r.Wait {
 		a.Wake = waitloop.NewBell()
 		defer s.watchers.leave(a.Wake)

@@ -6,73 +6,28 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"errors"
-	"sync"
-	"sync/atomic"
-	"time"
 
 	"github.com/go-zookeeper/zk"
 
 	"github.com/keyturn/keyturn/internal/casstore"
 	"github.com/keyturn/keyturn/internal/keystate"
-	"github.com/keyturn/keyturn/internal/waitloop"
 )
-
-// inbox is where other processes tell this one that a lease of its own is in somebody's way, if its
-// engine may keep that lease (core.WithLinger). It is an ephemeral node that the process watches, from the
-// first request for such a lease on. The node of the lease names the inbox. Senders add to its data, and
-// its owner empties it.
-type inbox struct {
-	s      *Store
-	wanted casstore.Wanted
-	open   sync.Once
-	id     atomic.Pointer[string] // of its node; nil: messages don't arrive now
-}
 
 const inboxesNode = "/i"
 
 // mostUnread bounds the data of an inbox, in bytes. What is beyond gets lost.
 const mostUnread = 64 << 10
 
-// deaf is the pause before an inbox is made again.
-const deaf = 100 * time.Millisecond
-
-func newInbox(s *Store) *inbox { return &inbox{s: s} }
-
-// address is the node to which messages can be sent now; "": they don't arrive. The first call begins to
-// listen.
-func (b *inbox) address() string {
-	if !b.wanted.HasEngine() {
-		return ""
-	}
-	b.open.Do(func() { b.s.calls.Go(b.listen) })
-	if id := b.id.Load(); id != nil {
-		return *id
-	}
-	return ""
-}
-
-// listen passes messages on until the store closes. Each session has an inbox of its own.
-func (b *inbox) listen() {
-	for {
-		b.follow()
-		if b.id.Swap(nil) != nil {
-			b.wanted.Tell("", "")
-		}
-		if !waitloop.Sleep(b.s.life, deaf) {
-			return
-		}
-	}
-}
-
-// follow makes an inbox and passes messages on, until the connection breaks.
-func (b *inbox) follow() {
-	p, ready, changed, _ := b.s.link.state()
+// listen makes an inbox and passes messages on, until the connection breaks: see [casstore.Inbox]. It is an ephemeral
+// node that the process watches. Senders add to its data, and its owner empties it. Each session has one of its own.
+func (s *Store) listen(hears func(address string)) {
+	p, ready, changed, _ := s.link.state()
 	if !ready {
 		return
 	}
 	id := rand.Text()
-	path := b.s.inboxPath(id)
-	if err := b.s.makeNode(p, path, zk.FlagEphemeral); err != nil {
+	path := s.inboxPath(id)
+	if err := s.makeNode(p, path, zk.FlagEphemeral); err != nil {
 		return
 	}
 	for {
@@ -84,12 +39,12 @@ func (b *inbox) follow() {
 			// An error says that there is more, or that the connection has broken, which GetW says, too.
 			if _, err := p.Set(path, nil, stat.Version); err == nil {
 				for _, w := range decodeRevocations(data) {
-					b.wanted.Tell(w.Key, w.Owner)
+					s.inbox.Tell(w.Key, w.Owner)
 				}
 			}
 			continue
 		}
-		b.id.Store(&id)
+		hears(id)
 		select {
 		case e := <-event:
 			if e.Type != zk.EventNodeDataChanged {
@@ -97,7 +52,7 @@ func (b *inbox) follow() {
 			}
 		case <-changed:
 			return
-		case <-b.s.life.Done():
+		case <-s.life.Done():
 			return
 		}
 	}

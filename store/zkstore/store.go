@@ -21,7 +21,7 @@ type Store struct {
 	cfg      config
 	link     *link
 	watchers *watchers
-	inbox    *inbox
+	inbox    casstore.Inbox
 
 	life   context.Context // ends when Close begins, and ends all waits
 	end    context.CancelFunc
@@ -52,7 +52,7 @@ func New(ctx context.Context, servers []string, opts ...Option) (*Store, error) 
 	s.life, s.end = context.WithCancel(context.Background())
 	s.hard, s.cancel = context.WithCancel(context.Background())
 	s.ops = casstore.Store{Backend: s.backend(), Calls: &s.calls, Life: s.life, Hard: s.hard, Left: 2 * cfg.session}
-	s.watchers, s.inbox = newWatchers(), newInbox(s)
+	s.watchers, s.inbox.Follow = newWatchers(), s.listen
 	s.link = newLink(s.life, &s.cfg, s.watchers.event)
 	if err := s.link.connect(); err != nil {
 		return nil, failure("open", "", err)
@@ -92,7 +92,7 @@ func (s *Store) Describe() driver.Description {
 		Name:   "zookeeper",
 		Shared: true, Permits: true, Sets: true, MinHold: true,
 		Ledger: true, Inspector: true,
-		OnWanted: s.inbox.wanted.On, Examine: s.examine,
+		OnWanted: s.inbox.On, Examine: s.examine,
 		// A shorter lease could end between two messages of a busy server.
 		TTLs: driver.TTLs{Least: 100 * time.Millisecond},
 	}
