@@ -144,29 +144,7 @@ func (t *tx) conclude(all []*change) {
 
 // letIn lets those in for whom a decision had no place. If it fails, they find out by themselves.
 func (t *tx) letIn() {
-	t.aim, t.crowded = casstore.Aim{Keys: t.aim.Keys}, false
-	for conflicts := 0; conflicts < tries; {
-		if t.load() != nil {
-			return
-		}
-		t.reset()
-		if t.Settle() != nil {
-			return
-		}
-		all, err := t.changes()
-		if err != nil || len(all) == 0 {
-			return
-		}
-		_, done, err := t.commit(all)
-		switch {
-		case err != nil:
-			return
-		case !done:
-			conflicts++
-		case !t.More:
-			return
-		}
-	}
+	_, _ = t.s.tx(t.ctx, casstore.Aim{Keys: t.aim.Keys}).run(func(t *tx) error { return t.Settle() })
 }
 
 // newLease is leaseFor of a request that is about a grant: one new lease for all claims.
