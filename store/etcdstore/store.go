@@ -28,7 +28,7 @@ type Store struct {
 	leases     *pool
 	shared     *sharedLeases
 	keepAlives *keepAlives
-	views      *views
+	views      *casstore.Recent[*view] // locks as this store has last written or read them
 	inbox      casstore.Inbox
 	ahead      atomic.Bool  // it was logged that tokens are ahead of this clock
 	stream     atomic.Int64 // the number of the stream that carries watches
@@ -54,7 +54,7 @@ func New(ctx context.Context, client *clientv3.Client, opts ...Option) (*Store, 
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{client: client, cfg: cfg, views: newViews()}
+	s := &Store{client: client, cfg: cfg, views: casstore.NewRecent[*view](mostViews)}
 	s.life, s.end = context.WithCancel(context.Background())
 	s.ops = casstore.Store{Backend: s.backend(), Calls: &s.calls, Life: s.life, Hard: s.life, Forces: forcedAtOnce}
 	s.leases, s.shared, s.keepAlives = newPool(client), newSharedLeases(client), newKeepAlives(s)

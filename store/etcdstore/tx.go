@@ -61,7 +61,7 @@ func (s *Store) tx(ctx context.Context, a casstore.Aim) *tx {
 // recall begins with what the store remembers.
 func (t *tx) recall() {
 	for _, key := range t.aim.Keys {
-		t.views = append(t.views, t.s.views.get(key))
+		t.views = append(t.views, t.s.recall(key))
 	}
 }
 
@@ -69,7 +69,7 @@ func (t *tx) recall() {
 func (t *tx) load() (err error) {
 	t.views, t.term, err = t.s.read(t.ctx, t.aim.Keys)
 	t.fresh = true
-	t.s.views.saw(t.views)
+	t.s.saw(t.views)
 	return err
 }
 
@@ -117,7 +117,7 @@ func (t *tx) run(decide func(*tx) error) (unsure bool, err error) {
 		case errors.Is(err, errGone) && len(t.names) == 0 && conflicts < tries:
 			t.views = nil // a lease for what is retained has gone; there are others by now
 		case err != nil:
-			t.s.views.forget(t.aim.Keys...)
+			t.s.views.Drop(t.aim.Keys...)
 			return unsure, err
 		case done:
 			t.conclude(all)

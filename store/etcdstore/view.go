@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
-	"sync"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -105,7 +104,7 @@ func (s *Store) viewsOf(r *clientv3.TxnResponse, keys []string) ([]*view, error)
 // viewOf makes a view of a lock's keys.
 func (s *Store) viewOf(key string, kvs, records []*mvccpb.KeyValue) (v *view, err error) {
 	v = &view{key: key}
-	known := s.views.get(key).read
+	known := s.recall(key).read
 	base := s.base(key)
 	for _, kv := range kvs {
 		part := strings.TrimPrefix(string(kv.Key), base)
@@ -164,60 +163,27 @@ func (v *view) sort() {
 	}
 }
 
-// views are locks as this store has last written or read them. A decision that begins with one of them saves
-// reading. It compares that nobody else has written the lock since; if somebody has, it reads.
-type views struct {
-	mu   sync.Mutex
-	last map[string]*view
-}
-
 // mostViews bounds the memory of a process that uses each key once.
 const mostViews = 4096
 
-func newViews() *views { return &views{last: make(map[string]*view)} }
-
-// get returns the view of key. A key that the store does not know is thought to be unused.
-func (v *views) get(key string) *view {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if known := v.last[key]; known != nil {
+// recall returns the view of key as this store has last written or read it. A decision that begins with it saves
+// reading. It compares that nobody else has written the lock since; if somebody has, it reads. A key that the store does
+// not know is thought to be unused.
+func (s *Store) recall(key string) *view {
+	if known, ok := s.views.Get(key); ok {
 		return known
 	}
 	return &view{key: key}
 }
 
 // saw remembers views that were read, unless there are younger ones.
-func (v *views) saw(all []*view) {
+func (s *Store) saw(all []*view) {
 	for _, w := range all {
-		v.mu.Lock()
-		known := v.last[w.key]
-		v.mu.Unlock()
-		if known != nil && known.rev > w.rev {
+		if s.recall(w.key).rev > w.rev {
 			continue
 		}
 		without := *w
 		without.record = nil // it may end at any time
-		v.keep(&without)
-	}
-}
-
-// keep remembers a view.
-func (v *views) keep(w *view) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if len(v.last) >= mostViews {
-		for key := range v.last { // any
-			delete(v.last, key)
-			break
-		}
-	}
-	v.last[w.key] = w
-}
-
-func (v *views) forget(keys ...string) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	for _, key := range keys {
-		delete(v.last, key)
+		s.views.Put(w.key, &without)
 	}
 }

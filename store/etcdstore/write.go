@@ -70,8 +70,8 @@ func (t *tx) send(some []*change, cmps []clientv3.Cmp, ops []clientv3.Op) (r *cl
 		return r, err == nil, err
 	}
 	views, err := t.s.viewsOf(r, keys)
-	t.s.views.forget(keys...) // they may be of data that etcd has lost
-	t.s.views.saw(views)
+	t.s.views.Drop(keys...) // they may be of data that etcd has lost
+	t.s.saw(views)
 	switch {
 	case err != nil:
 		return r, false, err
@@ -95,7 +95,7 @@ func (t *tx) writeEnds(some []*change, cmps []clientv3.Cmp, ops []clientv3.Op, f
 		return false, full
 	}
 	ops = slices.DeleteFunc(ops, func(op clientv3.Op) bool { return !op.IsDelete() })
-	t.s.views.forget(t.aim.Keys...)
+	t.s.views.Drop(t.aim.Keys...)
 	t.More = false
 	if len(ops) == 0 {
 		return true, nil
@@ -200,6 +200,6 @@ func (t *tx) remember(c *change, rev int64) *view {
 	for _, m := range slices.Concat(c.Holders(), c.Waiters()) {
 		v.entries = append(v.entries, m.Ref.(*node).was)
 	}
-	t.s.views.keep(v)
+	t.s.views.Put(v.key, v)
 	return v
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/keyturn/keyturn/internal/casstore"
 	"github.com/keyturn/keyturn/internal/waitloop"
 )
 
@@ -41,7 +42,7 @@ type link struct {
 type peer struct {
 	*zk.Conn
 	clock   clock
-	cache   lockCache
+	cache   *casstore.Recent[cachedLock] // the locks as this client left them
 	net     *network
 	ended   <-chan zk.Event // closed at the end of the client
 	session bool            // it has one
@@ -88,7 +89,7 @@ func newLink(life context.Context, cfg *config, wake func(path string)) *link {
 
 // connect makes a client. It does not wait for a session.
 func (l *link) connect() error {
-	p := &peer{net: newNetwork(l), since: time.Now()}
+	p := &peer{net: newNetwork(l), cache: casstore.NewRecent[cachedLock](mostCached), since: time.Now()}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	// The client calls event from its own goroutines, which wait for the mutex.
@@ -121,7 +122,7 @@ func (l *link) event(p *peer, e zk.Event) {
 		if id := p.SessionID(); id != p.id {
 			// The earlier session has ended, perhaps because the servers have lost their data: then versions begin anew.
 			p.id = id
-			p.cache.clear()
+			p.cache.Clear()
 			p.clock.clear()
 		}
 		p.session = true

@@ -97,7 +97,7 @@ func (r *renewal) attempt(p *peer, synced bool) error {
 func (r *renewal) read(p *peer, l *lease, synced bool) (err error) {
 	g := r.grants[l.n]
 	if !synced && !g.Borrowed {
-		if m, ok := p.cache.lease(l.key, nodeID(g.Owner), g.Token); ok {
+		if m, ok := p.lease(l.key, nodeID(g.Owner), g.Token); ok {
 			l.node = m
 			return nil
 		}
@@ -196,7 +196,7 @@ func (r *renewal) write(p *peer, leases []*lease) error {
 	}
 	for i, l := range leases {
 		p.clock.note(res[i].Stat)
-		p.cache.renewed(l.key, l.node, sent.Add(fromMicros(l.data.Term)), res[i].Stat)
+		p.renewed(l.key, l.node, sent.Add(fromMicros(l.data.Term)), res[i].Stat)
 		if !r.done[l.n] && epochOf(res[i].Stat.Mzxid) == epochOf(l.stat.Mzxid) && res[i].Stat.Mtime*1000 >= l.over {
 			// It was over when the renewal arrived, and others may have seen that.
 			r.verdicts[l.n], r.done[l.n] = keystate.Lost(&r.grants[l.n], l.key), true

@@ -2,7 +2,6 @@ package zkstore
 
 import (
 	"context"
-	"sync"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -26,12 +25,6 @@ const (
 	mostCached = 10000
 )
 
-// lockCache has the locks as this client left them.
-type lockCache struct {
-	mu    sync.Mutex
-	locks map[string]cachedLock
-}
-
 // cachedLock is a lock that is free, with nobody in the queue, or has one exclusive holder of this
 // process.
 type cachedLock struct {
@@ -45,63 +38,27 @@ type cachedLock struct {
 	member  memberData
 }
 
-func (s *lockCache) get(key string) (cachedLock, bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	l, ok := s.locks[key]
-	return l, ok
-}
-
-func (s *lockCache) put(key string, l cachedLock) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.locks == nil {
-		s.locks = make(map[string]cachedLock)
-	}
-	if _, known := s.locks[key]; !known && len(s.locks) >= mostCached {
-		for other := range s.locks { // any; it goes the long way then
-			delete(s.locks, other)
-			break
-		}
-	}
-	s.locks[key] = l
-}
-
 // renewed notes how long a lease is in force at least, and what its node is like.
-func (s *lockCache) renewed(key string, n *node, until time.Time, stat *zk.Stat) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if l, ok := s.locks[key]; ok && l.holder == n.id && l.token == n.data.Token {
+func (p *peer) renewed(key string, n *node, until time.Time, stat *zk.Stat) {
+	if l, ok := p.cache.Get(key); ok && l.holder == n.id && l.token == n.data.Token {
 		l.until, l.node, l.member = until, *stat, n.data
-		s.locks[key] = l
+		p.cache.Put(key, l) // if it was released meanwhile, the next request for it meets another version, and reads
 	}
 }
 
 // lease returns the node of a lease as this process wrote it last, if that is known.
-func (s *lockCache) lease(key, id string, token uint64) (*node, bool) {
-	l, ok := s.get(key)
+func (p *peer) lease(key, id string, token uint64) (*node, bool) {
+	l, ok := p.cache.Get(key)
 	if !ok || l.holder != id || l.token != token || l.node.Mzxid == 0 || !time.Now().Before(l.until) {
 		return nil, false
 	}
 	return &node{id: id, name: holderNode + id, data: l.member, stat: &l.node}, true
 }
 
-func (s *lockCache) clear() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	clear(s.locks)
-}
-
-func (s *lockCache) drop(key string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.locks, key)
-}
-
 // remember notes what a transaction has left behind.
 func (t *tx) remember(res []zk.MultiResponse) {
 	for _, l := range t.locks {
-		t.p.cache.drop(l.Name)
+		t.p.cache.Drop(l.Name)
 	}
 	if len(t.locks) != 1 || t.records || len(res) == 0 {
 		return
@@ -130,7 +87,7 @@ func (t *tx) remember(res []zk.MultiResponse) {
 		version++
 	}
 	data := t.dataOf(h)
-	t.p.cache.put(l.Name, cachedLock{
+	t.p.cache.Put(l.Name, cachedLock{
 		version: version, data: l.data(), holder: nodeID(h.Owner), token: h.Token, until: t.sent.Add(fromMicros(data.Term)),
 		node: left, member: data,
 	})
@@ -149,7 +106,7 @@ func (a *acquisition) short(ctx context.Context) (g driver.Grant, ok, unsure boo
 	if err != nil {
 		return g, false, false
 	}
-	l, ok := p.cache.get(key)
+	l, ok := p.cache.Get(key)
 	now, known := p.clock.now()
 	if !ok || l.holder != "" || time.Since(l.at) > freshFor || !known {
 		return g, false, false
@@ -167,11 +124,11 @@ func (a *acquisition) short(ctx context.Context) (g driver.Grant, ok, unsure boo
 		&zk.CreateRequest{Path: path + "/" + holderNode + a.id, Data: encode(m), Acl: a.s.cfg.acl},
 	)
 	if err != nil || len(res) != 2 {
-		p.cache.drop(key)
+		p.cache.Drop(key)
 		return g, false, isBroken(err)
 	}
 	p.clock.note(res[0].Stat)
-	p.cache.put(key, cachedLock{
+	p.cache.Put(key, cachedLock{
 		version: res[0].Stat.Version, data: l.data, holder: a.id, token: m.Token, until: sent.Add(a.TTL),
 		node: zk.Stat{Mtime: res[0].Stat.Mtime, Mzxid: res[0].Stat.Mzxid}, member: m,
 	})
@@ -188,7 +145,7 @@ func (s *Store) shortRelease(ctx context.Context, g driver.Grant) (done, unsure 
 		return false, false
 	}
 	key := g.Claims[0].Key
-	l, ok := p.cache.get(key)
+	l, ok := p.cache.Get(key)
 	if !ok || l.holder != nodeID(g.Owner) || l.token != g.Token || !time.Now().Before(l.until) {
 		return false, false
 	}
@@ -197,14 +154,14 @@ func (s *Store) shortRelease(ctx context.Context, g driver.Grant) (done, unsure 
 		&zk.DeleteRequest{Path: path + "/" + holderNode + l.holder, Version: l.node.Version},
 		&zk.SetDataRequest{Path: path, Data: encode(l.data), Version: l.version},
 	)
-	p.cache.drop(key)
+	p.cache.Drop(key)
 	if err != nil || len(res) != 2 {
 		return false, isBroken(err)
 	}
 	stat := res[1].Stat
 	p.clock.note(stat)
 	if stat.NumChildren == 0 {
-		p.cache.put(key, cachedLock{version: stat.Version, data: l.data, at: time.Now()})
+		p.cache.Put(key, cachedLock{version: stat.Version, data: l.data, at: time.Now()})
 		return true, false
 	}
 	// Somebody has come since the grant. The first waiter notices by itself, unless it is dead.
