@@ -18,8 +18,7 @@ import (
 type keepAlives struct {
 	s    *Store
 	turn chan struct{} // full while somebody opens a stream, which may take as long as to connect
-	mu   sync.Mutex
-	on   *stream // nil: none is open
+	on   *stream       // whoever has the turn uses it; nil: none was opened yet
 }
 
 // stream is a stream of keep-alives. etcd answers in the order of the questions.
@@ -76,7 +75,7 @@ func (b *keepAlives) try(ctx context.Context, ids []clientv3.LeaseID, answers ma
 	waits := make([]chan keptAlive, len(ids))
 	for i, id := range ids {
 		waits[i] = make(chan keptAlive, 1)
-		if err := b.ask(ctx, st, int64(id), waits[i]); err != nil {
+		if err := st.ask(ctx, int64(id), waits[i]); err != nil {
 			return err
 		}
 	}
@@ -89,7 +88,7 @@ func (b *keepAlives) try(ctx context.Context, ids []clientv3.LeaseID, answers ma
 		case <-ctx.Done():
 			// A caller that has just asked, and goes, is no reason to end what others wait for.
 			if st.isSilent() {
-				b.drop(st)
+				st.drop()
 			}
 		}
 		select {
@@ -110,14 +109,11 @@ func (b *keepAlives) open(ctx context.Context) (*stream, error) {
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	b.mu.Lock()
-	on := b.on
-	b.mu.Unlock()
-	if on != nil {
+	if b.on != nil {
 		select {
-		case <-on.done:
+		case <-b.on.done:
 		default:
-			return on, nil
+			return b.on, nil
 		}
 	}
 	// The stream outlives ctx, and to open it must not.
@@ -128,29 +124,22 @@ func (b *keepAlives) open(ctx context.Context) (*stream, error) {
 		cancel()
 		return nil, cmp.Or(ctx.Err(), err)
 	}
-	st := &stream{conn: conn, cancel: cancel, turn: make(chan struct{}, 1), done: make(chan struct{}), pending: make(map[int64][]chan<- keptAlive)}
-	b.mu.Lock()
-	b.on = st
-	b.mu.Unlock()
-	b.s.calls.Go(st.receive)
-	return st, nil
+	b.on = &stream{conn: conn, cancel: cancel, turn: make(chan struct{}, 1), done: make(chan struct{}), pending: make(map[int64][]chan<- keptAlive)}
+	b.s.calls.Go(b.on.receive)
+	return b.on, nil
 }
 
-// drop ends a stream, so that the next question opens another one.
-func (b *keepAlives) drop(st *stream) {
-	b.mu.Lock()
-	if b.on == st {
-		b.on = nil
-	}
-	b.mu.Unlock()
+// drop ends the stream, so that the next question opens another one.
+func (st *stream) drop() {
 	st.mu.Lock()
 	st.dropped = true
 	st.mu.Unlock()
 	st.cancel()
+	<-st.done
 }
 
 // ask sends one question.
-func (b *keepAlives) ask(ctx context.Context, st *stream, id int64, answer chan<- keptAlive) error {
+func (st *stream) ask(ctx context.Context, id int64, answer chan<- keptAlive) error {
 	select {
 	case st.turn <- struct{}{}:
 		defer func() { <-st.turn }()
@@ -166,7 +155,7 @@ func (b *keepAlives) ask(ctx context.Context, st *stream, id int64, answer chan<
 	st.pending[id] = append(st.pending[id], answer)
 	st.mu.Unlock()
 	// It waits if the server reads nothing.
-	defer context.AfterFunc(ctx, func() { b.drop(st) })()
+	defer context.AfterFunc(ctx, st.drop)()
 	if err := st.conn.Send(&pb.LeaseKeepAliveRequest{ID: id}); err != nil {
 		st.cancel()
 		<-st.done // Send's own error only says that the stream has ended

@@ -19,14 +19,11 @@ import (
 // what proves it: it shows that the leases still belong to their owners, and that the leader which kept
 // them alive was still the leader afterwards.
 func (s *Store) Renew(ctx context.Context, grants []driver.Grant) []error {
-	errs := make([]error, len(grants))
 	if err := s.calls.Enter(); err != nil {
-		for i := range errs {
-			errs[i] = err
-		}
-		return errs
+		return slices.Repeat([]error{err}, len(grants))
 	}
 	defer s.calls.Leave()
+	errs := make([]error, len(grants))
 	var all []*renewal
 	for i, g := range grants {
 		if errs[i] = s.check(g.Owner, g.Claims, g.TTL); errs[i] == nil {
