@@ -181,39 +181,32 @@ func columns(g Graph, shown []int) map[int]int {
 
 // connect draws an arrow between two boxes.
 func connect(from, to Box, self bool) Arrow {
-	var a Arrow
+	a := Arrow{Y1: from.Y + from.H/2, Y2: to.Y + to.H/2}
 	switch {
 	case self: // a loop above the box
-		a = Arrow{X1: from.X + from.W - 50, Y1: from.Y, X2: from.X + from.W - 20, Y2: from.Y}
-		a.AX, a.AY, a.BX, a.BY = a.X1-6, from.Y-26, a.X2+6, from.Y-26
+		a = Arrow{X1: from.X + from.W - 50, Y1: from.Y, X2: from.X + from.W - 20, Y2: from.Y, AY: from.Y - 26, BY: from.Y - 26}
+		a.AX, a.BX = a.X1-6, a.X2+6
+		a.LabelX, a.LabelY, a.Anchor = (a.X1+a.X2)/2, from.Y-24, "middle"
+		return a
 	case from.X == to.X: // the way down leaves at the right, the way up at the left
-		side, bulge := from.X+from.W, 56
+		side, bulge, label := from.X+from.W, 56, 48
+		a.Anchor = "start"
 		if from.Y > to.Y {
-			side, bulge = from.X, -56
+			side, bulge, label, a.Anchor = from.X, -56, -48, "end"
 		}
-		a = Arrow{X1: side, Y1: from.Y + from.H/2, X2: side, Y2: to.Y + to.H/2}
-		a.AX, a.AY, a.BX, a.BY = side+bulge, a.Y1, side+bulge, a.Y2
-	case from.X < to.X:
-		a = Arrow{X1: from.X + from.W, Y1: from.Y + from.H/2, X2: to.X, Y2: to.Y + to.H/2}
-		reach := (a.X2 - a.X1) / 2
-		a.AX, a.AY, a.BX, a.BY = a.X1+reach, a.Y1, a.X2-reach, a.Y2
+		a.X1, a.X2, a.AX, a.BX = side, side, side+bulge, side+bulge
+		a.LabelX, a.LabelY = side+label, (a.Y1+a.Y2)/2+4
 	default:
-		a = Arrow{X1: from.X, Y1: from.Y + from.H/2, X2: to.X + to.W, Y2: to.Y + to.H/2}
-		reach := (a.X1 - a.X2) / 2
-		a.AX, a.AY, a.BX, a.BY = a.X1-reach, a.Y1, a.X2+reach, a.Y2
-	}
-	a.Anchor = "middle"
-	switch {
-	case self:
-		a.LabelX, a.LabelY = (a.X1+a.X2)/2, from.Y-24
-	case from.X == to.X:
-		a.LabelX, a.LabelY, a.Anchor = a.X1+48, (a.Y1+a.Y2)/2+4, "start"
-		if from.Y > to.Y {
-			a.LabelX, a.Anchor = a.X1-48, "end"
+		a.X1, a.X2, a.Anchor = from.X+from.W, to.X, "middle"
+		if from.X > to.X {
+			a.X1, a.X2 = from.X, to.X+to.W
 		}
-	default: // nearer to the waiter: the arrows to one holder meet at its box
-		a.LabelX, a.LabelY = (343*a.X1+441*a.AX+189*a.BX+27*a.X2)/1000, (343*a.Y1+441*a.AY+189*a.BY+27*a.Y2)/1000-7
+		reach := (a.X2 - a.X1) / 2
+		a.AX, a.BX = a.X1+reach, a.X2-reach
+		// Nearer to the waiter: the arrows to one holder meet at its box.
+		a.LabelX, a.LabelY = (343*a.X1+441*a.AX+189*a.BX+27*a.X2)/1000, (784*a.Y1+216*a.Y2)/1000-7
 	}
+	a.AY, a.BY = a.Y1, a.Y2
 	return a
 }
 

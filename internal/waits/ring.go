@@ -52,18 +52,11 @@ func Ring(c Circle) Picture {
 		a.BX, a.BY = int((float64(a.X2)+3*x)/4), int((float64(a.Y2)+3*y)/4)
 		if n == 2 {
 			a.AX, a.BX, a.AY, a.BY = a.X1, a.X2, int(y), int(y)
-			a.LabelY = (a.Y1+3*a.AY+3*a.BY+a.Y2)/8 + 16*sign(y-cy) - 2
+			a.LabelY = (a.Y1+3*a.AY+3*a.BY+a.Y2)/8 + int(math.Copysign(16, y-cy)) - 2
 		}
 		p.Arrows = append(p.Arrows, a)
 	}
 	return p
-}
-
-func sign(x float64) int {
-	if x < 0 {
-		return -1
-	}
-	return 1
 }
 
 // border returns the point of a box's border that is nearest to a point, away from the corners.
