@@ -6,6 +6,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	clientv3 "go.etcd.io/etcd/client/v3"
+
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/casstore"
 	"github.com/keyturn/keyturn/internal/keystate"
@@ -228,11 +230,11 @@ func (a *acquisition) live(ctx context.Context) error {
 			continue
 		}
 		sent := time.Now()
-		k, err := a.s.keepAlives.one(ctx, (*l).id)
+		answers, err := a.s.keepAlives.extend(ctx, []clientv3.LeaseID{(*l).id})
 		if err != nil {
 			return err
 		}
-		if k.alive {
+		if k := answers[(*l).id]; k.alive {
 			a.signs = append(a.signs, sign{*l, sent, k.term})
 		} else {
 			*l = nil // with its place in the queue, or with what it held

@@ -4,13 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
+	"slices"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/casstore"
 )
 
 const (
@@ -33,15 +34,11 @@ func (s *Store) examine(ctx context.Context) []driver.Finding {
 	endpoints := s.client.Endpoints()
 	all := []driver.Finding{s.examineMembers(ctx, len(endpoints))}
 	servers := make([][]driver.Finding, len(endpoints))
-	var wait sync.WaitGroup
-	for i, addr := range endpoints {
-		wait.Go(func() { servers[i] = s.examineServer(ctx, addr) })
-	}
-	wait.Wait()
-	for _, found := range servers {
-		all = append(all, found...)
-	}
-	return append(all, s.examineElection(), s.examineTxnOps(ctx))
+	_ = casstore.Parallel(len(endpoints), func(i int) error {
+		servers[i] = s.examineServer(ctx, endpoints[i])
+		return nil
+	})
+	return append(slices.Concat(all, slices.Concat(servers...)), s.examineElection(), s.examineTxnOps(ctx))
 }
 
 // examineMembers compares how many members there are with how many the client knows.

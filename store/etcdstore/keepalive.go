@@ -214,9 +214,3 @@ func (st *stream) reason(ctx context.Context) error {
 	}
 	return st.err
 }
-
-// one asks for another TTL of one lease.
-func (b *keepAlives) one(ctx context.Context, id clientv3.LeaseID) (keptAlive, error) {
-	answers, err := b.extend(ctx, []clientv3.LeaseID{id})
-	return answers[id], err
-}

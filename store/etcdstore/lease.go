@@ -73,7 +73,7 @@ func (p *pool) forget() {
 
 // put takes back a lease to which nothing is attached, and which no request that is under way names.
 func (p *pool) put(l *lease) {
-	if l == nil || time.Since(l.since) >= l.ttl/freshPart {
+	if time.Since(l.since) >= l.ttl/freshPart {
 		return
 	}
 	p.mu.Lock()

@@ -172,7 +172,10 @@ func (s *Store) readClaims(ctx context.Context, all []*renewal) {
 				e, c.r.err = readEntry(kv, c.r.g.Owner) // of this grant alone (N4)
 			}
 			if c.r.entries = append(c.r.entries, e); c.r.err == nil && !e.isOf(&c.r.g, c.Claim) {
-				c.r.err = s.lost(ctx, &c.r.g, c.Key)
+				loss := keystate.Lost(&c.r.g, c.Key)
+				if c.r.err = s.explain(ctx, c.r.g.Owner, loss); c.r.err == nil {
+					c.r.err = loss
+				}
 			}
 		}
 	}
@@ -185,13 +188,4 @@ func (e *entry) isOf(g *driver.Grant, c driver.Claim) bool {
 	}
 	m := e.member()
 	return keystate.Renewable(&m, g, c)
-}
-
-// lost returns the error that says how g lost key, or that of the question.
-func (s *Store) lost(ctx context.Context, g *driver.Grant, key string) error {
-	loss := keystate.Lost(g, key)
-	if err := s.explain(ctx, g.Owner, loss); err != nil {
-		return err
-	}
-	return loss
 }
