@@ -61,9 +61,6 @@ type moment struct {
 	first micros // of that epoch, as far as this process has seen
 }
 
-// ownMoment goes by this process's clock. It is for what is only shown.
-func ownMoment() moment { return moment{now: time.Now().UnixMicro()} }
-
 // now returns a time that is not after the leader's. It returns false if no stamp was seen yet.
 func (c *clock) now() (moment, bool) {
 	c.mu.Lock()

@@ -86,8 +86,8 @@ func (r *renewal) attempt(p *peer, synced bool) error {
 			return err
 		}
 	}
-	for _, l := range all {
-		r.done[l.n] = r.done[l.n] || !r.again[l.n]
+	for n := range r.done {
+		r.done[n] = r.done[n] || !r.again[n]
 	}
 	return nil
 }
@@ -161,11 +161,6 @@ func (r *renewal) judge(p *peer, all []*lease, synced bool) ([]*lease, error) {
 			l.data.TTL = l.data.Term
 		}
 		due = append(due, l)
-	}
-	for n := range r.grants {
-		if !r.done[n] && !slices.ContainsFunc(due, func(l *lease) bool { return l.n == n }) {
-			r.done[n] = true
-		}
 	}
 	return due, nil
 }
