@@ -14,9 +14,6 @@ import (
 	"github.com/keyturn/keyturn/internal/waitloop"
 )
 
-// errConflict says that somebody else has written to an entry since it was read.
-var errConflict = errors.New("natsstore: others changed the lock")
-
 // errNoLeader: the servers are about to choose the leader of the bucket.
 var errNoLeader = errors.New("natsstore: the bucket has no leader")
 
@@ -45,8 +42,7 @@ func apiCode(err error) jetstream.ErrorCode {
 // decided anew.
 func isConflict(err error) bool {
 	code := apiCode(err)
-	return errors.Is(err, errConflict) || code == jetstream.JSErrCodeStreamWrongLastSequence || code == codeWrongSequence ||
-		code == codeIncomplete || code == codeManyBatches
+	return code == jetstream.JSErrCodeStreamWrongLastSequence || code == codeWrongSequence || code == codeIncomplete || code == codeManyBatches
 }
 
 // isRefusal reports whether the servers have answered that they won't do it, so that asking again does not help.

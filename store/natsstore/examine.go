@@ -20,7 +20,8 @@ func (s *Store) examine(ctx context.Context) []driver.Finding {
 			return nil, err
 		}
 		info := st.CachedInfo()
-		return []driver.Finding{s.examineServer(), s.examineMessages(ctx), examineReplicas(info), examineStorage(info)}, nil
+		server := driver.Finding{About: "server", Found: s.nc.ConnectedServerName() + " " + s.nc.ConnectedServerVersion()}
+		return []driver.Finding{server, s.examineMessages(ctx), examineReplicas(info), examineStorage(info)}, nil
 	})
 	var settings *settingsError
 	switch {
@@ -30,10 +31,6 @@ func (s *Store) examine(ctx context.Context) []driver.Finding {
 		return []driver.Finding{{About: "bucket", Risk: err.Error(), Advice: "bring the servers back, and let this user use JetStream and the subject keyturn.>"}}
 	}
 	return all
-}
-
-func (s *Store) examineServer() driver.Finding {
-	return driver.Finding{About: "server", Found: s.nc.ConnectedServerName() + " " + s.nc.ConnectedServerVersion()}
 }
 
 func (s *Store) examineMessages(ctx context.Context) driver.Finding {

@@ -76,8 +76,6 @@ func (b *inbox) watch(s *Store) {
 	}
 }
 
-func (b *inbox) close() { _ = b.sub.Unsubscribe() }
-
 // address is where messages reach this process. "" tells those behind it that it may not be able to send any either.
 func (b *inbox) address() string {
 	if b.hearing.deaf.Load() {

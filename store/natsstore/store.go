@@ -98,7 +98,7 @@ func (s *Store) disconnect() {
 	ctx, done := context.WithTimeout(context.Background(), 100*time.Millisecond)
 	go func() {
 		defer done()
-		s.inbox.close()
+		_ = s.inbox.sub.Unsubscribe()
 		if s.owned {
 			s.nc.Close()
 		}

@@ -36,7 +36,7 @@ func (s *Store) transact(ctx context.Context, a casstore.Aim, decide func(*tx) e
 	synced := false
 	for r := (retries{waits: a.Waits}); ; {
 		t := &tx{s: s, State: keystate.State{Rules: &s.rules}}
-		written, err := t.try(ctx, r.silent, a.Keys, decide)
+		written, err := t.attempt(ctx, r.silent, a.Keys, decide)
 		switch {
 		case (casstore.IsAnswer(err) || err == nil && a.Looks && !written) && t.replicas > 1 && !synced:
 			if err = s.bucket.sync(ctx); err == nil {
@@ -98,18 +98,14 @@ func (r *retries) again(ctx context.Context, err error) bool {
 // answered by then: what is sent anew makes it busier.
 const firstPatience = 2 * time.Second
 
-func (t *tx) try(ctx context.Context, silent int, keys []string, decide func(*tx) error) (written bool, err error) {
+// attempt is one try, after so many that had no answer. written: the request that writes was sent.
+func (t *tx) attempt(ctx context.Context, silent int, keys []string, decide func(*tx) error) (written bool, err error) {
 	patience := firstPatience
 	if silent > 0 {
 		patience *= 2
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	return t.attempt(ctx, keys, decide)
-}
-
-// attempt is one try. written: the request that writes was sent.
-func (t *tx) attempt(ctx context.Context, keys []string, decide func(*tx) error) (written bool, err error) {
 	if err := t.load(ctx, keys); err != nil {
 		return false, err
 	}

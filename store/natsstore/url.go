@@ -65,11 +65,7 @@ func openURL(u *storeurl.URL) (driver.Store, error) {
 	if len(u.Hosts) == 0 {
 		return nil, fmt.Errorf("%w: want the servers, as in nats://a,b,c", storeurl.ErrInvalidURL)
 	}
-	return open(u.Addrs(defaultPort), conn, opts)
-}
-
-func open(addrs []string, conn []nats.Option, opts []Option) (driver.Store, error) {
-	nc, err := nats.Connect("nats://"+strings.Join(addrs, ",nats://"), conn...)
+	nc, err := nats.Connect("nats://"+strings.Join(u.Addrs(defaultPort), ",nats://"), conn...)
 	if err != nil {
 		return nil, err
 	}
