@@ -38,8 +38,11 @@ func (s *Store) listen(hears func(address string)) {
 		if len(data) > 0 {
 			// An error says that there is more, or that the connection has broken, which GetW says, too.
 			if _, err := p.Set(path, nil, stat.Version); err == nil {
-				for _, w := range decodeRevocations(data) {
-					s.inbox.Tell(w.Key, w.Owner)
+				for line := range bytes.Lines(data) { // a line for each message
+					var w revocation
+					if json.Unmarshal(line, &w) == nil {
+						s.inbox.Tell(w.Key, w.Owner)
+					}
 				}
 			}
 			continue
@@ -64,17 +67,6 @@ func (s *Store) inboxPath(id string) string { return s.cfg.root + inboxesNode + 
 type revocation struct {
 	Key   string `json:"key"`
 	Owner string `json:"owner"`
-}
-
-// decodeRevocations reads the data of an inbox: a line for each message.
-func decodeRevocations(data []byte) (all []revocation) {
-	for line := range bytes.Lines(data) {
-		var w revocation
-		if json.Unmarshal(line, &w) == nil {
-			all = append(all, w)
-		}
-	}
-	return all
 }
 
 // send sends a message, in the background. One that gets lost is repeated by a request that waits.

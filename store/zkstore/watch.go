@@ -70,7 +70,7 @@ func (a *acquisition) watch(ctx context.Context, v *view) error {
 		paths = append(paths, v.lock)
 	}
 	a.s.watchers.follow(a.Wake, paths)
-	err = casstore.Parallel(len(paths), func(i int) error {
+	return casstore.Parallel(len(paths), func(i int) error {
 		stat, err := a.s.watchNode(p, paths[i])
 		switch {
 		case err != nil:
@@ -86,7 +86,6 @@ func (a *acquisition) watch(ctx context.Context, v *view) error {
 		}
 		return nil
 	})
-	return err
 }
 
 // watchNode has the server tell of the next change of a node.
