@@ -8,6 +8,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/casstore"
 )
 
 // Inspect implements [driver.Inspector].
@@ -15,11 +16,11 @@ func (s *Store) Inspect(ctx context.Context, key string) (driver.LockInfo, error
 	return s.ops.Inspect(ctx, key)
 }
 
-// show shows keys as they are. It changes nothing, also not what is over. foreign is as in tx.
-func (s *Store) show(ctx context.Context, keys []string, foreign bool) ([]driver.LockInfo, error) {
+// show shows keys as they are. It changes nothing, also not what is over.
+func (s *Store) show(ctx context.Context, keys []string) ([]driver.LockInfo, error) {
 	var t *tx
 	for r := (retries{}); ; {
-		t = &tx{s: s, foreign: foreign}
+		t = &tx{s: s}
 		err := t.load(ctx, keys)
 		if err == nil {
 			break
@@ -65,7 +66,7 @@ func (s *Store) page(ctx context.Context, q driver.Listing) (infos []driver.Lock
 		}
 		keys = append(keys, key)
 	}
-	infos, err = s.show(ctx, keys, true)
+	infos, err = casstore.Readable(keys, errValue, func(keys []string) ([]driver.LockInfo, error) { return s.show(ctx, keys) })
 	return infos, next, err
 }
 

@@ -109,11 +109,10 @@ func (s *Store) disconnect() {
 // backend is the store as package casstore sees it.
 func (s *Store) backend() casstore.Backend {
 	return casstore.Backend{
-		Check: check, Acquire: s.acquire, Explain: s.explain, Failure: s.failure,
+		Check: check, Acquire: s.acquire, Explain: s.explain, Show: s.show, Failure: s.failure,
 		Transact: func(ctx context.Context, a casstore.Aim, decide func(*keystate.State) error) (unsure bool, err error) {
 			return s.transact(ctx, a, func(t *tx) error { return decide(&t.State) })
 		},
-		Show: func(ctx context.Context, keys []string) ([]driver.LockInfo, error) { return s.show(ctx, keys, false) },
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"math/rand/v2"
 	"time"
 
@@ -20,7 +19,6 @@ type tx struct {
 	sent     time.Time // a moment before the leader told its time
 	replicas int
 	entries  []*slot // of the keys
-	foreign  bool    // entries that are not of this store count as empty
 }
 
 // slot is an entry with what it was when it was read.
@@ -130,9 +128,6 @@ func (t *tx) load(ctx context.Context, keys []string) error {
 			return err
 		}
 		t.entries[i], err = t.s.bucket.slot(ctx, keys[i])
-		if t.foreign && errors.Is(err, errValue) {
-			t.entries[i], err = new(slot), nil
-		}
 		return err
 	})
 	for i, e := range t.entries {
