@@ -137,34 +137,29 @@ func (s *Store) sweepBucket(ctx context.Context, p *peer, bucket string, olderTh
 // all, and nobody has used it since.
 func (s *Store) sweepLock(ctx context.Context, p *peer, key string, over micros) error {
 	path := s.lockPath(key)
-	exists, stat, err := p.Exists(path)
-	if err != nil || !exists {
+	names, stat, err := p.Children(path)
+	if err != nil {
 		return err
 	}
-	if stat.NumChildren > 0 {
-		if err := s.sweepBelow(ctx, p, key, over); err != nil {
+	if len(names) > 0 {
+		if err := s.sweepBelow(ctx, p, key, names, over); err != nil {
 			return err
 		}
-		if exists, stat, err = p.Exists(path); err != nil || !exists {
+		if names, stat, err = p.Children(path); err != nil {
 			return err
 		}
 	}
 	now, _ := p.clock.now()
-	if idle := min(over, now.now-toMicros(leastIdle)); stat.NumChildren > 0 || stat.Mtime*1000 > idle {
+	if idle := min(over, now.now-toMicros(leastIdle)); len(names) > 0 || stat.Mtime*1000 > idle {
 		return nil
 	}
 	return p.Delete(path, stat.Version)
 }
 
-// sweepBelow deletes the leases, the record, the version and the notes of a lock that ended before
+// sweepBelow deletes the leases, the record, the version and the notes among the nodes of a lock that ended before
 // the moment over.
-func (s *Store) sweepBelow(ctx context.Context, p *peer, key string, over micros) error {
-	path := s.lockPath(key)
-	names, _, err := p.Children(path)
-	if err != nil {
-		return err
-	}
-	ended := false
+func (s *Store) sweepBelow(ctx context.Context, p *peer, key string, names []string, over micros) error {
+	path, ended := s.lockPath(key), false
 	for _, name := range names {
 		if strings.HasPrefix(name, waiterNode) {
 			continue
@@ -201,9 +196,10 @@ func (s *Store) sweepBelow(ctx context.Context, p *peer, key string, over micros
 			return err
 		}
 	}
-	if ended {
-		// A decision takes them out.
-		_, err = s.decide(ctx, casstore.Aim{Keys: []string{key}}, (*keystate.State).Settle)
+	if !ended {
+		return nil
 	}
+	// A decision takes them out.
+	_, err := s.decide(ctx, casstore.Aim{Keys: []string{key}}, (*keystate.State).Settle)
 	return err
 }
