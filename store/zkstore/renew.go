@@ -59,15 +59,14 @@ func (s *Store) renew(ctx context.Context, grants []driver.Grant, batch []int, e
 		for n, i := range batch {
 			r.grants[n] = grants[i]
 		}
-		return r.verdicts, r.run(ctx)
+		r.run(ctx)
+		return r.verdicts, nil
 	}, nil)
 	for n, i := range batch {
-		key := grants[i].Claims[0].Key
 		if answered {
 			errs[i] = verdicts[n]
-		}
-		if errs[i] == nil && err != nil {
-			errs[i] = s.failure("renew", key, err)
+		} else {
+			errs[i] = s.failure("renew", grants[i].Claims[0].Key, err)
 		}
 	}
 }

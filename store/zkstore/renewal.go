@@ -25,26 +25,21 @@ type renewal struct {
 
 // run renews all leases of the batch that are still their owners'. The leases whose nodes changed
 // after they were read are read again, and the others do not wait for them.
-func (r *renewal) run(ctx context.Context) error {
+func (r *renewal) run(ctx context.Context) {
 	synced := false
-	for tries := (retries{}); ; {
+	for tries := (retries{}); slices.Contains(r.done, false); synced = true { // what seems to be lost was perhaps not read from the latest state
 		p, err := r.s.link.get(ctx, patience)
-		if err != nil {
-			return err
+		if err == nil {
+			err = r.attempt(p, synced)
 		}
-		err = r.attempt(p, synced)
-		if err == nil && !slices.Contains(r.done, false) {
-			return nil
+		if err == nil || tries.again(ctx, err) {
+			continue
 		}
-		synced = true // whatever seems to be lost was perhaps not read from the latest state
-		if err != nil && !tries.again(ctx, err) {
-			// Leases that have an answer keep it. The others fail with err.
-			for n, done := range r.done {
-				if !done {
-					r.verdicts[n] = r.s.failure("renew", r.grants[n].Claims[0].Key, err)
-				}
+		// Leases that have an answer keep it. The others fail with err.
+		for n, done := range r.done {
+			if !done {
+				r.verdicts[n], r.done[n] = r.s.failure("renew", r.grants[n].Claims[0].Key, err), true
 			}
-			return nil
 		}
 	}
 }
