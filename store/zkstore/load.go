@@ -49,9 +49,7 @@ func (t *tx) load(keys []string) error {
 			}
 			l.Add(m)
 		}
-		if l.record != nil {
-			l.Record = l.record
-		}
+		l.Record = l.record
 		t.Keys = append(t.Keys, l.Key)
 	}
 	return nil

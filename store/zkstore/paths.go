@@ -118,14 +118,13 @@ func waiterOf(name string) (*node, bool) {
 type children struct {
 	holders []string
 	waiters []*node // in order of arrival, one for each owner
-	forced  map[string]bool
+	forced  []string
 	stray   []string // places in the queue that their owners have no use for
 	record  bool
 	version bool
 }
 
-func parseChildren(names []string) children {
-	c := children{}
+func parseChildren(names []string) (c children) {
 	holds := make(map[string]bool)
 	for _, name := range names {
 		switch {
@@ -133,10 +132,7 @@ func parseChildren(names []string) children {
 			c.holders = append(c.holders, name)
 			holds[name[len(holderNode):]] = true
 		case strings.HasPrefix(name, forcedNode):
-			if c.forced == nil {
-				c.forced = make(map[string]bool)
-			}
-			c.forced[name] = true
+			c.forced = append(c.forced, name)
 		case name == recordNode:
 			c.record = true
 		case name == versionNode:

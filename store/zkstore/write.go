@@ -122,7 +122,7 @@ func (t *tx) notes() (ops []op) {
 		}
 		for _, f := range t.Forced {
 			if name := forcedNode + nodeID(f.Owner); f.Key == l.Name {
-				put(l.path+"/"+name, l.nodes.forced[name], encode(forcedData{Token: f.Token, Reason: f.Reason}))
+				put(l.path+"/"+name, slices.Contains(l.nodes.forced, name), encode(forcedData{Token: f.Token, Reason: f.Reason}))
 			}
 		}
 	}
