@@ -111,28 +111,20 @@ func (a *acquisition) short(ctx context.Context) (g driver.Grant, ok, unsure boo
 	if !ok || l.holder != "" || time.Since(l.at) > freshFor || !known {
 		return g, false, false
 	}
-	path, sent := a.s.lockPath(key), time.Now()
-	t := &tx{State: keystate.State{Now: time.UnixMicro(now.now), Keys: []*keystate.Key{{Name: key, Last: l.data.Last}}}}
-	ans, err := t.Acquire(&a.Request) // a free key is granted
-	if err != nil {
-		return g, false, false
+	k := &keystate.Key{Name: key, Last: l.data.Last, Phase: keystate.Phase{Mode: l.data.Mode, Through: l.data.Through}}
+	t := &tx{
+		State: keystate.State{Now: time.UnixMicro(now.now), Keys: []*keystate.Key{k}}, s: a.s, p: p, sent: time.Now(),
+		locks: []*lock{{Key: k, path: a.s.lockPath(key), exists: true, version: l.version, was: l.data}},
 	}
-	m := t.dataOf(ans.Member)
-	l.data = lockData{Last: t.Keys[0].Last}
-	res, err := p.Multi(
-		&zk.SetDataRequest{Path: path, Data: encode(l.data), Version: l.version},
-		&zk.CreateRequest{Path: path + "/" + holderNode + a.id, Data: encode(m), Acl: a.s.cfg.acl},
-	)
-	if err != nil || len(res) != 2 {
+	ans, err := t.Acquire(&a.Request) // a free key is granted
+	if err == nil {
+		_, err = t.write()
+	}
+	if err != nil {
 		p.cache.Drop(key)
 		return g, false, isBroken(err)
 	}
-	p.clock.note(res[0].Stat)
-	p.cache.Put(key, cachedLock{
-		version: res[0].Stat.Version, data: l.data, holder: a.id, token: m.Token, until: sent.Add(a.TTL),
-		node: zk.Stat{Mtime: res[0].Stat.Mtime, Mzxid: res[0].Stat.Mzxid}, member: m,
-	})
-	return a.Grant(ans, sent), true, false
+	return a.Grant(ans, t.sent), true, false
 }
 
 // shortRelease gives back a lease that nobody waited for when it was granted.
