@@ -80,10 +80,8 @@ func (t *tx) remember(res []zk.MultiResponse) {
 		}
 		left.Version = n.stat.Version + 1
 	}
-	version := l.version
-	if !l.exists {
-		version = 0
-	} else if l.writes {
+	version := l.version // 0 of one that was made
+	if l.writes {
 		version++
 	}
 	data := t.dataOf(h)
@@ -129,7 +127,7 @@ func (a *acquisition) short(ctx context.Context) (g driver.Grant, ok, unsure boo
 
 // shortRelease gives back a lease that nobody waited for when it was granted.
 func (s *Store) shortRelease(ctx context.Context, g driver.Grant) (done, unsure bool) {
-	if !isPlain(g.Claims) || g.MinHold > 0 || g.Token == 0 {
+	if g.MinHold > 0 {
 		return false, false
 	}
 	p, err := s.link.get(ctx, patience)
