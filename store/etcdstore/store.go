@@ -59,7 +59,8 @@ func New(ctx context.Context, client *clientv3.Client, opts ...Option) (*Store, 
 	s.ops = casstore.Store{Backend: s.backend(), Calls: &s.calls, Life: s.life, Hard: s.life, Forces: forcedAtOnce}
 	s.leases, s.shared, s.keepAlives = newPool(client), newSharedLeases(client), newKeepAlives(s)
 	s.inbox.Follow = s.follower()
-	if err := s.calls.Open(ctx, s.life, s.askLeast, s.refused); err != nil {
+	later := func(err error) { cfg.log.Error("etcdstore: etcd answers now, and refuses this client", "error", err) }
+	if err := s.calls.Open(ctx, s.life, s.askLeast, later); err != nil {
 		s.end()
 		return nil, err
 	}
@@ -81,10 +82,6 @@ func (s *Store) askLeast(ctx context.Context) error {
 	s.answered.Store(int64(l.ttl))
 	s.leases.put(l)
 	return nil
-}
-
-func (s *Store) refused(err error) {
-	s.cfg.log.Error("etcdstore: etcd answers now, and refuses this client", "error", err)
 }
 
 // usualLeast is the shortest lease of a server with the default settings. One that keeps only longer ones

@@ -14,14 +14,13 @@ import (
 type acquisition struct {
 	casstore.Acquisition
 	s     *Store
-	id    string // of the owner, in the names of nodes
 	began time.Time
 	asked bool
 	own   string // the path of the place in the queue that it watches; "": it has not had one
 }
 
 func (s *Store) acquire(ctx context.Context, r keystate.Request) (casstore.Answer, error) {
-	a := &acquisition{s: s, id: nodeID(r.Owner), began: time.Now()}
+	a := &acquisition{s: s, began: time.Now()}
 	// Renewals tell nobody, and one may have brought the end of the lease nearer: so requests ask often.
 	a.Acquisition = casstore.Acquisition{Store: &s.ops, Request: r, Within: s.cfg.session / 3, Notice: s.firstTerm(r.TTL), Question: a.ask}
 	s.inbox.Serve(&s.ops, &a.Request)
@@ -107,7 +106,7 @@ func (a *acquisition) taken(ctx context.Context) (g driver.Grant, ok bool) {
 		return g, false
 	}
 	c, term := a.Claims[0], a.s.firstTerm(a.TTL)
-	n, all, err := place(p, a.s.lockPath(c.Key), a.id)
+	n, all, err := place(p, a.s.lockPath(c.Key), nodeID(a.Owner))
 	if err != nil || n.data.Mode != c.Mode || n.data.Released || n.data.Token == 0 || n.data.Term < toMicros(term) {
 		return g, false
 	}
