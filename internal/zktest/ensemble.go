@@ -144,10 +144,7 @@ func mode(addr string) string {
 		return ""
 	}
 	answer, _ := io.ReadAll(conn)
-	_, after, ok := strings.Cut(string(answer), "Mode: ")
-	if !ok {
-		return ""
-	}
+	_, after, _ := strings.Cut(string(answer), "Mode: ")
 	word, _, _ := strings.Cut(after, "\n")
 	return strings.TrimSpace(word)
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"flag"
 	"fmt"
-	"io"
 	"log/slog"
 	"strings"
 	"testing"
@@ -39,7 +38,7 @@ var (
 )
 
 // silent is for stores whose server is broken on purpose.
-var silent = etcdstore.WithLogger(slog.New(slog.NewTextHandler(io.Discard, nil)))
+var silent = etcdstore.WithLogger(slog.New(slog.DiscardHandler))
 
 // shared is a client of the server that the tests share. What the test leaves behind in its stores goes with it,
 // so it can run once more.

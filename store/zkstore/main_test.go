@@ -6,7 +6,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"log/slog"
 	"strings"
 	"sync/atomic"
@@ -42,7 +41,7 @@ var (
 )
 
 // silent is for stores whose server has settings that are warned of.
-var silent = zkstore.WithLogger(slog.New(slog.NewTextHandler(io.Discard, nil)))
+var silent = zkstore.WithLogger(slog.New(slog.DiscardHandler))
 
 // session is the longest that the servers of the tests allow.
 const session = 20 * zktest.Tick * time.Millisecond
