@@ -77,7 +77,7 @@
 //	the same if another process has used the lock meanwhile                   2 transactions
 //	a lease                                                                   1 write each quarter of the TTL
 //	a renewal of n leases                                                     n keep-alives on one stream, 2 reads for each 100
-//	the first renewal after a wait, if the TTL is above the waiter lease      3 writes
+//	the first renewal after a wait, if the TTL is above the waiter lease      2 writes
 //	a request that has to wait                                                1 read, 1 write, 2 or 3 watches, 1 or 2 reads;
 //	                                                                          1 keep-alive and 1 read each third of the waiter lease
 //	a hand-over to another process                                            1 or 2 transactions, 1 event to the waiter

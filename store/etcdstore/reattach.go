@@ -51,7 +51,7 @@ func (s *Store) lasts(ctx context.Context, r *renewal) (bool, error) {
 }
 
 // move attaches the claims of r to another lease, as many at a time as a transaction takes. It reports false
-// if somebody has changed one of them.
+// if somebody has changed one of them. Nobody renews the lease that they had, so it soon runs out.
 func (s *Store) move(ctx context.Context, r *renewal, to *lease) (bool, error) {
 	i := 0
 	for claims := range slices.Chunk(r.g.Claims, keysPerTxn) {
@@ -73,21 +73,5 @@ func (s *Store) move(ctx context.Context, r *renewal, to *lease) (bool, error) {
 			return false, err
 		}
 	}
-	s.retire(r)
 	return true, nil
-}
-
-// retire ends leases to which nothing is attached any more.
-func (s *Store) retire(r *renewal) {
-	kept := make(map[clientv3.LeaseID]int)
-	for _, e := range r.entries {
-		kept[e.lease]++
-	}
-	for _, e := range r.entries {
-		if kept[e.lease] == e.Set {
-			old := &lease{id: e.lease, ttl: e.term()}
-			s.calls.Go(func() { s.revoke(old) })
-		}
-		delete(kept, e.lease)
-	}
 }
