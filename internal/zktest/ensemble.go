@@ -55,7 +55,7 @@ func start(t testing.TB, splittable bool) *Ensemble {
 		}
 	}
 	for i := range e.Servers {
-		dir := tempDir(t)
+		dir := t.TempDir()
 		data := filepath.Join(dir, "data")
 		settings := []string{"initLimit=100", "syncLimit=10", "maxSessionTimeout=20000"}
 		for j := range e.Servers {

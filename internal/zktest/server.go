@@ -31,7 +31,7 @@ type Server struct {
 // server does not start.
 func Start(t testing.TB, settings ...string) *Server {
 	t.Helper()
-	dir := tempDir(t)
+	dir := t.TempDir()
 	s := &Server{data: filepath.Join(dir, "data")}
 	// The last line of a start. Before it, the server refuses sessions.
 	s.Server = run(t, dir, "Using checkIntervalMs", settings, nil)
@@ -90,16 +90,4 @@ func run(t testing.TB, dir, word string, settings []string, port func() (int, er
 			return cmd
 		},
 	})
-}
-
-// tempDir makes a directory.
-func tempDir(t testing.TB) string {
-	t.Helper()
-	// Not t.TempDir: a shared server lives longer than the test that starts it.
-	dir, err := os.MkdirTemp("", "keyturn-zk")
-	if err != nil {
-		t.Fatalf("zktest: %v", err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	return dir
 }
