@@ -67,7 +67,7 @@ func (a *Acquisition) Run(ctx context.Context) (Answer, error) {
 // Ask implements [waitloop.Request].
 func (a *Acquisition) Ask(ctx context.Context) (Answer, *waitloop.State, error) {
 	a.Wake.Clear()
-	ans, err, answered := do(ctx, a.Store, a.keys(), a.Question, a.late)
+	ans, err, answered := Do(ctx, a.Store, a.keys(), a.Question, a.late)
 	switch {
 	case !answered:
 		// The question may still be carried out, and is undone afterwards.

@@ -23,13 +23,9 @@ type Store struct {
 // Patience bounds what a request does for a caller that has gone.
 const Patience = 5 * time.Second
 
-// Do runs op as [Store.Run] does, about no key. Without Run it is for clients whose calls don't end with a
-// context: if ctx ends first, op has a while to end in an orderly way.
-func Do[T any](ctx context.Context, s *Store, op func(context.Context) (T, error), late func()) (T, error, bool) {
-	return do(ctx, s, nil, op, late)
-}
-
-func do[T any](ctx context.Context, s *Store, keys []string, op func(context.Context) (T, error), late func()) (value T, err error, answered bool) {
+// Do runs op as [Store.Run] does. Without Run it is for clients whose calls don't end with a context: if ctx ends
+// first, op has a while to end in an orderly way.
+func Do[T any](ctx context.Context, s *Store, keys []string, op func(context.Context) (T, error), late func()) (value T, err error, answered bool) {
 	var result T
 	err, answered = s.run(ctx, keys, func(ctx context.Context) (err error) {
 		result, err = op(ctx)
@@ -64,7 +60,7 @@ func call[T any](ctx context.Context, s *Store, name, key string, keys []string,
 		return value, err
 	}
 	defer s.Calls.Leave()
-	value, err, answered := do(ctx, s, keys, op, nil)
+	value, err, answered := Do(ctx, s, keys, op, nil)
 	if err == nil || answered && IsAnswer(err) {
 		return value, err
 	}

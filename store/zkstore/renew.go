@@ -54,7 +54,7 @@ func (s *Store) checkRenewal(g driver.Grant) error {
 
 // renew renews the grants of a batch with one request, and those that it fails for with another.
 func (s *Store) renew(ctx context.Context, grants []driver.Grant, batch []int, errs []error) {
-	verdicts, err, answered := casstore.Do(ctx, &s.ops, func(ctx context.Context) ([]error, error) {
+	verdicts, err, answered := casstore.Do(ctx, &s.ops, nil, func(ctx context.Context) ([]error, error) {
 		r := &renewal{s: s, grants: make([]driver.Grant, len(batch)), verdicts: make([]error, len(batch)), done: make([]bool, len(batch))}
 		for n, i := range batch {
 			r.grants[n] = grants[i]
