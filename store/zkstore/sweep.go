@@ -159,12 +159,13 @@ func (s *Store) sweepLock(ctx context.Context, p *peer, key string, over micros)
 // sweepBelow deletes the leases, the record, the version and the notes among the nodes of a lock that ended before
 // the moment over.
 func (s *Store) sweepBelow(ctx context.Context, p *peer, key string, names []string, over micros) error {
-	path, ended := s.lockPath(key), false
+	ended := false
 	for _, name := range names {
 		if strings.HasPrefix(name, waiterNode) {
 			continue
 		}
-		data, stat, err := p.Get(path + "/" + name)
+		path := s.lockPath(key) + "/" + name
+		data, stat, err := p.Get(path)
 		if err != nil {
 			return err
 		}
@@ -172,7 +173,7 @@ func (s *Store) sweepBelow(ctx context.Context, p *peer, key string, names []str
 		switch {
 		case strings.HasPrefix(name, holderNode):
 			var h memberData
-			if err := decode(path+"/"+name, data, &h); err != nil {
+			if err := decode(path, data, &h); err != nil {
 				return err
 			}
 			now, _ := p.clock.now()
@@ -182,15 +183,15 @@ func (s *Store) sweepBelow(ctx context.Context, p *peer, key string, names []str
 			keep = toMicros(keystate.ReasonKept)
 		case name == versionNode:
 			var v versionData
-			err = decode(path+"/"+name, data, &v)
+			err = decode(path, data, &v)
 			keep = v.Keep
 		case name == recordNode:
-			_, keep, err = decodeRecord(path+"/"+name, data)
+			_, keep, err = decodeRecord(path, data)
 		default: // not of this store
 			continue
 		}
 		if err == nil && wallEnds(stat, keep) <= over {
-			err = p.Delete(path+"/"+name, stat.Version)
+			err = p.Delete(path, stat.Version)
 		}
 		if err != nil {
 			return err
