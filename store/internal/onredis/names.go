@@ -12,13 +12,8 @@ import (
 func CheckPrefix(prefix string) error {
 	const most = 128
 	bad := func(r rune) bool { return r == '{' || r == '}' || unicode.IsSpace(r) || unicode.IsControl(r) }
-	if len(prefix) <= most && utf8.ValidString(prefix) && !strings.ContainsFunc(prefix, bad) {
-		return nil
-	}
-	return &driver.OptionError{
-		Option: "WithPrefix", Value: prefix[:min(len(prefix), most)],
-		Want: "at most 128 bytes of UTF-8 without braces, white space and control characters",
-	}
+	ok := len(prefix) <= most && utf8.ValidString(prefix) && !strings.ContainsFunc(prefix, bad)
+	return driver.CheckOption(ok, "WithPrefix", prefix[:min(len(prefix), most)], "at most 128 bytes of UTF-8 without braces, white space and control characters")
 }
 
 const (
