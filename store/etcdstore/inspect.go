@@ -58,13 +58,12 @@ func (s *Store) addLeft(ctx context.Context, l *lock, info *driver.LockInfo) (er
 // left is how long a lease still lasts; not above 0: it has run out.
 func (s *Store) left(ctx context.Context, id clientv3.LeaseID) (time.Duration, error) {
 	r, err := s.client.TimeToLive(ctx, id)
-	if err != nil {
-		if isGone(err) {
-			return 0, nil
-		}
+	switch {
+	case isGone(err):
+		return 0, nil
+	case err != nil:
 		return 0, err
-	}
-	if r.TTL == 0 {
+	case r.TTL == 0:
 		return time.Second / 2, nil // etcd leaves out parts of a second
 	}
 	return time.Duration(r.TTL) * time.Second, nil
