@@ -18,17 +18,17 @@ func (s *Store) Begin(ctx context.Context, req driver.Request) (driver.Grant, *d
 }
 
 // record reads the record of a lock, whether it is in force or not.
-func (s *Store) record(p *peer, lock string) (*keystate.Record, *zk.Stat, error) {
+func (s *Store) record(p *peer, lock string) (*keystate.Record, error) {
 	path := lock + "/" + recordNode
 	data, stat, err := p.Get(path)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	r, keep, err := decodeRecord(path, data)
 	if err == nil {
 		r.Until = time.UnixMicro(wallEnds(stat, keep))
 	}
-	return r, stat, err
+	return r, err
 }
 
 // Complete implements [driver.Ledger]. A result that is too large for a request to ZooKeeper is not

@@ -109,7 +109,7 @@ func (t *tx) loadOne(key string) (*lock, error) {
 	}
 	err = casstore.Parallel(n, func(i int) (err error) {
 		if i == len(holders) {
-			l.record, _, err = t.s.record(t.p, l.path)
+			l.record, err = t.s.record(t.p, l.path)
 			return err
 		}
 		holders[i], err = holder(t.p, l.path, l.nodes.holders[i])
