@@ -77,10 +77,7 @@ func (t *text) UnmarshalText(b []byte) error {
 
 // encode makes the value of a key. Its types can't fail.
 func encode(v any) string {
-	b, err := json.Marshal(v)
-	if err != nil {
-		panic("etcdstore: " + err.Error())
-	}
+	b, _ := json.Marshal(v)
 	return string(b)
 }
 
