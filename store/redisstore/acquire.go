@@ -219,7 +219,7 @@ func (a *acquisition) question(group int, getInLine bool) {
 	a.told = false
 	a.last = send.Request{Replicas: cfg.replicas, Patient: slept}
 	a.s.keys.Acquire(&a.last.Call, script.Acquire{
-		Owner: a.req.Owner, Claims: a.groups[group], TTL: a.req.TTL, Notes: a.remarks(), Once: a.once, Unbatched: cfg.replicas > 0,
+		Owner: a.req.Owner, Claims: a.groups[group], TTL: a.req.TTL, Notes: a.remarks(), Once: a.once,
 		Wait: getInLine, WaiterLease: a.s.waiterLease(), ClaimTime: a.claim(), Waited: time.Since(a.began),
 		Stuck: a.stuck[group], Question: a.number, Inbox: a.inbox, HandOffs: a.req.HandOffs, Part: len(a.groups) > 1,
 	})

@@ -3,9 +3,6 @@ package script
 import (
 	"regexp"
 	"strings"
-	"sync"
-
-	"github.com/redis/go-redis/v9"
 )
 
 // Redis does not say which command of a script the user may not run. It says the script's hash and
@@ -14,21 +11,6 @@ var (
 	forbidden = regexp.MustCompile(`can't run this command or subcommand script: ([0-9a-f]{40}), on @user_script:([0-9]+)`)
 	called    = regexp.MustCompile(`call\('([A-Z]+)'`)
 )
-
-// sources are the texts of all scripts by their hashes.
-var sources = sync.OnceValue(func() map[string]string {
-	all := make(map[string]string)
-	add := func(text string) { all[redis.NewScript(text).Hash()] = text }
-	for _, name := range []string{"acquire", "release", "complete", "seal", "inspect", "force", "drop", "min_hold", "downgrade"} {
-		add(scriptSource(name))
-	}
-	add(source("renew"))
-	add(source("advance_version"))
-	for _, s := range []sourced{aloneAcquire, aloneRelease, group} {
-		add(s.text.(string))
-	}
-	return all
-})
 
 // Forbidden returns the command of a script that the user of the client may not run, in capitals; or
 // "a command" if the line is that of an error which the script has passed on; or "" if err says
@@ -43,7 +25,7 @@ func Forbidden(err error) string {
 	for _, digit := range said[2] {
 		at = 10*at + int(digit-'0')
 	}
-	lines := strings.Split(sources()[said[1]], "\n")
+	lines := strings.Split(texts[said[1]], "\n")
 	if at < 1 || at > len(lines) {
 		return unknown
 	}

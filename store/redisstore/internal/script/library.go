@@ -12,34 +12,32 @@ var lua embed.FS
 
 // The scripts. Each is a single atomic step on the server.
 var (
-	acquireScript  = script("acquire")
+	acquireScript  = script("acquire", source("plain_acquire"))
 	releaseScript  = script("release")
-	completeScript = script("complete")
+	completeScript = script("complete", source("plain_complete"))
 	sealScript     = script("seal")
 	inspectScript  = script("inspect")
 	forceScript    = script("force")
 	dropScript     = script("drop")
 	minHoldScript  = script("min_hold")
 	sharingScript  = script("downgrade")
-	renewScript    = redis.NewScript(source("renew"))
-	advanceScript  = redis.NewScript(source("advance_version"))
+	renewScript    = newScript(source("renew"))
+	advanceScript  = newScript(source("advance_version"))
 )
 
-// script returns the script name with the parts that scripts share in front of it. Acquire and
-// complete have their plain cases in front of most of them.
-func script(name string) *redis.Script { return redis.NewScript(scriptSource(name)) }
+// texts are all scripts by their hashes.
+var texts = make(map[string]string)
 
-func scriptSource(name string) string {
-	return source("tokens") + source("grant") + plain(name) + source("memory") + source("entry") + shared() + source(name)
+func newScript(text string) *redis.Script {
+	s := redis.NewScript(text)
+	texts[s.Hash()] = text
+	return s
 }
 
-// plain returns the short code for the case of a script that runs most often.
-func plain(name string) string {
-	switch name {
-	case "acquire", "complete":
-		return source("plain_" + name)
-	}
-	return ""
+// script returns the script name with the parts that scripts share in front of it, and in front of most of
+// them the short code for the case that runs most often, if it has one.
+func script(name string, plain ...string) *redis.Script {
+	return newScript(source("tokens") + source("grant") + strings.Join(plain, "") + source("memory") + source("entry") + shared() + source(name))
 }
 
 // grouped has the scripts that may be part of a group, and their names.
@@ -62,7 +60,7 @@ var (
 // sourced is a script's text and its hash, as words of a command.
 type sourced struct{ text, hash any }
 
-func newSource(text string) sourced { return sourced{text, redis.NewScript(text).Hash()} }
+func newSource(text string) sourced { return sourced{text, newScript(text).Hash()} }
 
 // groupSource makes a function of every script. The functions come behind the code that is
 // enough for most groups, and then behind what is enough for most others.
@@ -84,7 +82,7 @@ func groupSource(names ...string) string {
 // function returns a script as a function. Its parameters are named KEYS and ARGV, so that they
 // hide the globals of these names.
 func function(name, head string) string {
-	return head + "(KEYS, ARGV)\n" + plain(name) + source(name) + "\nend\n"
+	return head + "(KEYS, ARGV)\n" + source(name) + "\nend\n"
 }
 
 func shared() string {

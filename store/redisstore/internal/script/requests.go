@@ -12,12 +12,11 @@ import (
 // Acquire asks for a lease, or for a record that makes the lease unnecessary. The store sends
 // its times in milliseconds.
 type Acquire struct {
-	Owner     string
-	Claims    []driver.Claim // one group of [Names.Groups]
-	TTL       time.Duration
-	Notes     string // see [Notes]
-	Once      bool   // a record will do as well
-	Unbatched bool   // the call must not be part of a batch
+	Owner  string
+	Claims []driver.Claim // one group of [Names.Groups]
+	TTL    time.Duration
+	Notes  string // see [Notes]
+	Once   bool   // a record will do as well
 
 	Wait        bool          // get in line if a claim is held
 	WaiterLease time.Duration // how long the place in line is kept without a request of the waiter
@@ -32,7 +31,7 @@ type Acquire struct {
 
 // Acquire makes c the call for q. [Call.Acquired] reads the answer.
 func (n Names) Acquire(c *Call, q Acquire) {
-	if !q.Unbatched && isPlain(q.Claims) {
+	if isPlain(q.Claims) {
 		kind := acquires
 		if q.Once {
 			kind = onces

@@ -73,14 +73,9 @@ local function completed(i)
   return unpack(ARGV, at, at + 5)
 end
 
--- Some of the requests want to know if the server lacks memory. Those who only look have no
+-- Requests about records want to know if the server lacks memory. Those who only look have no
 -- permission to ask.
-local short, at = ncompletes + nonces > 0, others
-while at < #ARGV do
-  short = short or ARGV[at] == 'complete' or ARGV[at] == 'acquire'
-  at = at + 3 + tonumber(ARGV[at + 1]) + tonumber(ARGV[at + 2])
-end
-short = short and lacks_memory(counter .. ':h')
+local short = ncompletes + nonces > 0 and lacks_memory(counter .. ':h')
 
 local replies = { 0, 0 }
 local left = {} -- the indices of the plain requests that the short way does not do

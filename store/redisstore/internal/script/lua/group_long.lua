@@ -33,24 +33,13 @@ end
 for _, index in ipairs(long) do
   run(index, index <= nends and release or index <= nlast and complete or acquire, index)
 end
--- informed adds to a script's ARGV that the server lacks memory, if the script wants to know.
-local function informed(name, args)
-  if short and name == 'complete' then
-    args[10] = '1'
-  elseif short and name == 'acquire' and args[10] == '1' then
-    args[10] = '2'
-  end
-  return args
-end
 
-local index = nlast + nbegins
-at = others
+local index, at = nlast + nbegins, others
 while at < #ARGV do
   local nkeys, nargs = tonumber(ARGV[at + 1]), tonumber(ARGV[at + 2])
   local keys, args = at + 3, at + 3 + nkeys
   index = index + 1
-  local name = ARGV[at]
-  run(index, ops[name], { unpack(ARGV, keys, args - 1) }, informed(name, { unpack(ARGV, args, args + nargs - 1) }))
+  run(index, ops[ARGV[at]], { unpack(ARGV, keys, args - 1) }, { unpack(ARGV, args, args + nargs - 1) })
   at = args + nargs
 end
 return replies
