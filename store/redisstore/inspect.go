@@ -9,15 +9,12 @@ import (
 
 // Inspect implements [driver.Inspector].
 func (s *Store) Inspect(ctx context.Context, key string) (driver.LockInfo, error) {
-	if err := driver.ValidateKey(key); err != nil {
-		return driver.LockInfo{}, err
+	r := new(send.Request)
+	s.keys.Inspect(&r.Call, key)
+	if err := s.about(ctx, "inspect", key, r); err != nil {
+		return driver.LockInfo{Key: key}, err
 	}
-	if err := s.calls.Enter(); err != nil {
-		return driver.LockInfo{}, err
-	}
-	defer s.calls.Leave()
-	infos, errs := s.inspect(ctx, []string{key})
-	return infos[0], errs[0]
+	return info("inspect", key, r)
 }
 
 // inspect inspects keys in one round trip.
@@ -75,7 +72,7 @@ func (s *Store) Forget(ctx context.Context, key string) (bool, error) {
 	return r.Count() > 0, nil
 }
 
-// about sends a request of an operator, not of an owner.
+// about sends a request about a key that is not of an owner.
 func (s *Store) about(ctx context.Context, op, key string, r *send.Request) error {
 	if err := driver.ValidateKey(key); err != nil {
 		return err
