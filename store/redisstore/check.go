@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"time"
@@ -9,6 +10,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/waitloop"
+	"github.com/keyturn/keyturn/store/internal/onredis"
 	"github.com/keyturn/keyturn/store/redisstore/internal/inbox"
 	"github.com/keyturn/keyturn/store/redisstore/internal/script"
 )
@@ -94,17 +97,12 @@ func (s *Store) Check(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// check looks at one thing, on a goroutine, because go-redis does not leave a connection that
-// hangs.
+// check looks at one thing.
 func (s *Store) check(ctx context.Context, item checkItem) error {
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
-	said := make(chan error, 1)
-	s.calls.Go(func() { said <- item.look(s, ctx) })
-	var err error
-	select {
-	case err = <-said:
-	case <-ctx.Done():
+	_, err, answered := waitloop.Await(ctx, s.calls.Go, func() (struct{}, error) { return struct{}{}, item.look(s, ctx) }, nil)
+	if !answered {
 		err = &driver.UnavailableError{Op: "check", Err: silence(ctx)}
 	}
 	if err == nil {
@@ -148,7 +146,7 @@ func (s *Store) checkLocks(ctx context.Context) error {
 	})
 }
 
-func checkKey() string { return "keyturn:check/" + script.RandomID() }
+func checkKey() string { return "keyturn:check/" + rand.Text() }
 
 // checkMessages subscribes to a channel of its own and waits for a message to it.
 func (s *Store) checkMessages(ctx context.Context) error {
@@ -159,24 +157,12 @@ func (s *Store) checkMessages(ctx context.Context) error {
 	if _, err := s.inbox.Publish(ctx, channel, channel); err != nil {
 		return err
 	}
-	sub := s.client.Subscribe(ctx, channel)
-	defer sub.Close() // the only error is that it is closed
-	defer context.AfterFunc(ctx, func() { _ = sub.Close() })()
-	for {
-		msg, err := sub.Receive(ctx)
-		switch {
-		case err != nil && ctx.Err() != nil:
-			return fmt.Errorf("%w: %w", inbox.ErrUnheard, context.Cause(ctx))
-		case err != nil:
-			return err
-		}
-		switch msg.(type) {
-		case *redis.Subscription:
-			if _, err := s.inbox.Publish(ctx, channel, channel); err != nil {
-				return err
-			}
-		case *redis.Message:
-			return nil
-		}
+	err := onredis.Hears(ctx, s.client.Subscribe(ctx, channel), func() error {
+		_, err := s.inbox.Publish(ctx, channel, channel)
+		return err
+	})
+	if err != nil && ctx.Err() != nil {
+		return fmt.Errorf("%w: %w", inbox.ErrUnheard, context.Cause(ctx))
 	}
+	return err
 }

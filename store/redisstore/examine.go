@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/store/internal/onredis"
 	"github.com/keyturn/keyturn/store/redisstore/internal/script"
 )
 
@@ -64,22 +65,26 @@ func (s *Store) examine(ctx context.Context) []driver.Finding {
 	return append(all, s.examineSentinels(ctx)...)
 }
 
-// nodeState is what a master says of itself: fields of INFO, and settings. What it does not say is "".
+// nodeState is what a master says of itself.
 type nodeState struct {
-	addr         string
-	info, config map[string]string
-	err          error // it did not answer
+	addr   string
+	info   string // the answer to INFO
+	config map[string]string
+	err    error // it did not answer
 }
+
+// says returns a field of INFO; "": it does not say it.
+func (n nodeState) says(name string) string { return onredis.Field(n.info, name) }
 
 // versionsOf returns what the servers are, such as "Redis 7.0.15"; "" if none says it.
 func versionsOf(nodes []nodeState) string {
 	var all []string
 	for _, n := range nodes {
-		version := "Redis " + n.info["redis_version"]
-		if valkey := n.info["valkey_version"]; valkey != "" {
+		version := "Redis " + n.says("redis_version")
+		if valkey := n.says("valkey_version"); valkey != "" {
 			version = "Valkey " + valkey
 		}
-		if n.info["redis_version"] != "" && !slices.Contains(all, version) {
+		if n.says("redis_version") != "" && !slices.Contains(all, version) {
 			all = append(all, version)
 		}
 	}
@@ -117,19 +122,13 @@ func (s *Store) lookAtNodes(ctx context.Context) []nodeState {
 
 // lookAt asks one server. What its user may not read stays empty.
 func lookAt(ctx context.Context, c *redis.Client) nodeState {
-	n := nodeState{addr: c.Options().Addr, info: make(map[string]string), config: make(map[string]string)}
-	for _, section := range []string{"server", "memory", "persistence", "replication"} {
-		said, err := c.Info(ctx, section).Result()
-		if err != nil && !script.Answered(err) {
-			n.err = err
-			return n
-		}
-		for line := range strings.Lines(said) {
-			if name, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
-				n.info[name] = value
-			}
-		}
+	n := nodeState{addr: c.Options().Addr, config: make(map[string]string)}
+	said, err := c.Info(ctx).Result()
+	if err != nil && !script.Answered(err) {
+		n.err = err
+		return n
 	}
+	n.info = said
 	for _, name := range read {
 		if value, ok := c.ConfigGet(ctx, name).Val()[name]; ok {
 			n.config[name] = value
@@ -141,15 +140,15 @@ func lookAt(ctx context.Context, c *redis.Client) nodeState {
 // advised are the settings that no lock depends on at once. Each reports false if it does not apply.
 var advised = []func(*Store, nodeState) (driver.Finding, bool){
 	func(s *Store, n nodeState) (driver.Finding, bool) {
-		f := driver.Finding{About: policyName, Found: n.info["maxmemory_policy"]}
+		f := driver.Finding{About: policyName, Found: n.says("maxmemory_policy")}
 		if f.Found != "" && f.Found != "noeviction" {
 			f.Risk, f.Advice = evicts, policyAdvice
 		}
 		return f, s.keys.Topology() != script.Single
 	},
 	func(_ *Store, n nodeState) (driver.Finding, bool) {
-		used, most := number(n.info["used_memory"]), number(n.info["maxmemory"])
-		f := driver.Finding{About: "maxmemory", Found: n.info["maxmemory_human"]}
+		used, most := number(n.says("used_memory")), number(n.says("maxmemory"))
+		f := driver.Finding{About: "maxmemory", Found: n.says("maxmemory_human")}
 		if most > 0 && used > most/10*9 {
 			f.Risk = fmt.Sprintf("%d %% of it are in use, and without memory no lock is granted", used*100/most)
 			f.Advice = "raise it, or limit what is kept: see Memory in docs/operations.md"
@@ -157,7 +156,7 @@ var advised = []func(*Store, nodeState) (driver.Finding, bool){
 		return f, true
 	},
 	func(_ *Store, n nodeState) (driver.Finding, bool) {
-		f := driver.Finding{About: "appendonly", Found: map[string]string{"0": "no", "1": "yes"}[n.info["aof_enabled"]]}
+		f := driver.Finding{About: "appendonly", Found: map[string]string{"0": "no", "1": "yes"}[n.says("aof_enabled")]}
 		if f.Found == "no" {
 			f.Risk, f.Advice = "a restart frees every lock while the holders still work", "set it to yes, with appendfsync always"
 		}
@@ -168,7 +167,7 @@ var advised = []func(*Store, nodeState) (driver.Finding, bool){
 		if f.Found != "" && f.Found != "always" {
 			f.Risk, f.Advice = "a power failure forgets the last locks", "set it to always"
 		}
-		return f, n.info["aof_enabled"] == "1"
+		return f, n.says("aof_enabled") == "1"
 	},
 	func(_ *Store, n nodeState) (driver.Finding, bool) {
 		value, known := n.config["save"]
@@ -179,14 +178,14 @@ var advised = []func(*Store, nodeState) (driver.Finding, bool){
 		case known:
 			f.Found = `""`
 		}
-		return f, n.info["aof_enabled"] == "1"
+		return f, n.says("aof_enabled") == "1"
 	},
 	func(s *Store, n nodeState) (driver.Finding, bool) {
 		f := driver.Finding{About: "min-replicas-max-lag", Found: n.config["min-replicas-max-lag"]}
 		if lag := number(f.Found); lag > 2 {
 			f.Risk, f.Advice = fmt.Sprintf("a master that is cut off goes on granting for %d s", lag), "set it to 2"
 		}
-		return f, n.info["min_slaves_good_slaves"] != "" && s.cfg.replicas == 0 // only if min-replicas-to-write is set
+		return f, n.says("min_slaves_good_slaves") != "" && s.cfg.replicas == 0 // only if min-replicas-to-write is set
 	},
 	func(s *Store, n nodeState) (driver.Finding, bool) {
 		f := driver.Finding{About: "cluster-require-full-coverage", Found: n.config["cluster-require-full-coverage"]}
@@ -210,7 +209,7 @@ var advised = []func(*Store, nodeState) (driver.Finding, bool){
 		return f, s.keys.Topology() == script.Cluster
 	},
 	func(s *Store, n nodeState) (driver.Finding, bool) {
-		f := driver.Finding{About: "replicas", Found: n.info["connected_slaves"]}
+		f := driver.Finding{About: "replicas", Found: n.says("connected_slaves")}
 		if f.Found == "0" {
 			f.Risk, f.Advice = "the keys of this master stay away when it dies", "give it a replica on another machine"
 		}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/keyturn/keyturn/internal/waitloop"
 	"github.com/keyturn/keyturn/store/redisstore/internal/script"
 )
 
@@ -31,23 +32,16 @@ func (s *Store) identity(ctx context.Context) (string, error) {
 	if !s.who.asking.CompareAndSwap(false, true) {
 		return "", errAsking
 	}
-	type answer struct {
-		id  string
-		err error
-	}
-	said := make(chan answer, 1)
-	s.calls.Go(func() { // on a goroutine, because go-redis does not leave a connection that hangs
+	id, err, answered := waitloop.Await(ctx, s.calls.Go, func() (string, error) {
 		defer s.who.asking.Store(false)
 		id, err := s.info(context.WithoutCancel(ctx), "server", "run_id")
 		if redis.HasErrorPrefix(err, "NOPERM ") || redis.HasErrorPrefix(err, "ERR ") {
 			s.who.barred.Store(true)
 		}
-		said <- answer{id, err}
-	})
-	select {
-	case a := <-said:
-		return a.id, a.err
-	case <-ctx.Done():
+		return id, err
+	}, nil)
+	if !answered {
 		return "", silence(ctx)
 	}
+	return id, err
 }

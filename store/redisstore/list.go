@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/waitloop"
 	"github.com/keyturn/keyturn/store/internal/onredis"
 )
 
@@ -32,30 +33,15 @@ func (s *Store) List(ctx context.Context, q driver.Listing) (page []driver.LockI
 		return nil, "", err
 	}
 	defer s.calls.Leave()
-	// SCAN is no script, so it does not go through send. It may hang as well, so it has a
-	// goroutine.
-	type result struct {
-		keys []string
-		next string
-		err  error
-	}
-	scanned := make(chan result, 1)
-	s.calls.Go(func() {
-		var r result
-		r.keys, r.next, r.err = s.scan(ctx, q, name, at)
-		scanned <- r
-	})
-	var keys []string
-	select {
-	case r := <-scanned:
-		if r.err != nil {
-			return nil, "", failure("list", q.Prefix, r.err)
-		}
-		keys, next = r.keys, r.next
-	case <-ctx.Done():
+	// SCAN is no script, so it does not go through send. It may hang as well.
+	found, err, answered := waitloop.Await(ctx, s.calls.Go, func() (scanned, error) { return s.scan(ctx, q, name, at) }, nil)
+	switch {
+	case !answered:
 		return nil, "", &driver.UnavailableError{Op: "list", Err: silence(ctx)}
+	case err != nil:
+		return nil, "", failure("list", q.Prefix, err)
 	}
-	for some := range slices.Chunk(keys, onredis.ListDefault) {
+	for some := range slices.Chunk(found.keys, onredis.ListDefault) {
 		infos, errs := s.inspect(ctx, some)
 		for i, info := range infos {
 			switch {
@@ -68,7 +54,7 @@ func (s *Store) List(ctx context.Context, q driver.Listing) (page []driver.LockI
 			}
 		}
 	}
-	return page, next, nil
+	return page, found.next, nil
 }
 
 // A cursor is "name of the node|cursor of its SCAN".
@@ -113,11 +99,17 @@ func (s *Store) nodes(ctx context.Context) ([]node, error) {
 	return all, err
 }
 
+// scanned are keys, and the cursor of those that follow.
+type scanned struct {
+	keys []string
+	next string
+}
+
 // scan collects about as many keys as a page has, from where the cursor points.
-func (s *Store) scan(ctx context.Context, q driver.Listing, name string, at uint64) (keys []string, next string, err error) {
+func (s *Store) scan(ctx context.Context, q driver.Listing, name string, at uint64) (found scanned, err error) {
 	nodes, err := s.nodes(ctx)
 	if err != nil {
-		return nil, "", err
+		return found, err
 	}
 	// If the node of the cursor is gone, the next one continues.
 	nodes = slices.DeleteFunc(nodes, func(n node) bool { return n.name < name })
@@ -127,35 +119,36 @@ func (s *Store) scan(ctx context.Context, q driver.Listing, name string, at uint
 	count := min(q.Limit, onredis.ScanMost)
 	for range onredis.ScansPerPage {
 		if len(nodes) == 0 {
-			return keys, "", nil
+			return found, nil
 		}
 		if nodes[0].name != name {
 			name, at = nodes[0].name, 0
 		}
 		names, to, err := nodes[0].client.Scan(ctx, at, pattern, int64(count)).Result()
 		if err != nil {
-			return nil, "", err
+			return found, err
 		}
-		before := len(keys)
+		before := len(found.keys)
 		for _, n := range names {
 			key, ok := s.keys.KeyOf(n, q.Records)
 			if ok && strings.HasPrefix(key, q.Prefix) && !seen[key] {
 				seen[key] = true
-				keys = append(keys, key)
+				found.keys = append(found.keys, key)
 			}
 		}
-		if len(keys) == before {
+		if len(found.keys) == before {
 			count = min(2*count, onredis.ScanMost)
 		}
 		if at = to; at == 0 {
 			if nodes = nodes[1:]; len(nodes) == 0 {
-				return keys, "", nil
+				return found, nil
 			}
 			name = nodes[0].name
 		}
-		if len(keys) >= q.Limit {
+		if len(found.keys) >= q.Limit {
 			break
 		}
 	}
-	return keys, fmt.Sprintf("%s|%d", name, at), nil
+	found.next = fmt.Sprintf("%s|%d", name, at)
+	return found, nil
 }

@@ -3,10 +3,10 @@ package redisstore
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 
 	"github.com/keyturn/keyturn/core/driver"
-	"github.com/keyturn/keyturn/store/redisstore/internal/script"
 )
 
 // A step is what one of the owners of a rehearsal does.
@@ -55,7 +55,7 @@ func (s *Store) rehearse(ctx context.Context, key string) error {
 	if err := cmp.Or(s.client.Eval(ctx, "return 1", []string{lock}).Err(), s.client.MGet(ctx, lock).Err()); err != nil {
 		return failure("check", key, err)
 	}
-	id := "check/" + script.RandomID() + "/"
+	id := "check/" + rand.Text() + "/"
 	for _, step := range steps {
 		step.how.Key = key
 		req := driver.Request{Owner: id + step.owner, Claims: []driver.Claim{step.how}, TTL: checkTimeout}

@@ -4,9 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/keyturn/keyturn/store/internal/onredis"
 )
 
 // settings are the checks of the server's configuration. A store runs them when it starts, and
@@ -85,12 +86,7 @@ func (s *Store) info(ctx context.Context, section, field string) (string, error)
 	if err != nil {
 		return "", err
 	}
-	for line := range strings.Lines(said) {
-		if value, ok := strings.CutPrefix(line, field+":"); ok {
-			return strings.TrimSpace(value), nil
-		}
-	}
-	return "", nil
+	return onredis.Field(said, field), nil
 }
 
 // setting returns a setting by CONFIG GET; "" if the server does not say. Managed services

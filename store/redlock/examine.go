@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/store/internal/onredis"
 	"github.com/keyturn/keyturn/store/redlock/internal/script"
 )
 
@@ -97,8 +98,8 @@ func (s *Store) examineNode(ctx context.Context, i int) (n sight) {
 		n.found = []driver.Finding{node}
 		return n
 	}
-	n.runID = field(info, "run_id")
-	replica := field(info, "role") == "slave"
+	n.runID = onredis.Field(info, "run_id")
+	replica := onredis.Field(info, "role") == "slave"
 	if replica {
 		node.Found, node.Risk, node.Advice = "a replica", "it gives no vote", "make it a server of its own: nodes must not replicate each other"
 	} else if left := s.abstains(ctx, i, n.runID, now); left > 0 {
@@ -132,13 +133,13 @@ func (s *Store) abstains(ctx context.Context, i int, runID string, now time.Time
 
 // examineSettings looks at the settings on which it depends whether a node keeps its votes.
 func (s *Store) examineSettings(ctx context.Context, c *redis.Client, info string, about func(string) string) (all []driver.Finding) {
-	f := driver.Finding{About: about("maxmemory-policy"), Found: field(info, "maxmemory_policy")}
+	f := driver.Finding{About: about("maxmemory-policy"), Found: onredis.Field(info, "maxmemory_policy")}
 	if f.Found != "" && f.Found != "noeviction" {
 		f.Risk, f.Advice = "votes may be evicted while their leases are held", "set it to noeviction"
 	}
 	all = append(all, f)
 	if s.cfg.persistent {
-		f := driver.Finding{About: about("appendonly"), Found: map[string]string{"0": "no", "1": "yes"}[field(info, "aof_enabled")]}
+		f := driver.Finding{About: about("appendonly"), Found: map[string]string{"0": "no", "1": "yes"}[onredis.Field(info, "aof_enabled")]}
 		sync := c.ConfigGet(ctx, "appendfsync").Val()["appendfsync"]
 		switch {
 		case f.Found == "no":
@@ -169,16 +170,7 @@ func (s *Store) examineCommands(ctx context.Context, i int, about string) driver
 // examineMessages looks whether a waiter would be told of its turn: it sends a message to itself.
 func (s *Store) examineMessages(ctx context.Context, c *redis.Client, about string) driver.Finding {
 	channel := s.names.NewInbox()
-	sub := c.Subscribe(ctx, channel)
-	defer sub.Close() // the only error is that it is closed
-	defer context.AfterFunc(ctx, func() { _ = sub.Close() })()
-	_, err := sub.Receive(ctx)
-	if err == nil {
-		err = c.Publish(ctx, channel, "").Err()
-	}
-	if err == nil {
-		_, err = sub.ReceiveMessage(ctx)
-	}
+	err := onredis.Hears(ctx, c.Subscribe(ctx, channel), func() error { return c.Publish(ctx, channel, "").Err() })
 	if err != nil && ctx.Err() != nil {
 		err = errSilent
 	}
@@ -186,14 +178,4 @@ func (s *Store) examineMessages(ctx context.Context, c *redis.Client, about stri
 		return driver.Finding{About: about, Risk: "waiters poll: " + err.Error(), Advice: "see Permissions of Redlock in docs/operations.md"}
 	}
 	return driver.Finding{About: about, Found: "ok"}
-}
-
-// field returns a field of an answer to INFO.
-func field(said, name string) string {
-	for line := range strings.Lines(said) {
-		if value, ok := strings.CutPrefix(line, name+":"); ok {
-			return strings.TrimSpace(value)
-		}
-	}
-	return ""
 }

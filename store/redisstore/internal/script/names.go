@@ -2,7 +2,6 @@ package script
 
 import (
 	"crypto/rand"
-	"encoding/hex"
 	"slices"
 	"strings"
 	"time"
@@ -179,13 +178,4 @@ func (n Names) counterTTL() int64 {
 }
 
 // NewInbox returns the name of a channel that no other store has.
-func (n Names) NewInbox() string {
-	return n.prefix + "inbox:" + RandomID()
-}
-
-// RandomID returns 128 random bits in hexadecimal.
-func RandomID() string {
-	var id [16]byte
-	rand.Read(id[:]) // never fails: crypto/rand ends the program instead
-	return hex.EncodeToString(id[:])
-}
+func (n Names) NewInbox() string { return n.prefix + "inbox:" + rand.Text() }

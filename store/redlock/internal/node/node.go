@@ -3,7 +3,6 @@ package node
 import (
 	"context"
 	"errors"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -11,7 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/keyturn/keyturn/internal/hooked"
-
+	"github.com/keyturn/keyturn/store/internal/onredis"
 	"github.com/keyturn/keyturn/store/redlock/internal/script"
 )
 
@@ -164,10 +163,9 @@ func runID(ctx context.Context, c hooked.Client) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	for line := range strings.Lines(text) {
-		if id, ok := strings.CutPrefix(strings.TrimSpace(line), "run_id:"); ok && id != "" {
-			return id, nil
-		}
+	id := onredis.Field(text, "run_id")
+	if id == "" {
+		return "", errRunID
 	}
-	return "", errRunID
+	return id, nil
 }

@@ -2,7 +2,6 @@ package script
 
 import (
 	"crypto/rand"
-	"encoding/hex"
 	"strings"
 
 	"github.com/keyturn/keyturn/core/driver"
@@ -37,8 +36,4 @@ func (p Prefix) KeyOf(name string) (key string, ok bool) {
 }
 
 // NewInbox returns the name of a channel that no other store has.
-func (p Prefix) NewInbox() string {
-	var id [16]byte
-	rand.Read(id[:]) // never fails: crypto/rand ends the program instead
-	return string(p) + "inbox:" + hex.EncodeToString(id[:])
-}
+func (p Prefix) NewInbox() string { return string(p) + "inbox:" + rand.Text() }
