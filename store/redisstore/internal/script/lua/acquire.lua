@@ -84,7 +84,7 @@ if not stuck then
       -- end sooner than its holder counts on. seal.lua writes the new TTL.
       extend(c, me, math.max(left(c, me), ttl))
     else
-      again(c, me, ttl)
+      again(c, me, ttl, ttl)
     end
     if not c.token then
       stuck = i
@@ -106,7 +106,7 @@ if not stuck then
   if not token then
     token = written((take_tokens(claims[1].counter, counter_ttl, 1, 0, (clock()))))
     for _, c in ipairs(claims) do
-      stamp(c, { owner = me, notes = notes }, token, ttl)
+      stamp(c, me, notes, token, ttl)
     end
   end
   local c = claims[1]

@@ -12,10 +12,7 @@ begin(KEYS, ARGV)
 local ttl, token = ARGV[5], ARGV[6]
 
 -- stays reports whether the owner has released c, which the store keeps for a while: see min_hold.lua.
-local function stays(c)
-  local lease = c.phase == 'x' and string.sub(c.value, #me + 2) or redis.call('HGET', c.about, me)
-  return string.find(lease, '^%d+:%d+:%d+:0:') ~= nil
-end
+local function stays(c) return string.find(stored(c, me), '^%d+:%d+:%d+:0:') ~= nil end
 
 for i, c in ipairs(claims) do
   look(c)
@@ -28,18 +25,14 @@ end
 
 -- share lets others hold c beside me.
 local function share(c)
-  local lease = string.gsub(string.sub(c.value, #me + 2), '^(%d+:%d+:%d+:)%d+', '%1' .. ttl)
-  redis.call('SET', c.lock, marker.s, 'PX', ttl)
-  redis.call('DEL', c.holders, c.about)
-  redis.call('ZADD', c.holders, digits(now + ttl), me)
-  redis.call('HSET', c.about, me, lease)
-  c.phase, c.longest = 's', me
-  lasting(c, now + ttl)
+  local lease = string.gsub(stored(c, me), '^(%d+:%d+:%d+:)%d+', '%1' .. ttl)
+  c.phase = nil
+  join(c, 's', me, lease, ttl)
 end
 
 for _, c in ipairs(claims) do
   if c.mine == c.mode then
-    again(c, me, ttl)
+    again(c, me, ttl, ttl)
   else
     share(c)
     pcall(serve_readers, c) -- as in release.lua: a line that can't be read concerns the waiters in it

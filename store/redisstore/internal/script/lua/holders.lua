@@ -82,6 +82,36 @@ local function sweep(c)
   end
 end
 
+-- stored returns what is known about the lease of owner, who holds c: "token:reserved:since:notes".
+local function stored(c, owner)
+  return c.phase == 'x' and string.sub(c.value, #owner + 2) or redis.call('HGET', c.about, owner) or ''
+end
+
+-- store replaces that. An exclusive lease then ends ms from now.
+local function store(c, owner, text, ms)
+  if c.phase == 'x' then
+    c.value = owner .. ':' .. text
+    redis.call('SET', c.lock, c.value, 'PX', ms)
+  else
+    redis.call('HSET', c.about, owner, text)
+  end
+end
+
+-- join makes owner a holder for ms, beside the present ones of this mode.
+local function join(c, mode, owner, text, ms)
+  if not c.phase then
+    -- Holders of an earlier phase must not become valid again with this one.
+    redis.call('SET', c.lock, marker[mode], 'PX', ms)
+    redis.call('DEL', c.holders, c.about)
+    c.phase, c.last, c.count = mode, 0, 0
+  end
+  redis.call('ZADD', c.holders, digits(now + ms), owner)
+  store(c, owner, text)
+  sweep(c)
+  lasting(c, math.max(c.last, now + ms))
+  c.count = c.count and c.count + 1
+end
+
 -- enter makes w a holder for ms, beside the present ones. It returns w's token and how many tokens
 -- it has reserved. It begins with the write that fails without memory; nothing has changed then.
 local function enter(c, w, ms)
@@ -93,21 +123,10 @@ local function enter(c, w, ms)
   token = written(token)
   local text = lease(token, reserved, written(now), w.notes)
   if w.mode == 'x' then
-    c.value = w.owner .. ':' .. text
-    redis.call('SET', c.lock, c.value, 'PX', ms)
     c.phase = 'x'
+    store(c, w.owner, text, ms)
   else
-    if not c.phase then
-      -- Holders of an earlier phase must not become valid again with this one.
-      redis.call('SET', c.lock, marker[w.mode], 'PX', ms)
-      redis.call('DEL', c.holders, c.about)
-      c.phase, c.last, c.count = w.mode, 0, 0
-    end
-    redis.call('ZADD', c.holders, digits(now + ms), w.owner)
-    redis.call('HSET', c.about, w.owner, text)
-    sweep(c)
-    lasting(c, math.max(c.last, now + ms))
-    c.count = c.count and c.count + 1
+    join(c, w.mode, w.owner, text, ms)
   end
   return token, reserved
 end
@@ -127,33 +146,22 @@ local function left(c, owner)
   return c.phase == 'x' and redis.call('PTTL', c.lock) or redis.call('ZSCORE', c.holders, owner) - now
 end
 
--- again is for an owner that asks for what it has: its lease ends ms from now. It stores ms as the
--- TTL that the owner asked for last. A borrower may renew for that long, and for no longer
--- (renew.lua).
-local function again(c, owner, ms)
+-- again is for an owner that has c already: its lease ends ms from now. It stores ttl as the TTL that
+-- the owner asked for last. A borrower may renew for that long, and for no longer (renew.lua). The
+-- write that needs no memory comes first, so that the server does not refuse the other.
+local function again(c, owner, ms, ttl)
   extend(c, owner, ms)
-  local text = c.phase == 'x' and string.sub(c.value, #owner + 2) or redis.call('HGET', c.about, owner)
-  local head, asked, tail = string.match(text or '', '^(%d+:%d+:%d+:)(%d+)(:.*)$')
-  if not head or asked == ms then
-    return
-  end
-  text = head .. ms .. tail
-  if c.phase == 'x' then
-    c.value = owner .. ':' .. text
-    redis.call('SET', c.lock, c.value, 'PX', ms)
-  else
-    redis.call('HSET', c.about, owner, text)
+  local head, asked, tail = string.match(stored(c, owner), '^(%d+:%d+:%d+:)(%d+)(:.*)$')
+  if head and asked ~= ttl then
+    store(c, owner, head .. ttl .. tail, ms)
   end
 end
 
--- stamp writes the token of a set into the lease that w has on c.
-local function stamp(c, w, token, ms)
-  local text = lease(token, 0, written(now), w.notes)
-  if c.phase == 'x' then
-    redis.call('SET', c.lock, w.owner .. ':' .. text, 'PX', ms)
-  else
-    redis.call('HSET', c.about, w.owner, text)
-    extend(c, w.owner, ms)
+-- stamp writes the token of a set into the lease that owner has on c.
+local function stamp(c, owner, notes, token, ms)
+  store(c, owner, lease(token, 0, written(now), notes), ms)
+  if c.phase ~= 'x' then
+    extend(c, owner, ms)
   end
 end
 

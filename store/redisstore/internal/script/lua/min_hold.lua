@@ -10,26 +10,12 @@ begin(KEYS, ARGV)
 
 local token, ms = ARGV[5], ARGV[6]
 
--- keep makes me hold c for ms, and no longer. A TTL of 0 in the notes says that nobody renews
--- it: see renew.lua. The write that needs no memory comes first, so that the server does not
--- refuse the others.
-local function keep(c)
-  extend(c, me, ms)
-  local text = c.phase == 'x' and string.sub(c.value, #me + 2) or redis.call('HGET', c.about, me)
-  text = string.gsub(text, '^(%d+:%d+:%d+:)%d+', '%10')
-  if c.phase == 'x' then
-    redis.call('SET', c.lock, me .. ':' .. text, 'PX', ms)
-  else
-    redis.call('HSET', c.about, me, text)
-  end
-end
-
 local lost
 for i, c in ipairs(claims) do
   look(c)
   local mode, has = held(c, me)
   if mode and has == token then
-    keep(c)
+    again(c, me, ms, '0') -- this TTL says that nobody renews it: see renew.lua
     pcall(leave_over, c, c.line, 0) -- as in release.lua: a line that can't be read concerns the waiters in it
     pcall(leave_over, c, c.readers, 0)
   else

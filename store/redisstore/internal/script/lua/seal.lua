@@ -20,12 +20,12 @@ for i, c in ipairs(claims) do
   -- Where each lock has a counter, the token comes from another one. If this one has passed it
   -- since this claim was granted, another reader or permit holder may have the same token.
   if not single and own ~= token and tonumber(redis.call('GET', c.counter) or '0') >= tonumber(token) then
-    stamp(c, { owner = me, notes = notes }, written((take_tokens(c.counter, counter_ttl, 1, 0, (clock())))), ttl)
+    stamp(c, me, notes, written((take_tokens(c.counter, counter_ttl, 1, 0, (clock())))), ttl)
     return { i - 1 }
   end
 end
 for _, c in ipairs(claims) do
-  stamp(c, { owner = me, notes = notes }, token, ttl)
+  stamp(c, me, notes, token, ttl)
   raise_counter(c, tonumber(token))
 end
 return 1
