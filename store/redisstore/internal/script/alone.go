@@ -24,8 +24,9 @@ func (c *Call) alone(ctx context.Context, p Processor, n Names, inFull bool) *re
 	if c.plain.kind == ends {
 		words = append(words, (*lastWord)(c))
 	} else {
-		c.reserved = c.plain.wanted // if the reply is a token
-		words = append(words, c.plain.owner, c.plain.number, c.plain.notes, c.plain.wanted, (*lastWord)(c))
+		q := &c.plain.asks
+		c.reserved = q.HandOffs // if the reply is a token
+		words = append(words, q.Owner, q.TTL.Milliseconds(), q.Notes, q.HandOffs, (*lastWord)(c))
 	}
 	cmd := redis.NewCmd(ctx, words...)
 	_ = p.Process(ctx, cmd) // cmd keeps the error
@@ -38,14 +39,9 @@ func (c *Call) inWords(n Names) (keys []string, args []any) {
 	var long Call
 	p, claims := &c.plain, []driver.Claim{driver.Exclusive(c.plain.key)}
 	if p.kind == completes {
-		n.call(&long, completeScript, p.owner, claims, p.number, p.record.head, p.record.about, p.record.result, p.record.retention)
+		n.call(&long, completeScript, p.owner, claims, p.token, p.record.head, p.record.about, p.record.result, p.record.retention)
 	} else {
-		w := &p.wait
-		n.acquire(&long, Acquire{
-			Owner: p.owner, Claims: claims, TTL: time.Duration(p.number) * time.Millisecond, Notes: p.notes, Once: true,
-			Wait: w.inLine, WaiterLease: w.patience, ClaimTime: w.claim, Waited: w.waited, Stuck: w.before, Question: w.question,
-			Inbox: w.inbox, Part: w.part, HandOffs: p.wanted,
-		})
+		n.acquire(&long, claims, p.asks)
 	}
 	return long.keys, append(long.args[:len(long.args)-1], &c.Attempts)
 }
@@ -61,7 +57,7 @@ func (w *lastWord) MarshalBinary() ([]byte, error) {
 	if w.plain.kind == ends {
 		return w.plain.beginning(b), nil
 	}
-	return append(w.plain.wait.words(b), w.plain.wait.inbox...), nil
+	return w.plain.asks.words(b), nil
 }
 
 // String is for hooks that print commands.

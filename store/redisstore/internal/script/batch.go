@@ -66,7 +66,7 @@ func newBatch(n Names, calls []*Call) *batch {
 	p.cut = len(b)
 	for _, r := range p.of(acquires, plainKinds) {
 		b = r.plain.begin(b, n)
-		p.wanted = max(p.wanted, r.plain.wanted)
+		p.wanted = max(p.wanted, r.plain.asks.HandOffs)
 	}
 	p.text = b
 	return p

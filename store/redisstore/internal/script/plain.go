@@ -2,7 +2,6 @@ package script
 
 import (
 	"strconv"
-	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
 )
@@ -26,10 +25,8 @@ type plainCall struct {
 	kind   plainKind
 	key    string
 	owner  string
-	number int64   // to begin: TTL in ms; otherwise: token
-	notes  string  // to begin
-	wanted uint64  // to begin: tokens to reserve for hand-offs
-	wait   waiting // to begin
+	asks   Acquire // to begin, without its claims
+	token  uint64  // to end; 0: any
 	record plainRecord
 }
 
@@ -37,16 +34,6 @@ type plainCall struct {
 type plainRecord struct {
 	head, about, result string // see record.go
 	retention           int64  // in ms
-}
-
-// waiting is the part of an acquire that matters when the key is not free.
-type waiting struct {
-	inLine                  bool
-	patience, claim, waited time.Duration
-	before                  int
-	question                uint64
-	part                    bool
-	inbox                   string
 }
 
 // isPlain reports whether a plain call may be about claims.
@@ -59,7 +46,7 @@ func (p *plainCall) size() int {
 	if p.kind == completes { // it goes in words of its own
 		return 0
 	}
-	return 128 + len(p.key) + len(p.owner) + len(p.notes) + len(p.wait.inbox)
+	return 128 + len(p.key) + len(p.owner) + len(p.asks.Notes) + len(p.asks.Inbox)
 }
 
 // end writes a release as group.lua reads it: the lock, and the beginning of its value if it is
@@ -72,8 +59,8 @@ func (p *plainCall) end(b []byte, n Names) []byte {
 // beginning writes the beginning of the lock's value if it is the owner's.
 func (p *plainCall) beginning(b []byte) []byte {
 	b = append(append(b, p.owner...), ':')
-	if p.number != 0 {
-		b = append(strconv.AppendInt(b, p.number, 10), ':')
+	if p.token != 0 {
+		b = append(strconv.AppendUint(b, p.token, 10), ':')
 	}
 	return b
 }
@@ -88,20 +75,20 @@ func (p *plainCall) complete(words []any, n Names) []any {
 func (p *plainCall) begin(b []byte, n Names) []byte {
 	b = append(append(append(b, n.prefix...), p.key...), '\n')
 	b = append(append(b, p.owner...), '\n')
-	b = append(strconv.AppendInt(b, p.number, 10), '\n')
-	b = append(append(b, p.notes...), '\n')
-	return append(append(p.wait.words(b), p.wait.inbox...), '\n')
+	b = append(strconv.AppendInt(b, p.asks.TTL.Milliseconds(), 10), '\n')
+	b = append(append(b, p.asks.Notes...), '\n')
+	return append(p.asks.words(b), '\n')
 }
 
-// words writes w without the inbox, which comes last.
-func (w *waiting) words(b []byte) []byte {
+// words writes the part of q that matters when the key is not free.
+func (q *Acquire) words(b []byte) []byte {
 	for _, n := range [...]int64{
-		flag(w.inLine), w.patience.Milliseconds(), w.claim.Milliseconds(), w.waited.Milliseconds(), int64(w.before), int64(w.question), flag(w.part),
+		flag(q.Wait), q.WaiterLease.Milliseconds(), q.ClaimTime.Milliseconds(), q.Waited.Milliseconds(), int64(q.Stuck), int64(q.Question), flag(q.Part),
 	} {
 		b = strconv.AppendInt(b, n, 10)
 		b = append(b, ' ')
 	}
-	return b
+	return append(b, q.Inbox...)
 }
 
 // flag writes a condition as the scripts read it.
