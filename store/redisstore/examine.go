@@ -231,14 +231,17 @@ func number(text string) int64 {
 
 // examineSentinels looks at the Sentinels, which only a URL has named to the store.
 func (s *Store) examineSentinels(ctx context.Context) []driver.Finding {
-	if s.cfg.sentinel == nil {
+	o := s.cfg.failover
+	if o == nil {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
-	c := s.cfg.sentinel()
+	c := redis.NewSentinelClient(&redis.Options{
+		Addr: o.SentinelAddrs[0], Username: o.SentinelUsername, Password: o.SentinelPassword, TLSConfig: o.TLSConfig,
+	})
 	defer c.Close() // the only error is that it is closed
-	said, err := c.Master(ctx, s.cfg.masterName).Result()
+	said, err := c.Master(ctx, o.MasterName).Result()
 	if err != nil {
 		return []driver.Finding{{About: "Sentinel", Risk: err.Error(), Advice: "check the Sentinels, and the permission for SENTINEL MASTER"}}
 	}

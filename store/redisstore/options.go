@@ -32,10 +32,9 @@ type config struct {
 	replicas    int
 	replicaWait time.Duration
 	log         *slog.Logger
-	sentinel    func() *redis.SentinelClient // to ask a Sentinel; nil: none is known
-	masterName  string
-	ownsClient  bool          // Close closes the client
-	forcedFor   time.Duration // how long the victims of a ForceRelease can learn its reason
+	failover    *redis.FailoverOptions // of the client; nil: not known
+	ownsClient  bool                   // Close closes the client
+	forcedFor   time.Duration          // how long the victims of a ForceRelease can learn its reason
 }
 
 func defaultConfig() config {

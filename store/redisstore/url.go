@@ -2,7 +2,6 @@ package redisstore
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"strings"
@@ -20,8 +19,11 @@ const (
 	sentinelPort = "26379"
 )
 
+// connector makes the client for a URL, and notes in the configuration how it finds its server.
+type connector func(*storeurl.URL, *storeurl.Params, *config) (redis.UniversalClient, error)
+
 func init() {
-	for scheme, client := range map[string]func(*storeurl.URL, *storeurl.Params) (redis.UniversalClient, error){
+	for scheme, client := range map[string]connector{
 		"redis": oneServer, "rediss": oneServer, "redis+unix": socket,
 		"redis+sentinel": sentinels, "rediss+sentinel": sentinels,
 		"redis+cluster": cluster, "rediss+cluster": cluster,
@@ -33,7 +35,7 @@ func init() {
 }
 
 // openURL makes a store that closes its client.
-func openURL(u *storeurl.URL, connect func(*storeurl.URL, *storeurl.Params) (redis.UniversalClient, error)) (driver.Store, error) {
+func openURL(u *storeurl.URL, connect connector) (driver.Store, error) {
 	p := u.Params()
 	var opts []Option
 	if prefix, ok := p.String("prefix"); ok {
@@ -47,17 +49,18 @@ func openURL(u *storeurl.URL, connect func(*storeurl.URL, *storeurl.Params) (red
 	if replicas || bounded {
 		opts = append(opts, WithReplicas(n, timeout))
 	}
-	if strings.HasSuffix(u.Scheme, "+sentinel") {
-		opts = append(opts, asksSentinels(u))
-	}
-	client, err := connect(u, p)
+	var own config
+	client, err := connect(u, p, &own)
 	if err := errors.Join(err, p.Err()); err != nil {
 		if client != nil {
 			_ = client.Close() // it has no connection yet
 		}
 		return nil, err
 	}
-	s, err := New(client, append(opts, ownsClient())...)
+	s, err := New(client, append(opts, func(c *config) error {
+		c.ownsClient, c.failover = true, own.failover
+		return nil
+	})...)
 	if err != nil {
 		_ = client.Close() // as above
 		return nil, err
@@ -65,34 +68,7 @@ func openURL(u *storeurl.URL, connect func(*storeurl.URL, *storeurl.Params) (red
 	return s, nil
 }
 
-// ownsClient has Close close the client, too.
-func ownsClient() Option {
-	return func(c *config) error {
-		c.ownsClient = true
-		return nil
-	}
-}
-
-// asksSentinels lets examine ask the first Sentinel. What is wrong with the URL is said by connect.
-func asksSentinels(u *storeurl.URL) Option {
-	return func(c *config) error {
-		p := u.Params()
-		c.masterName, _ = p.String("master_name")
-		opts := &redis.Options{}
-		opts.Username, _ = p.String("sentinel_username")
-		opts.Password, _ = p.String("sentinel_password")
-		if strings.HasPrefix(u.Scheme, "rediss") {
-			opts.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12}
-		}
-		c.sentinel = func() *redis.SentinelClient {
-			opts.Addr = u.Addrs(sentinelPort)[0]
-			return redis.NewSentinelClient(opts)
-		}
-		return nil
-	}
-}
-
-func oneServer(u *storeurl.URL, p *storeurl.Params) (redis.UniversalClient, error) {
+func oneServer(u *storeurl.URL, p *storeurl.Params, _ *config) (redis.UniversalClient, error) {
 	if len(u.Hosts) != 1 {
 		return nil, bad("one host, as in redis://localhost:6379/0")
 	}
@@ -104,7 +80,7 @@ func oneServer(u *storeurl.URL, p *storeurl.Params) (redis.UniversalClient, erro
 }
 
 // socket connects to redis+unix:/PATH?db=N.
-func socket(u *storeurl.URL, p *storeurl.Params) (redis.UniversalClient, error) {
+func socket(u *storeurl.URL, p *storeurl.Params, _ *config) (redis.UniversalClient, error) {
 	if len(u.Hosts) != 0 || u.Path == "" {
 		return nil, bad("a path and no host, as in redis+unix:/run/redis.sock")
 	}
@@ -119,7 +95,7 @@ func socket(u *storeurl.URL, p *storeurl.Params) (redis.UniversalClient, error) 
 }
 
 // sentinels connects to the master that the Sentinels name.
-func sentinels(u *storeurl.URL, p *storeurl.Params) (redis.UniversalClient, error) {
+func sentinels(u *storeurl.URL, p *storeurl.Params, c *config) (redis.UniversalClient, error) {
 	master, _ := p.String("master_name")
 	username, _ := p.String("sentinel_username")
 	password, _ := p.String("sentinel_password")
@@ -131,11 +107,12 @@ func sentinels(u *storeurl.URL, p *storeurl.Params) (redis.UniversalClient, erro
 		return nil, &storeurl.ParamError{Name: "master_name", Want: "the name that the Sentinels have for the master"}
 	}
 	opts.MasterName, opts.SentinelUsername, opts.SentinelPassword = master, username, password
-	return redis.NewFailoverClient(opts.Failover()), nil
+	c.failover = opts.Failover()
+	return redis.NewFailoverClient(c.failover), nil
 }
 
 // cluster connects to a Cluster, of which the hosts are some nodes.
-func cluster(u *storeurl.URL, p *storeurl.Params) (redis.UniversalClient, error) {
+func cluster(u *storeurl.URL, p *storeurl.Params, _ *config) (redis.UniversalClient, error) {
 	opts, err := parseSeveral(u, p, redisPort)
 	switch {
 	case err != nil:
@@ -161,17 +138,19 @@ func parseSeveral(u *storeurl.URL, p *storeurl.Params, port string) (*redis.Univ
 	if err != nil {
 		return nil, err
 	}
-	if o.TLSConfig != nil { // each server's certificate is for its own name, not for the first one's
-		o.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12}
+	if o.TLSConfig != nil {
+		o.TLSConfig.ServerName = "" // each server's certificate is for its own name, not for the first one's
 	}
-	return &redis.UniversalOptions{
+	several := &redis.UniversalOptions{
 		Addrs: addrs, DB: o.DB, Username: o.Username, Password: o.Password, ClientName: o.ClientName, Protocol: o.Protocol,
 		MaxRetries: o.MaxRetries, MinRetryBackoff: o.MinRetryBackoff, MaxRetryBackoff: o.MaxRetryBackoff,
 		DialTimeout: o.DialTimeout, ReadTimeout: o.ReadTimeout, WriteTimeout: o.WriteTimeout,
 		PoolFIFO: o.PoolFIFO, PoolSize: o.PoolSize, PoolTimeout: o.PoolTimeout,
 		MinIdleConns: o.MinIdleConns, MaxIdleConns: o.MaxIdleConns, MaxActiveConns: o.MaxActiveConns,
 		ConnMaxIdleTime: o.ConnMaxIdleTime, ConnMaxLifetime: o.ConnMaxLifetime, TLSConfig: o.TLSConfig,
-	}, nil
+	}
+	onredis.DialOnce(several)
+	return several, nil
 }
 
 func bad(want string) error { return fmt.Errorf("%w: want %s", storeurl.ErrInvalidURL, want) }

@@ -65,6 +65,18 @@ func TestURLOfSeveralServers(t *testing.T) {
 	}
 }
 
+// Servers that refuse connections are no silent ones: their client does not dial until the time is over.
+func TestURLOfServersThatAreDown(t *testing.T) {
+	t.Parallel()
+	for _, url := range []string{"redis://127.0.0.1:1", "redis+cluster://127.0.0.1:1", "redis+sentinel://127.0.0.1:1,127.0.0.1:2?master_name=m"} {
+		s, err := storeurl.Open(t.Context(), url)
+		must(t, err)
+		_, err = s.Acquire(within(t, 5*time.Second), request("me", "k", time.Minute))
+		check(t, err != nil && strings.Contains(err.Error(), "connection refused"), "%s: %v", url, err)
+		wantNil(t, s.Close())
+	}
+}
+
 // TestURLRefuses: a wrong URL is refused before any I/O. These hosts do not exist, so I/O would fail otherwise.
 func TestURLRefuses(t *testing.T) {
 	t.Parallel()

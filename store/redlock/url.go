@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"reflect"
 
 	"github.com/redis/go-redis/v9"
 
@@ -73,22 +72,12 @@ func parseNodes(u *storeurl.URL, p *storeurl.Params) ([]*redis.Options, error) {
 		if err != nil {
 			return nil, err
 		}
-		dialOnce(opts)
 		nodes = append(nodes, opts)
 	}
 	if len(nodes) == 0 {
 		return nil, fmt.Errorf("%w: want the nodes, as in redlock://a,b,c", storeurl.ErrInvalidURL)
 	}
 	return nodes, nil
-}
-
-// dialOnce has a client report a refused connection at once: the store asks again by itself. Versions of go-redis later
-// than the lowest dial five times otherwise, so a node that was down delayed Close by three seconds, and a call that asks
-// all nodes by one, without the reason in its error.
-func dialOnce(opts *redis.Options) {
-	if retries := reflect.ValueOf(opts).Elem().FieldByName("DialerRetries"); retries.IsValid() {
-		retries.SetInt(1)
-	}
 }
 
 func closeAll(clients []*redis.Client) {

@@ -3,6 +3,7 @@ package onredis
 import (
 	"fmt"
 	"net/url"
+	"reflect"
 
 	"github.com/redis/go-redis/v9"
 
@@ -20,5 +21,15 @@ func Options(u *storeurl.URL, p *storeurl.Params, addr string, tls bool) (*redis
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", storeurl.ErrInvalidURL, err)
 	}
+	DialOnce(opts)
 	return opts, nil
+}
+
+// DialOnce has a client with these options report a refused connection at once: the stores ask again by themselves.
+// Versions of go-redis later than the lowest dial five times otherwise, so servers that are down delay each call and
+// Close by seconds, and the reason may not be in the error.
+func DialOnce(opts any) {
+	if retries := reflect.ValueOf(opts).Elem().FieldByName("DialerRetries"); retries.IsValid() {
+		retries.SetInt(1)
+	}
 }
