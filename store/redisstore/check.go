@@ -108,7 +108,11 @@ func (s *Store) check(ctx context.Context, item checkItem) error {
 	if err == nil {
 		return nil
 	}
-	return &CheckError{About: item.about, Advice: item.advice(err), Err: s.closedOr(err)}
+	e := &CheckError{About: item.about, Advice: item.advice(err), Err: err}
+	if s.ctx.Err() != nil {
+		e.Err = driver.ErrClosed
+	}
+	return e
 }
 
 // checkServer asks for any answer. Other commands would fail for the same reason, with errors that

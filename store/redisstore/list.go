@@ -114,7 +114,7 @@ func (s *Store) scan(ctx context.Context, q driver.Listing, name string, at uint
 	// If the node of the cursor is gone, the next one continues.
 	nodes = slices.DeleteFunc(nodes, func(n node) bool { return n.name < name })
 	// One pattern finds both plain keys and side keys, which begin with a brace.
-	pattern := "*" + onredis.Glob(s.keys.Locks(q.Prefix)) + "*"
+	pattern := "*" + onredis.Glob(s.keys.Lock(q.Prefix)) + "*"
 	seen := make(map[string]bool)
 	count := min(q.Limit, onredis.ScanMost)
 	for range onredis.ScansPerPage {

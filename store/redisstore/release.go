@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/waitloop"
 	"github.com/keyturn/keyturn/store/redisstore/internal/script"
 	"github.com/keyturn/keyturn/store/redisstore/internal/send"
 )
@@ -129,15 +130,11 @@ func isTaken(err error) bool {
 // the request was sent, and when it has returned. A release that overtook the request would
 // find nothing.
 func (s *Store) undo(owner string, claims []driver.Claim, life time.Duration) {
-	over := time.Now().Add(life)
 	left := s.releases(owner, claims, 0)
-	var pause send.Backoff
-	for {
+	waitloop.Insist(s.ctx, time.Now().Add(life), func() bool {
 		left = s.tryRelease(owner, left)
-		if len(left) == 0 || time.Now().After(over) || !pause.Pause(s.ctx) {
-			return
-		}
-	}
+		return len(left) == 0
+	})
 }
 
 // tryRelease sends the releases once, and returns those that the server did not answer within

@@ -108,14 +108,6 @@ func isNil(client redis.UniversalClient) bool {
 	return v.Kind() == reflect.Pointer && v.IsNil()
 }
 
-// closedOr returns err, or ErrClosed if err comes from the closing of the store.
-func (s *Store) closedOr(err error) error {
-	if s.ctx.Err() != nil {
-		return driver.ErrClosed
-	}
-	return err
-}
-
 // Close implements [driver.Store]. It waits for calls and goroutines under way, five seconds at
 // most; the error says if that was not enough. What is left by then ends with the client's
 // timeouts. A second Close waits for the first and returns the same error.

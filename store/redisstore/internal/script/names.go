@@ -69,9 +69,6 @@ func (n Names) Topology() Topology { return n.topology }
 // Lock returns the name of the lock on key.
 func (n Names) Lock(key string) string { return n.prefix + key }
 
-// Locks returns what the names of all locks on keys with that prefix begin with.
-func (n Names) Locks(keyPrefix string) string { return n.prefix + keyPrefix }
-
 // sides are the ends of the names of the side keys, without the counter.
 var sides = [...]string{"q", "s", "w", "h", "i", "f", "r"}
 

@@ -13,21 +13,13 @@ const (
 	maxPause   = 250 * time.Millisecond
 )
 
-// Backoff makes the pauses between attempts: 5 ms first, then each twice as long, at most 250
-// ms. The zero value is before the first pause. One goroutine at a time may use it.
-type Backoff struct{ last time.Duration }
+// backoff makes the pauses between attempts: about 5 ms first, then each twice as long, at most about
+// 250 ms. The zero value is before the first pause.
+type backoff struct{ last time.Duration }
 
-func (b *Backoff) next() time.Duration {
+// pause waits for the next pause. It reports false if ctx ends first. The random part keeps processes from
+// trying at the same moments.
+func (b *backoff) pause(ctx context.Context) bool {
 	b.last = min(max(2*b.last, firstPause), maxPause)
-	return b.last
-}
-
-// Pause waits for the next pause. It reports false if ctx ends first.
-func (b *Backoff) Pause(ctx context.Context) bool { return waitloop.Sleep(ctx, b.next()) }
-
-// Uneven is like Pause for a random time between half and one and a half of the pause, so that
-// processes do not try at the same moments.
-func (b *Backoff) Uneven(ctx context.Context) bool {
-	d := b.next()
-	return waitloop.Sleep(ctx, d/2+rand.N(d))
+	return waitloop.Sleep(ctx, b.last/2+rand.N(b.last))
 }

@@ -81,7 +81,7 @@ func (f LateFunc) AnsweredLate() { f() }
 //
 // The caller keeps the store from closing.
 func (s *Sender) Await(ctx context.Context, late Late, reqs []*Request) bool {
-	var pause Backoff
+	var between backoff
 	for {
 		if len(reqs) > 1 || !s.sendAlone(ctx, reqs[0]) {
 			p := s.start(reqs)
@@ -92,7 +92,7 @@ func (s *Sender) Await(ctx context.Context, late Late, reqs []*Request) bool {
 			pendings.Put(p)
 		}
 		again, wait := unfinished(reqs)
-		if len(again) == 0 || wait && !pause.Uneven(ctx) {
+		if len(again) == 0 || wait && !between.pause(ctx) {
 			return true
 		}
 		reqs = again
