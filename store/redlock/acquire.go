@@ -77,7 +77,7 @@ func (s *Store) Acquire(ctx context.Context, req driver.Request) (driver.Grant, 
 		longest = 0
 	}
 	a.args = []any{
-		req.Owner, req.TTL.Milliseconds(), 0, 0, onredis.Notes(req.TTL, req.Rule, req.Trace), "", "0",
+		req.Owner, req.TTL.Milliseconds(), 0, 0, onredis.Notes(req.TTL, req.Rule, req.Trace), "", false,
 		counterTTL.Milliseconds(), longest, "",
 	}
 	a.open.Store(1)
@@ -106,15 +106,14 @@ func (a *acquisition) Ask(ctx context.Context) (driver.Grant, *waitloop.State, e
 	began := time.Now()
 	for attempt := 1; ; attempt++ {
 		r, ok := a.elect(ctx)
-		switch {
-		case r.won:
+		if r.won {
 			a.won(r)
 			return r.grant, nil, nil
-		case !ok || ctx.Err() != nil:
-			a.s.undo(a.req.Owner, "", a.key, a.hash, a.req.TTL, "", a.round)
-			return driver.Grant{}, nil, &waitloop.Unanswered{Err: a.s.noQuorum("acquire", a.req.Claims[0].Key, r.errs)}
 		}
 		a.s.undo(a.req.Owner, "", a.key, a.hash, a.req.TTL, "", a.round)
+		if !ok || ctx.Err() != nil {
+			return driver.Grant{}, nil, &waitloop.Unanswered{Err: a.s.noQuorum("acquire", a.req.Claims[0].Key, r.errs)}
+		}
 		if r.stopped && !a.req.Wait && r.holder.Owner != "" {
 			a.sure = true // a refusal needs more than one node's word
 			continue
@@ -152,10 +151,7 @@ func (a *acquisition) elect(ctx context.Context) (result, bool) {
 	a.open.Add(1)
 	e.over = a.over
 	args := slices.Clone(a.args) // nodes may still be told those of an earlier round
-	args[6] = 0
-	if a.called || a.front {
-		args[6] = 1
-	}
+	args[6] = a.called || a.front
 	// The gate keeps back all except one of those who want a contended key. Otherwise they would
 	// split the votes, also against the waiter whose turn it is. But a dead process may have left a
 	// vote at the gate and nowhere else, so the gate alone has not the last word.

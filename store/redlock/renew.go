@@ -3,7 +3,6 @@ package redlock
 import (
 	"context"
 	"slices"
-	"strconv"
 	"sync"
 
 	"github.com/keyturn/keyturn/core/driver"
@@ -51,7 +50,7 @@ func (s *Store) renew(ctx context.Context, lane uint32, grants []driver.Grant, b
 		g := &grants[i]
 		names := s.names.Of(g.Claims[0].Key)
 		keys = append(keys, names.Lock, names.Forced)
-		args = append(args, g.Owner, g.TTL.Milliseconds(), strconv.FormatUint(g.Token, 10), borrowed(g), g.HandedOn)
+		args = append(args, g.Owner, g.TTL.Milliseconds(), g.Token, g.Borrowed, g.HandedOn)
 	}
 	call := func() *node.Call { return &node.Call{Script: script.Renew, Keys: keys, Args: args} }
 	read := func(reply any) ([]script.Ended, error) { return script.ReadRenewals(reply, len(batch)) }
@@ -84,11 +83,4 @@ func of(all []answer[[]script.Ended], i int) []answer[script.Ended] {
 		}
 	}
 	return one
-}
-
-func borrowed(g *driver.Grant) int {
-	if g.Borrowed {
-		return 1
-	}
-	return 0
 }

@@ -66,7 +66,7 @@ func (e *election) wasSealed(reply any, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.sealing--
-	if mine, _, bad := script.ReadSeal(reply); err == nil && bad == nil && mine {
+	if mine, _ := reply.(int64); err == nil && mine == 1 {
 		e.sealed++
 	}
 	e.finish()

@@ -1,25 +1,20 @@
 package node
 
-import (
-	"sync/atomic"
-	"time"
-)
+import "time"
 
-// clock estimates a server's clock. The estimate is behind by the time that the last answer took to
-// come, and by what the server's clock was set forward since.
-type clock struct {
-	last atomic.Pointer[reading]
-}
-
+// reading is what a server's clock showed, and when that was known. An estimate by it is behind by the time
+// that the answer took to come, and by what the server's clock was set forward since.
 type reading struct {
 	server int64 // µs
 	at     time.Time
 }
 
-func (c *clock) set(server int64) { c.last.Store(&reading{server, time.Now()}) }
+// Tell learns the server's clock from an answer.
+func (n *Node) Tell(now int64) { n.clock.Store(&reading{now, time.Now()}) }
 
-func (c *clock) now() (int64, bool) {
-	r := c.last.Load()
+// Clock estimates the server's clock in µs; false: it is not known yet.
+func (n *Node) Clock() (int64, bool) {
+	r := n.clock.Load()
 	if r == nil {
 		return 0, false
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/keyturn/keyturn/internal/hooked"
+	"github.com/keyturn/keyturn/internal/waitloop"
 )
 
 // batch is how many calls go into one pipeline at most. More would keep other clients waiting.
@@ -171,11 +172,7 @@ func (l *connQueue) unanswered(c *Call, err error) {
 	again.Done = func(any, error) {}
 	n.cfg.Go(func() {
 		defer n.owed.Add(-1)
-		timer := time.NewTimer(repeat)
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-		case <-n.cfg.Life.Done():
+		if !waitloop.Sleep(n.cfg.Life, repeat) {
 			again.Again = time.Time{}
 		}
 		l.put(&again)

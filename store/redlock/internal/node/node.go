@@ -59,7 +59,7 @@ type Config struct {
 type Node struct {
 	cfg        Config
 	connQueues [connQueues]connQueue
-	clock      clock
+	clock      atomic.Pointer[reading] // the last one
 
 	failing atomic.Bool
 	losses  atomic.Int64 // connections that were lost
@@ -117,12 +117,6 @@ func (n *Node) Close() {
 		n.connQueues[i].hangUp()
 	}
 }
-
-// Tell learns the server's clock from an answer.
-func (n *Node) Tell(now int64) { n.clock.set(now) }
-
-// Clock estimates the server's clock in µs; false: it is not known yet.
-func (n *Node) Clock() (int64, bool) { return n.clock.now() }
 
 // answered notes that the node can be reached.
 func (n *Node) answered() {

@@ -47,15 +47,6 @@ func ReadBallot(reply any) (Ballot, error) {
 	return Ballot{}, ErrCorrupt
 }
 
-// ReadSeal reads the reply of [Seal]: whether the vote was the owner's.
-func ReadSeal(reply any) (sealed bool, now int64, err error) {
-	f, ok := fields(reply)
-	if !ok || len(f) != 2 {
-		return false, 0, ErrCorrupt
-	}
-	return f.int(0) == 1, f.int(1), nil
-}
-
 // Ended is a node's answer about the lease of an owner.
 type Ended struct {
 	Mine   bool   // the lease was the owner's

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/keyturn/keyturn/internal/waitloop"
 )
 
 const (
@@ -23,7 +25,7 @@ type Inbox struct {
 	nodes []subscription
 
 	mu      sync.Mutex
-	waiters map[string]chan struct{} // by owner
+	waiters map[string]waitloop.Bell // by owner
 }
 
 // subscription is the one to a node, from its first waiter on.
@@ -46,7 +48,7 @@ type Config struct {
 
 // New makes an inbox. It does no I/O.
 func New(cfg Config) *Inbox {
-	b := &Inbox{cfg: cfg, nodes: make([]subscription, len(cfg.Clients)), waiters: make(map[string]chan struct{})}
+	b := &Inbox{cfg: cfg, nodes: make([]subscription, len(cfg.Clients)), waiters: make(map[string]waitloop.Bell)}
 	for i := range b.nodes {
 		b.nodes[i].client, b.nodes[i].made = cfg.Clients[i], make(chan struct{})
 	}
@@ -57,12 +59,12 @@ func New(cfg Config) *Inbox {
 func (b *Inbox) Ticket(owner string) string { return b.cfg.Channel + " " + owner }
 
 // Join registers owner for messages until Leave.
-func (b *Inbox) Join(owner string) <-chan struct{} {
+func (b *Inbox) Join(owner string) waitloop.Bell {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	c := make(chan struct{}, 1)
-	b.waiters[owner] = c
-	return c
+	bell := waitloop.NewBell()
+	b.waiters[owner] = bell
+	return bell
 }
 
 // Leave ends what Join began.
@@ -75,10 +77,7 @@ func (b *Inbox) Leave(owner string) {
 func (b *Inbox) deliver(owner string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	select {
-	case b.waiters[owner] <- struct{}{}:
-	default: // it has left, or has a message already
-	}
+	b.waiters[owner].Ring() // nil: it has left
 }
 
 // Hears reports whether messages of node i arrive, as far as is known.
@@ -107,10 +106,7 @@ func (s *subscription) listen(life context.Context, b *Inbox) {
 	for life.Err() == nil {
 		s.hear(life, b)
 		s.set(false)
-		select {
-		case <-time.After(pause):
-		case <-life.Done():
-		}
+		waitloop.Sleep(life, pause)
 	}
 }
 
