@@ -53,9 +53,9 @@ func StartSentinel(t testing.TB, replicas int, downAfter time.Duration, args ...
 	host, port := s.way(t, 0)
 	for i, node := range s.Nodes {
 		_, own := s.way(t, i)
-		s.do(t, node, "config", "set", "replica-announce-ip", host, "replica-announce-port", own)
+		command(t, node, "config", "set", "replica-announce-ip", host, "replica-announce-port", own)
 		if i > 0 {
-			s.do(t, node, "replicaof", host, port)
+			command(t, node, "replicaof", host, port)
 		}
 	}
 	master := s.Nodes[0].Client()
@@ -74,8 +74,8 @@ func StartSentinel(t testing.TB, replicas int, downAfter time.Duration, args ...
 		args = append(args, "--bind-source-addr", SentinelIP)
 	}
 	s.Sentinel = start(t, conf, "Sentinel ID is", args, nil)
-	s.do(t, s.Sentinel, "sentinel", "monitor", MasterName, host, port, 1)
-	s.do(t, s.Sentinel, "sentinel", "set", MasterName,
+	command(t, s.Sentinel, "sentinel", "monitor", MasterName, host, port, 1)
+	command(t, s.Sentinel, "sentinel", "set", MasterName,
 		"down-after-milliseconds", downAfter.Milliseconds(), "failover-timeout", 5000)
 	// Otherwise a Sentinel that did not run for 2 s, on a busy machine, acts on nothing for 30 s. Redis
 	// before 7.0 has no such setting.
@@ -148,7 +148,7 @@ func (s *Sentinel) Rejoin(t testing.TB, i int) {
 	node := s.Nodes[i]
 	node.Restart(t)
 	host, own := s.way(t, i)
-	s.do(t, node, "config", "set", "replica-announce-ip", host, "replica-announce-port", own)
+	command(t, node, "config", "set", "replica-announce-ip", host, "replica-announce-port", own)
 	s.Follow(t, i)
 }
 
@@ -164,7 +164,7 @@ func (s *Sentinel) Follow(t testing.TB, i int) {
 			return true
 		case master != follows:
 			host, port := s.way(t, master)
-			s.do(t, s.Nodes[i], "replicaof", host, port)
+			command(t, s.Nodes[i], "replicaof", host, port)
 			follows = master
 		}
 		return strings.Contains(client.Info(ctx, "replication").Val(), "master_link_status:up")
@@ -191,13 +191,6 @@ func (s *Sentinel) way(t testing.TB, i int) (host, port string) {
 		t.Fatalf("redistest: %v", err)
 	}
 	return host, port
-}
-
-func (s *Sentinel) do(t testing.TB, node *Server, args ...any) {
-	t.Helper()
-	if err := node.Client().Do(context.Background(), args...).Err(); err != nil {
-		t.Fatalf("redistest: %v: %v", args, err)
-	}
 }
 
 // await asks until so is true. A failover takes some seconds, more on a busy machine.
