@@ -10,16 +10,6 @@ local function clock()
   return us, math.floor(us / 1000)
 end
 
--- tokens is take_tokens for the short ways; it also returns the time in ms as text. Without memory
--- it returns nothing: the long way says what that means for each request.
-local function tokens(counter, ttl, n, wanted)
-  local ok, first, reserved = pcall(take_tokens, counter, ttl, n, wanted, (clock()))
-  if ok then
-    local _, now = clock()
-    return first, reserved, written(now)
-  end
-end
-
 -- lease returns the part of a lease's value behind its owner. Notes begin with the TTL in ms, see
 -- Notes in store/internal/onredis.
 local function lease(token, reserved, since, notes)

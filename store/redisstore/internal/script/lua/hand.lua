@@ -20,14 +20,14 @@ local function hand(lock, value, counter, outlives)
   local engine = string.match(owner, '^(.*/)')
   local alone = engine and string.sub(value, 1, #engine) == engine and redis.call('LLEN', line) == 1
   wanted = tonumber(wanted)
-  local token, reserved, since = tokens(counter, outlives, 1, alone and wanted or math.min(wanted, contended))
-  if not token then
+  local ok, token, reserved = pcall(take_tokens, counter, outlives, 1, alone and wanted or math.min(wanted, contended), (clock()))
+  if not ok then -- without memory the long way says what that means
     return false
   end
   token = written(token)
   redis.call('HDEL', tag .. 'w', owner)
   redis.call('LREM', line, 1, owner)
-  redis.call('SET', lock, owner .. ':' .. lease(token, reserved, since, notes), 'PX', claim)
+  redis.call('SET', lock, owner .. ':' .. lease(token, reserved, written(now), notes), 'PX', claim)
   local message = table.concat({ owner, number, token, reserved, alone and 'alone' or nil }, ' ')
   redis.pcall('PUBLISH', inbox, message)
   return true
