@@ -34,10 +34,10 @@ type Scheme struct {
 	Script func(u *URL) (string, error)
 }
 
-var registry struct {
+var registry = struct {
 	sync.RWMutex
 	schemes map[string]Scheme
-}
+}{schemes: make(map[string]Scheme)}
 
 // Register makes a scheme known to [Open]. The package of a store calls it in an init function. It
 // panics if the scheme is registered already, is not lower case, or has no Open.
@@ -52,9 +52,6 @@ func Register(scheme string, s Scheme) {
 		panic(fmt.Sprintf("storeurl: Register of %q for the second time", scheme))
 	case s.Open == nil:
 		panic(fmt.Sprintf("storeurl: Register of %q without Open", scheme))
-	}
-	if registry.schemes == nil {
-		registry.schemes = make(map[string]Scheme)
 	}
 	registry.schemes[scheme] = s
 }

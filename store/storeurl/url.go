@@ -2,6 +2,7 @@ package storeurl
 
 import (
 	"fmt"
+	"maps"
 	"net"
 	"net/url"
 	"regexp"
@@ -126,12 +127,10 @@ func (u *URL) Addrs(port string) []string {
 
 // String returns the URL without its user, password and parameters, for messages.
 func (u *URL) String() string {
-	switch {
-	case len(u.Hosts) > 0:
+	if len(u.Hosts) > 0 {
 		return u.Scheme + "://" + strings.Join(u.Hosts, ",") + u.Path
-	default:
-		return u.Scheme + ":" + u.Path
 	}
+	return u.Scheme + ":" + u.Path
 }
 
 // Password returns the password; "": none.
@@ -154,12 +153,9 @@ func (u *URL) Username() string {
 // WithParam returns a copy of u whose parameter name has that value.
 func (u *URL) WithParam(name, value string) *URL {
 	changed := *u
-	changed.Query = url.Values{name: {value}}
-	for other, values := range u.Query {
-		if other != name {
-			changed.Query[other] = values
-		}
-	}
+	changed.Query = url.Values{}
+	maps.Copy(changed.Query, u.Query)
+	changed.Query.Set(name, value)
 	return &changed
 }
 
