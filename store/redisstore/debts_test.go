@@ -2,7 +2,6 @@ package redisstore_test
 
 import (
 	"errors"
-	"reflect"
 	"sync"
 	"testing"
 	"time"
@@ -14,19 +13,17 @@ import (
 	"github.com/keyturn/keyturn/internal/checktest"
 	"github.com/keyturn/keyturn/internal/redistest"
 	"github.com/keyturn/keyturn/internal/servertest"
+	"github.com/keyturn/keyturn/store/internal/onredis"
 )
 
 // soon is within what time a key that nobody holds must be free again after an outage: the engine tries every 0.6 s at
 // most. A busy machine may need longer, but by no means the rest of a TTL.
 const soon = 5 * time.Second
 
-// refused has the client say at once that its connection is refused. Later versions of
-// go-redis than the lowest repeat the dialing, too.
+// refused has the client say at once that its connection is refused.
 func refused(o *redis.Options) {
 	o.MaxRetries = -1
-	if retries := reflect.ValueOf(o).Elem().FieldByName("DialerRetries"); retries.IsValid() {
-		retries.SetInt(1)
-	}
+	onredis.DialOnce(o)
 }
 
 // freeSoon waits until another process gets the key.
