@@ -74,9 +74,7 @@ func (s *Store) inForce(sights []script.Sight) []driver.Holder {
 		}
 		v := script.ParseValue(sight.Value)
 		n := name{v.Owner, v.Token}
-		shown[n] = append(shown[n], driver.Holder{
-			Owner: v.Owner, Token: v.Token, Rule: v.Rule, Trace: v.Trace, HeldFor: v.HeldFor(sight.Now / 1000), Left: sight.Left,
-		})
+		shown[n] = append(shown[n], v.Holder(sight.Now/1000, sight.Left))
 	}
 	for _, all := range shown {
 		if len(all) >= s.cfg.quorum {

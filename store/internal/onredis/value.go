@@ -41,10 +41,15 @@ func Lingering(notes, inbox string) string {
 // HeldFor returns how long the lease had lasted at now, a time of the server's clock; 0: not
 // known.
 func (v Value) HeldFor(now int64) time.Duration {
-	if v.Since == 0 {
+	if v.Since <= 0 {
 		return 0
 	}
 	return time.Duration(max(now-v.Since, 0)) * time.Millisecond
+}
+
+// Holder returns what an operator sees of the holder at now, whose lease ends after left.
+func (v Value) Holder(now int64, left time.Duration) driver.Holder {
+	return driver.Holder{Owner: v.Owner, Token: v.Token, Rule: v.Rule, Trace: v.Trace, HeldFor: v.HeldFor(now), Left: left}
 }
 
 // Foreign reports whether a client that is not keyturn wrote the value.

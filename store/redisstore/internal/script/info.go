@@ -38,8 +38,7 @@ func (c *Call) Info(key string) (driver.LockInfo, error) {
 		info.Holders = parseHolders(now, list(reply[3]), pairs(reply[4]))
 	default:
 		v := onredis.ParseValue(lock)
-		h := holder(now, v)
-		h.Left = millis(reply[2])
+		h := v.Holder(now, millis(reply[2]))
 		h.Lingers = v.Lingers
 		info.Holders = []driver.Holder{h}
 	}
@@ -69,14 +68,6 @@ func pairs(field any) map[string]string {
 	return all
 }
 
-func holder(now int64, v onredis.Value) driver.Holder {
-	h := driver.Holder{Owner: v.Owner, Token: v.Token, Rule: v.Rule, Trace: v.Trace}
-	if v.Since > 0 {
-		h.HeldFor = max(time.Duration(now-v.Since)*time.Millisecond, 0)
-	}
-	return h
-}
-
 // parseHolders reads the holders of shared leases and permits: owners with their ends, and what
 // is known about them.
 func parseHolders(now int64, ends []string, about map[string]string) []driver.Holder {
@@ -90,9 +81,7 @@ func parseHolders(now int64, ends []string, about map[string]string) []driver.Ho
 		if v.Token == 0 {
 			v.Owner = ends[i]
 		}
-		h := holder(now, v)
-		h.Left = time.Duration(end-now) * time.Millisecond
-		all = append(all, h)
+		all = append(all, v.Holder(now, time.Duration(end-now)*time.Millisecond))
 	}
 	slices.SortFunc(all, func(a, b driver.Holder) int {
 		return cmp.Or(cmp.Compare(a.Token, b.Token), cmp.Compare(a.Owner, b.Owner))
