@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
@@ -141,15 +142,15 @@ func parseSeveral(u *storeurl.URL, p *storeurl.Params, port string) (*redis.Univ
 	if o.TLSConfig != nil {
 		o.TLSConfig.ServerName = "" // each server's certificate is for its own name, not for the first one's
 	}
-	several := &redis.UniversalOptions{
-		Addrs: addrs, DB: o.DB, Username: o.Username, Password: o.Password, ClientName: o.ClientName, Protocol: o.Protocol,
-		MaxRetries: o.MaxRetries, MinRetryBackoff: o.MinRetryBackoff, MaxRetryBackoff: o.MaxRetryBackoff,
-		DialTimeout: o.DialTimeout, ReadTimeout: o.ReadTimeout, WriteTimeout: o.WriteTimeout,
-		PoolFIFO: o.PoolFIFO, PoolSize: o.PoolSize, PoolTimeout: o.PoolTimeout,
-		MinIdleConns: o.MinIdleConns, MaxIdleConns: o.MaxIdleConns, MaxActiveConns: o.MaxActiveConns,
-		ConnMaxIdleTime: o.ConnMaxIdleTime, ConnMaxLifetime: o.ConnMaxLifetime, TLSConfig: o.TLSConfig,
+	several := new(redis.UniversalOptions)
+	from, to := reflect.ValueOf(o).Elem(), reflect.ValueOf(several).Elem()
+	for i := range to.NumField() { // a list of them would miss what later versions of go-redis have
+		f := to.Type().Field(i)
+		if same := from.FieldByName(f.Name); f.IsExported() && same.IsValid() && same.Type() == f.Type {
+			to.Field(i).Set(same)
+		}
 	}
-	onredis.DialOnce(several)
+	several.Addrs = addrs
 	return several, nil
 }
 
