@@ -5,8 +5,6 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-
-	"github.com/keyturn/keyturn/core/driver"
 )
 
 // alone sends a plain call by itself through p. It uses a script of its own: alone_acquire.lua
@@ -31,19 +29,6 @@ func (c *Call) alone(ctx context.Context, p Processor, n Names, inFull bool) *re
 	cmd := redis.NewCmd(ctx, words...)
 	_ = p.Process(ctx, cmd) // cmd keeps the error
 	return cmd
-}
-
-// inWords returns the keys and arguments of a plain call about a record. It has no script for plain calls
-// alone: the one for all cases begins with the plain case.
-func (c *Call) inWords(n Names) (keys []string, args []any) {
-	var long Call
-	p, claims := &c.plain, []driver.Claim{driver.Exclusive(c.plain.key)}
-	if p.kind == completes {
-		n.call(&long, completeScript, p.owner, claims, p.token, p.record.head, p.record.about, p.record.result, p.record.retention)
-	} else {
-		n.acquire(&long, claims, p.asks)
-	}
-	return long.keys, append(long.args[:len(long.args)-1], &c.Attempts)
 }
 
 // lastWord is a plain call as the last word of its command. The client marshals it each time

@@ -58,19 +58,20 @@ type Processor interface {
 }
 
 // Run sends the call by itself through p: by its script's hash, or in full after [Call.Again].
-// A plain acquire or release has a script of its own. [Sent.Finish] reads the reply.
+// A plain acquire or release has a script of its own, and one about a record is a batch of one.
+// [Sent.Finish] reads the reply.
 func (c *Call) Run(ctx context.Context, p Processor, n Names) Sent {
-	keys, args := c.keys, c.args
 	switch c.plain.kind {
 	case ends, acquires:
 		return Sent{call: c, cmd: c.alone(ctx, p, n, c.inFull)}
 	case completes, onces:
-		keys, args = c.inWords(n)
+		b := newBatch(n, []*Call{c})
+		return Sent{call: c, cmd: b.run(ctx, p, n, c.inFull), batch: b}
 	}
 	if c.inFull {
-		return Sent{call: c, cmd: c.script.Eval(ctx, p, keys, args...)}
+		return Sent{call: c, cmd: c.script.Eval(ctx, p, c.keys, c.args...)}
 	}
-	return Sent{call: c, cmd: c.script.EvalSha(ctx, p, keys, args...)}
+	return Sent{call: c, cmd: c.script.EvalSha(ctx, p, c.keys, c.args...)}
 }
 
 // RunAlone sends the call through p in a round trip of its own.
@@ -85,8 +86,9 @@ func (c *Call) RunAlone(ctx context.Context, p Processor, n Names) error {
 
 // Sent is a call that the client has sent, or that waits in a pipeline.
 type Sent struct {
-	call *Call
-	cmd  *redis.Cmd
+	call  *Call
+	cmd   *redis.Cmd
+	batch *batch // nil: the command is for the call alone
 }
 
 // Finish sets the call's value or error. A pipeline has run before. The error that the pipeline
@@ -95,8 +97,11 @@ type Sent struct {
 func (s Sent) Finish(trouble error) error {
 	c := s.call
 	c.Value, c.Err = s.cmd.Result()
-	if c.Err == nil && c.Value == nil {
+	switch {
+	case c.Err == nil && c.Value == nil:
 		c.Err = trouble
+	case s.batch != nil:
+		_ = s.batch.deliver(s.cmd) // c.Err says it, too
 	}
 	if c.IsPlain() {
 		c.Err = moving(c.Err)

@@ -36,17 +36,12 @@ func (n Names) Acquire(c *Call, q Acquire) {
 		if q.Once {
 			kind = onces
 		}
-		c.short(acquireScript, kind, q.Claims, q.Owner, 0)
+		c.short(kind, q.Claims, q.Owner, 0)
 		c.plain.asks = q
 		c.plain.asks.Claims = nil // the caller's, who may leave before the call does
 		return
 	}
-	n.acquire(c, q.Claims, q)
-}
-
-// acquire makes c the call of the script for all cases.
-func (n Names) acquire(c *Call, claims []driver.Claim, q Acquire) {
-	n.call(c, acquireScript, q.Owner, claims,
+	n.call(c, acquireScript, q.Owner, q.Claims,
 		q.TTL.Milliseconds(), q.Wait, q.WaiterLease.Milliseconds(), q.ClaimTime.Milliseconds(), q.Inbox, q.Once,
 		q.Notes, q.Waited.Milliseconds(), q.Stuck, q.Question, q.HandOffs, q.Part)
 }
@@ -55,7 +50,7 @@ func (n Names) acquire(c *Call, claims []driver.Claim, q Acquire) {
 // any token. [Call.Verdict] reads the answer.
 func (n Names) Release(c *Call, owner string, claims []driver.Claim, token uint64) {
 	if isPlain(claims) {
-		c.short(releaseScript, ends, claims, owner, token)
+		c.short(ends, claims, owner, token)
 		return
 	}
 	n.call(c, releaseScript, owner, claims, token)
@@ -89,7 +84,7 @@ func (n Names) Seal(c *Call, owner string, claims []driver.Claim, ttl time.Durat
 // Complete makes c the call that stores a record and ends the lease. [Call.Verdict] reads
 // the answer.
 func (n Names) Complete(c *Call, g driver.Grant, rec driver.Record, retention time.Duration) {
-	c.short(completeScript, completes, g.Claims, g.Owner, g.Token)
+	c.short(completes, g.Claims, g.Owner, g.Token)
 	c.plain.record = plainRecord{head(g.Owner, rec), about(rec), string(rec.Result), retention.Milliseconds()}
 }
 
@@ -124,9 +119,8 @@ func (n Names) AdvanceVersion(c *Call, key string, version uint64, retention tim
 
 // short makes c a plain call. It sets the fields one by one: a second Call on the stack of each caller
 // that waits would be a kilobyte.
-func (c *Call) short(script *redis.Script, kind plainKind, claims []driver.Claim, owner string, token uint64) {
+func (c *Call) short(kind plainKind, claims []driver.Claim, owner string, token uint64) {
 	*c = Call{}
-	c.script = script
 	c.plain.kind, c.plain.key, c.plain.owner, c.plain.token = kind, claims[0].Key, owner, token
 }
 

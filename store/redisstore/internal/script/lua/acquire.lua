@@ -11,7 +11,7 @@
 --       8 claim time in ms: what the waiter gets until it confirms or renews
 --       9 inbox of the waiter's process; "": it has none, and asks often
 --      10 "1": a record will do as well as the lock (of the only claim); "2": the same,
---         and the server lacks memory, though it would refuse nothing now
+--         and the server lacks memory, though it may refuse nothing now
 --      11 notes
 --      12 ms that the request has waited
 --      13 the claim that it waited for last, counted from 1; "0": none
@@ -59,7 +59,7 @@ if once then
   end
   -- This test comes before the work, not after it. A lock that was passed on to me would need no
   -- memory, but the record of the work needs some.
-  if not refused and (ARGV[10] == '2' or lacks_memory(c.holders)) then
+  if not refused and ARGV[10] == '2' then
     error('OOM no memory left to record an execution', 0)
   end
 end

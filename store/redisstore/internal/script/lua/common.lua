@@ -26,10 +26,6 @@
 -- memory, its first write is a command that needs memory. If a script must not fail, its first
 -- write needs none: DEL, ZREM, PEXPIRE.
 
--- In a group commit other requests may have written before a request's script begins, and then the
--- server refuses nothing. Where that matters, a script gets as an argument what lacks_memory
--- returned before the first write.
-
 -- The functions learn a request's KEYS and ARGV from begin, because a group commit runs many
 -- requests in one call.
 local me, single, counter_ttl, claims

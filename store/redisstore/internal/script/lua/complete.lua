@@ -9,7 +9,7 @@
 --       7 its trace and fingerprint
 --       8 the result
 --       9 retention in ms
---      10 "1": the server lacks memory, though it would refuse nothing now
+--      10 "1": the server lacks memory, though it may refuse nothing now
 -- Reply 1: there is a record, from now or from an earlier attempt; 2: there is one
 --      without the result; otherwise as Release.
 
@@ -41,7 +41,7 @@ local mark = ARGV[8] ~= '' and ARGV[6] .. '!:' .. ARGV[7] or record
 look(c)
 local mode, has = held(c, me)
 if mode and (token == '0' or has == token) then
-  local small = ARGV[10] == '1' or lacks_memory(c.holders)
+  local small = ARGV[10] == '1'
   if small then
     leave(c, me) -- first: the server refuses nothing after it
     redis.call('SET', c.record, mark, 'PX', ARGV[9])

@@ -12,7 +12,8 @@
 -- Callers whose requests are in one group are concurrent, so any order among them is
 -- right. Requests that end something come first, and make room for others.
 --
--- A Cluster gets no groups: requests of different slots can't be in one.
+-- A request about a record that leaves alone is a group of one. A Cluster gets no others: requests
+-- of different slots can't be in one.
 --
 -- KEYS  1 the counter. The other keys follow from the names of the locks. Redis wants to
 --         know the keys so that a Cluster can find the node; the counter is enough for that
@@ -40,7 +41,16 @@
 -- What a script says about memory holds here up to the first request that writes. Later
 -- requests may take a few hundred bytes more than the server is allowed to use. That is
 -- better than to refuse the requests behind a renewal. There are two exceptions: Begin,
--- which an effect follows, and results, which are large. They get the answer as an argument.
+-- which an effect follows, and results, which are large. They get as an argument what
+-- lacks_memory returned before the first write.
+
+-- lacks_memory reports whether the server has reached maxmemory. It uses a command that needs
+-- memory and changes nothing: no member of a zset has an empty name. Call it before the first
+-- write. After a write the server refuses nothing, and the answer is no.
+local function lacks_memory(zset)
+  local reply = redis.pcall('ZADD', zset, 'XX', 0, '')
+  return type(reply) == 'table' and string.find(reply.err, 'OOM', 1, true) ~= nil
+end
 
 local function split(text)
   local all, n = {}, 0
