@@ -72,5 +72,9 @@ func TestPermissionsWithoutPrefix(t *testing.T) {
 	release(t, s, g)
 	release(t, s, w.GrantedIn(soon))
 	release(t, s, lease(t, s, "reader", driver.Shared("order:8")))
+	g, _, err := begin(t, s, "once", "order:9")
+	must(t, err)
+	exhaust(t, server)
+	wantIs(t, "Complete without memory", s.Complete(within(t, soon), g, driver.Record{Result: []byte("r")}, time.Hour), driver.ErrResultNotKept)
 	noneIsMissed(t, server)
 }

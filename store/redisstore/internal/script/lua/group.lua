@@ -84,8 +84,8 @@ local function completed(i)
 end
 
 -- Requests about records want to know if the server lacks memory. Those who only look have no
--- permission to ask.
-local short = ncompletes + nonces > 0 and lacks_memory(counter .. ':h')
+-- permission to ask. Without a prefix, no user has more of the counter's keys than the counter.
+local short = ncompletes + nonces > 0 and lacks_memory('{' .. (ncompletes > 0 and ARGV[7] or begins[#begins - 4]) .. '}:h')
 
 local replies = { 0, 0 }
 local left = {} -- the indices of the plain requests that the short way does not do
