@@ -56,7 +56,7 @@ func (b *Inbox) listen(ctx context.Context) {
 	for ctx.Err() == nil {
 		began := time.Now()
 		err := b.subscribed(ctx)
-		b.lost(err)
+		b.becomes("", err)
 		most := b.Retry
 		if time.Since(began) > most { // the last subscription had worked
 			pause = firstPause
@@ -102,7 +102,7 @@ func (b *Inbox) subscribed(ctx context.Context) error {
 		switch msg := msg.(type) {
 		case *redis.Subscription:
 			p.confirmed = true
-			b.found(channel)
+			b.becomes(channel, nil)
 		case *redis.Message:
 			b.deliver(msg.Payload)
 		}
@@ -118,7 +118,7 @@ func (b *Inbox) probe() {
 	}
 	channel := b.Names.NewInbox()
 	if _, err := b.Publish(b.Life, channel, channel); script.Refused(err) {
-		b.lost(err)
+		b.becomes("", err)
 	}
 }
 

@@ -2,15 +2,9 @@ package inbox
 
 import "github.com/keyturn/keyturn/store/redisstore/internal/script"
 
-// found records that messages to channel arrive from now on.
-func (b *Inbox) found(channel string) { b.becomes(channel, nil) }
-
-// lost records that no messages arrive any more, and why.
-func (b *Inbox) lost(trouble error) { b.becomes("", trouble) }
-
-// becomes sets the channel and the trouble. If the channel changes, it wakes all waiters:
-// messages may have been missed, and other processes know an address that is not true any more.
-// It reports to the operator when trouble comes and when it goes.
+// becomes records that messages to channel arrive from now on, or why none do. If the channel changes, it
+// wakes all waiters: messages may have been missed, and other processes know an address that is not true
+// any more. It reports to the operator when trouble comes and when it goes.
 func (b *Inbox) becomes(channel string, trouble error) {
 	if b.Life.Err() != nil {
 		return
