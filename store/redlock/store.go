@@ -11,6 +11,7 @@ import (
 
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/lifetime"
+	"github.com/keyturn/keyturn/store/internal/onredis"
 	"github.com/keyturn/keyturn/store/redlock/internal/node"
 	"github.com/keyturn/keyturn/store/redlock/internal/script"
 	"github.com/keyturn/keyturn/store/redlock/internal/wake"
@@ -38,7 +39,7 @@ type Store struct {
 	owned   []*redis.Client // those that Close closes
 	nodes   []*node.Node
 	cfg     config
-	names   script.Prefix
+	names   script.Names
 	inbox   *wake.Inbox
 	health  health
 	crowds  crowds
@@ -64,7 +65,7 @@ func New(nodes []*redis.Client, opts ...Option) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	names := script.Prefix(cfg.prefix)
+	names := script.Names{Prefix: onredis.Prefix(cfg.prefix)}
 	s := &Store{
 		clients: slices.Clone(nodes), cfg: cfg, names: names,
 	}

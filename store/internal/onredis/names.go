@@ -1,6 +1,7 @@
 package onredis
 
 import (
+	"crypto/rand"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -15,6 +16,21 @@ func CheckPrefix(prefix string) error {
 	ok := len(prefix) <= most && utf8.ValidString(prefix) && !strings.ContainsFunc(prefix, bad)
 	return driver.CheckOption(ok, "WithPrefix", prefix[:min(len(prefix), most)], "at most 128 bytes of UTF-8 without braces, white space and control characters")
 }
+
+// Prefix is the beginning of every lock's name.
+type Prefix string
+
+// Lock returns the name of the lock on key.
+func (p Prefix) Lock(key string) string { return string(p) + key }
+
+// KeyOf returns the key whose lock is called name, if there is one.
+func (p Prefix) KeyOf(name string) (key string, ok bool) {
+	key, ok = strings.CutPrefix(name, string(p))
+	return key, ok && driver.ValidateKey(key) == nil
+}
+
+// NewInbox returns the name of a channel that no other store has.
+func (p Prefix) NewInbox() string { return string(p) + "inbox:" + rand.Text() }
 
 const (
 	// ListDefault is how many keys a page of a List has if the caller gives no limit, and how many one script

@@ -18,7 +18,7 @@ func (c *Call) alone(ctx context.Context, p Processor, n Names, inFull bool) *re
 	if inFull {
 		name, text = "eval", script.text
 	}
-	words := append(c.words[:0], name, text, 2, n.prefix+c.plain.key, n.counterOf(c), n.counterTTL())
+	words := append(c.words[:0], name, text, 2, n.Lock(c.plain.key), n.counterOf(c), n.counterTTL())
 	if c.plain.kind == ends {
 		words = append(words, (*lastWord)(c))
 	} else {

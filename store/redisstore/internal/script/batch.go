@@ -57,7 +57,7 @@ func newBatch(n Names, calls []*Call) *batch {
 	size := 0
 	for _, r := range calls {
 		r.answered = false
-		size += r.plain.size() + len(n.prefix)
+		size += r.plain.size() + len(n.Prefix)
 	}
 	b := make([]byte, 0, size)
 	for _, r := range p.of(ends, completes) {

@@ -37,7 +37,7 @@ func (c *Call) Slot(n Names) string {
 	case n.topology == Single:
 		return ""
 	case c.IsPlain():
-		return n.prefix + c.plain.key
+		return n.Lock(c.plain.key)
 	}
 	return c.keys[0]
 }

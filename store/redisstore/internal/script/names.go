@@ -1,7 +1,6 @@
 package script
 
 import (
-	"crypto/rand"
 	"slices"
 	"strings"
 	"time"
@@ -9,6 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/store/internal/onredis"
 )
 
 // Topology says what the client is connected to, as far as the scripts need to know.
@@ -51,23 +51,20 @@ const counterTTL = time.Hour
 
 // Names makes the names of what the store keeps in Redis. Make one with [NewNames].
 type Names struct {
-	prefix   string
+	onredis.Prefix
 	topology Topology
 	one      any // the name of the counter of a single server
 }
 
 // NewNames returns the names for a store with this prefix.
 func NewNames(prefix string, topology Topology) Names {
-	n := Names{prefix: prefix, topology: topology}
+	n := Names{Prefix: onredis.Prefix(prefix), topology: topology}
 	n.one = n.Counter()
 	return n
 }
 
 // Topology returns the topology of the client that the names are for.
 func (n Names) Topology() Topology { return n.topology }
-
-// Lock returns the name of the lock on key.
-func (n Names) Lock(key string) string { return n.prefix + key }
 
 // sides are the ends of the names of the side keys, without the counter.
 var sides = [...]string{"q", "s", "w", "h", "i", "f", "r"}
@@ -77,7 +74,7 @@ var sides = [...]string{"q", "s", "w", "h", "i", "f", "r"}
 // braces in its own name, so no lock has the name of another lock's side key. The names are
 // parts of one string, because this runs with every call that is not plain.
 func (n Names) append(names []string, key string) []string {
-	lock := n.prefix + key
+	lock := n.Lock(key)
 	tag := "{" + lock + "}:"
 	var b strings.Builder
 	b.Grow(len(sides) * (len(tag) + 1))
@@ -95,7 +92,7 @@ func (n Names) append(names []string, key string) []string {
 }
 
 // Counter returns the name of the one counter of a single server.
-func (n Names) Counter() string { return "{" + n.prefix + "}:token" }
+func (n Names) Counter() string { return "{" + string(n.Prefix) + "}:token" }
 
 // counterOf returns the name of the one counter, or of the counter of c's lock in the same
 // slot.
@@ -107,7 +104,7 @@ func (n Names) counterOf(c *Call) any {
 }
 
 // version returns the name of key's version, in the slot of its lock.
-func (n Names) version(key string) string { return "{" + n.prefix + key + "}:v" }
+func (n Names) version(key string) string { return "{" + n.Lock(key) + "}:v" }
 
 // ofAll returns the keys of all claims, one claim after the other.
 func (n Names) ofAll(claims []driver.Claim) []string {
@@ -122,7 +119,7 @@ func (n Names) ofAll(claims []driver.Claim) []string {
 func (n Names) ofRenewal(claims []driver.Claim) []string {
 	all := make([]string, 0, 4*len(claims))
 	for _, c := range claims {
-		lock := n.prefix + c.Key
+		lock := n.Lock(c.Key)
 		tag := "{" + lock + "}:"
 		all = append(all, lock, tag+"h", tag+"i", tag+"f")
 	}
@@ -137,8 +134,7 @@ func (n Names) KeyOf(name string, records bool) (key string, ok bool) {
 			return "", false
 		}
 	}
-	key, ok = strings.CutPrefix(name, n.prefix)
-	return key, ok && driver.ValidateKey(key) == nil
+	return n.Prefix.KeyOf(name)
 }
 
 // scriptClaims is how many claims go into one script at most. That is enough for every set that
@@ -173,6 +169,3 @@ func (n Names) counterTTL() int64 {
 	}
 	return counterTTL.Milliseconds()
 }
-
-// NewInbox returns the name of a channel that no other store has.
-func (n Names) NewInbox() string { return n.prefix + "inbox:" + rand.Text() }

@@ -52,7 +52,7 @@ func (p *plainCall) size() int {
 // end writes a release as group.lua reads it: the lock, and the beginning of its value if it is
 // the owner's.
 func (p *plainCall) end(b []byte, n Names) []byte {
-	b = append(append(append(b, n.prefix...), p.key...), '\n')
+	b = append(append(append(b, n.Prefix...), p.key...), '\n')
 	return append(p.beginning(b), '\n')
 }
 
@@ -68,12 +68,12 @@ func (p *plainCall) beginning(b []byte) []byte {
 // complete appends the words of a call that completes an execution, as group.lua reads them.
 func (p *plainCall) complete(words []any, n Names) []any {
 	r := &p.record
-	return append(words, n.prefix+p.key, p.beginning(nil), r.retention, r.head, r.about, r.result)
+	return append(words, n.Lock(p.key), p.beginning(nil), r.retention, r.head, r.about, r.result)
 }
 
 // begin writes an acquire as group.lua reads it.
 func (p *plainCall) begin(b []byte, n Names) []byte {
-	b = append(append(append(b, n.prefix...), p.key...), '\n')
+	b = append(append(append(b, n.Prefix...), p.key...), '\n')
 	b = append(append(b, p.owner...), '\n')
 	b = append(strconv.AppendInt(b, p.asks.TTL.Milliseconds(), 10), '\n')
 	b = append(append(b, p.asks.Notes...), '\n')

@@ -35,7 +35,7 @@ func TestOrderWhenAScriptIsMissing(t *testing.T) {
 	var first error
 	send(n, &answers, &first)
 	<-dialled
-	k := script.Prefix("lock:").Of("a")
+	k := script.Names{Prefix: "lock:"}.Of("a")
 	var vote, undo error
 	answers.Add(2)
 	n.Send(0, &node.Call{

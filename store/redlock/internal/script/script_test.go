@@ -40,7 +40,7 @@ type requests struct {
 }
 
 func requestsOf(t *testing.T, c *redis.Client, owner string) requests {
-	return requests{t, c, script.Prefix("lock:").Of("a"), owner}
+	return requests{t, c, script.Names{Prefix: "lock:"}.Of("a"), owner}
 }
 
 func (r requests) vote(round string) script.Ballot {
