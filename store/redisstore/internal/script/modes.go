@@ -22,15 +22,6 @@ func modes(claims []driver.Claim) string {
 	return b.String()
 }
 
-// letters is like modes, without the numbers of permits.
-func letters(claims []driver.Claim) string {
-	var b strings.Builder
-	for _, c := range claims {
-		b.WriteString(letter(c.Mode))
-	}
-	return b.String()
-}
-
 func letter(m driver.Mode) string {
 	switch m {
 	case driver.ModeShared:

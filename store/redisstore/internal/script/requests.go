@@ -66,7 +66,7 @@ func (n Names) MinHold(c *Call, g driver.Grant, claims []driver.Claim) {
 // the answer.
 func (n Names) Renew(c *Call, g driver.Grant, claims []driver.Claim) {
 	*c = Call{}
-	c.set(renewScript, n.ofRenewal(claims), g.Owner, g.TTL.Milliseconds(), g.Token, letters(claims), g.Borrowed, g.HandedOn)
+	c.set(renewScript, n.ofRenewal(claims), g.Owner, g.TTL.Milliseconds(), g.Token, modes(claims), g.Borrowed, g.HandedOn)
 }
 
 // Downgrade makes c the call that gives claims of g their modes and a full TTL again.

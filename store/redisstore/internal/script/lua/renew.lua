@@ -7,7 +7,7 @@
 -- ARGV  1 owner
 --       2 TTL in ms
 --       3 token
---       4 the claims' modes, a letter each
+--       4 the claims' modes, as in common.lua
 --       5 "1": for a borrower; its TTL is the TTL that it was told
 --       6 of a borrower: how often it was told that the lease was handed on
 -- Reply 1: renewed; otherwise {index of a claim that was lost}, with the reason if a
@@ -50,9 +50,9 @@ local function lent(c)
   return not borrowed or tonumber(c.asked or 0) >= tonumber(ttl) and tonumber(c.reserved or 0) >= tonumber(ARGV[6])
 end
 
-for n = 1, #modes do
-  local i = 4 * n - 3
-  local c = { mode = string.sub(modes, n, n), lock = KEYS[i], holders = KEYS[i + 1], about = KEYS[i + 2] }
+for mode in string.gmatch(modes, '%a') do
+  local i = 4 * #claims + 1
+  local c = { mode = mode, lock = KEYS[i], holders = KEYS[i + 1], about = KEYS[i + 2] }
   local mine = held(c)
   if mine then
     c.head, c.reserved, c.asked, c.tail = string.match(c.lease, '^(%d+:(%d+):%d+:)(%d+)(:.*)$')
@@ -61,11 +61,11 @@ for n = 1, #modes do
   if not mine or not lent(c) then
     local taken, reason = string.match(redis.call('HGET', KEYS[i + 3], owner) or '', '^(%d*):(.*)$')
     if taken == token then
-      return { n - 1, reason }
+      return { #claims, reason }
     end
-    return { n - 1 }
+    return { #claims }
   end
-  claims[n] = c
+  claims[#claims + 1] = c
 end
 
 -- raise makes key last for the TTL at least: others may have more.
