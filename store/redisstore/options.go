@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
 	"time"
@@ -55,11 +56,8 @@ func (c *config) claimTime() time.Duration { return c.waiterLease / 2 }
 // Default [DefaultPrefix].
 func WithPrefix(prefix string) Option {
 	return func(c *config) error {
-		if err := onredis.CheckPrefix(prefix); err != nil {
-			return err
-		}
 		c.prefix = prefix
-		return nil
+		return onredis.CheckPrefix(prefix)
 	}
 }
 
@@ -86,14 +84,9 @@ func WithWaiterLease(d time.Duration) Option {
 // be shorter than the client's ReadTimeout. Default: no waiting.
 func WithReplicas(n int, timeout time.Duration) Option {
 	return func(c *config) error {
-		switch {
-		case n < 1:
-			return &driver.OptionError{Option: "WithReplicas", Value: n, Want: "1 replica or more"}
-		case timeout < time.Millisecond:
-			return &driver.OptionError{Option: "WithReplicas", Value: timeout, Want: "1ms or more"}
-		}
 		c.replicas, c.replicaWait = n, timeout
-		return nil
+		return cmp.Or(driver.CheckOption(n >= 1, "WithReplicas", n, "1 replica or more"),
+			driver.CheckOption(timeout >= time.Millisecond, "WithReplicas", timeout, "1ms or more"))
 	}
 }
 

@@ -1,6 +1,7 @@
 package redlock
 
 import (
+	"maps"
 	"sync"
 	"time"
 )
@@ -29,11 +30,7 @@ func (c *crowds) note(key string) {
 		c.seen = make(map[string]time.Time)
 	}
 	if len(c.seen) >= mostCrowds {
-		for k, at := range c.seen {
-			if now.Sub(at) > crowded {
-				delete(c.seen, k)
-			}
-		}
+		maps.DeleteFunc(c.seen, func(_ string, at time.Time) bool { return now.Sub(at) > crowded })
 		if len(c.seen) >= mostCrowds {
 			return
 		}

@@ -39,11 +39,8 @@ func defaultConfig() config {
 // empty. Default "lock:".
 func WithPrefix(prefix string) Option {
 	return func(c *config) error {
-		if err := onredis.CheckPrefix(prefix); err != nil {
-			return err
-		}
 		c.prefix = prefix
-		return nil
+		return onredis.CheckPrefix(prefix)
 	}
 }
 

@@ -3,7 +3,6 @@ package inbox
 import (
 	"context"
 	"log/slog"
-	"math/rand/v2"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -73,17 +72,10 @@ func New(cfg Config) *Inbox {
 func (b *Inbox) awaited() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if len(b.waiters) == 0 {
-		return b.lingers
+	for _, w := range b.waiters { // a map begins anywhere
+		return w.key
 	}
-	n := rand.N(len(b.waiters))
-	for _, w := range b.waiters {
-		if n == 0 {
-			return w.key
-		}
-		n--
-	}
-	return ""
+	return b.lingers
 }
 
 // Address returns the channel that reaches this process; "" while there is none.
