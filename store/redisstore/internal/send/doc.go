@@ -44,7 +44,7 @@
 //     going: there it counts more that a batch is large. A master also has one caller at a
 //     time that sends its own request, not six.
 //   - How a batch leaves. Its requests share one script, and a single request has a script of
-//     its own. On a Cluster a script would mix slots, so batches are writes, one for each
+//     its own, unless it is about a record. On a Cluster a script would mix slots, so batches are writes, one for each
 //     master, and each request has its own script. Such a write has as little time as a
 //     caller's own request. What the master does not answer in time, or what has moved to
 //     another one, takes the ordinary way through the Cluster's client.
