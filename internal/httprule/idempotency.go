@@ -20,7 +20,7 @@ const maxIdempotencyKey = 255
 
 // Idempotent says how a rule finds idempotency keys.
 type Idempotent struct {
-	Caller   func(Exchange) string
+	Caller   func(*http.Request) string
 	Header   string   // "": DefaultHeader
 	Methods  []string // nil: POST and PATCH
 	Optional bool

@@ -2,6 +2,7 @@ package httprule
 
 import (
 	"errors"
+	"net/http"
 
 	"github.com/keyturn/keyturn/internal/rule"
 )
@@ -24,17 +25,17 @@ func (r *Rule) Join(other *Rule) (*Rule, error) {
 }
 
 // both asks two prechecks; nil: none.
-func both(first, second func(Exchange) error) func(Exchange) error {
+func both(first, second func(*http.Request) error) func(*http.Request) error {
 	if first == nil {
 		return second
 	}
 	if second == nil {
 		return first
 	}
-	return func(x Exchange) error {
-		if err := first(x); err != nil {
+	return func(req *http.Request) error {
+		if err := first(req); err != nil {
 			return err
 		}
-		return second(x)
+		return second(req)
 	}
 }

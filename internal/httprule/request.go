@@ -195,8 +195,8 @@ func (r *request) form() (url.Values, error) {
 }
 
 // keyBy calls a key function. What the function reads of the body is kept.
-func (r *request) keyBy(key func(Exchange) string) (string, error) {
-	keys, err := r.keysBy(func(x Exchange) ([]string, error) { return []string{key(x)}, nil })
+func (r *request) keyBy(key func(*http.Request) string) (string, error) {
+	keys, err := r.keysBy(func(req *http.Request) ([]string, error) { return []string{key(req)}, nil })
 	if err != nil {
 		return "", err
 	}
@@ -204,9 +204,9 @@ func (r *request) keyBy(key func(Exchange) string) (string, error) {
 }
 
 // keysBy is keyBy for a function that returns all keys.
-func (r *request) keysBy(keys func(Exchange) ([]string, error)) ([]string, error) {
+func (r *request) keysBy(keys func(*http.Request) ([]string, error)) ([]string, error) {
 	r.keepBody()
-	all, err := keys(r.Exchange)
+	all, err := keys(r.Request())
 	if r.body != nil {
 		if err := r.body.overLimit(); err != nil {
 			return nil, err

@@ -25,10 +25,10 @@ type Settings struct {
 	Name       string // of a rule without a template, to hooks; "": its kind
 	Engine     *core.Engine
 	Template   string
-	Key        func(Exchange) string // replaces the template
-	Keys       func(Exchange) ([]string, error)
-	Precheck   func(Exchange) error // refuses a request before it asks for the lock, and before a replay
-	Skip       func(Exchange) bool  // for a rule that is joined: returns true for requests that do without it
+	Key        func(*http.Request) string // replaces the template
+	Keys       func(*http.Request) ([]string, error)
+	Precheck   func(*http.Request) error // refuses a request before it asks for the lock, and before a replay
+	Skip       func(*http.Request) bool  // for a rule that is joined: returns true for requests that do without it
 	Options    []core.CallOption
 	BodyLimit  int64 // in bytes; 0: one of the defaults
 	StreamBody bool  // the handler reads the body from the client
@@ -41,11 +41,11 @@ type Rule struct {
 	params     []string // the route parameters that the template uses
 	bodyLimit  int64
 	streamBody bool
-	precheck   func(Exchange) error     // nil: none
-	memory     *memory                  // nil: one at a time, without records
-	applies    func(*http.Request) bool // nil: to all requests
-	methods    []string                 // the methods it applies to; nil: all
-	looked     atomic.Bool              // its server's timeouts; see timeouts.go
+	precheck   func(*http.Request) error // nil: none
+	memory     *memory                   // nil: one at a time, without records
+	applies    func(*http.Request) bool  // nil: to all requests
+	methods    []string                  // the methods it applies to; nil: all
+	looked     atomic.Bool               // its server's timeouts; see timeouts.go
 }
 
 // Serialize checks a rule for requests that run one at a time per key. The error joins
@@ -58,7 +58,7 @@ func Once(s Settings, m Memory) (*Rule, error) { return s.compile("Once", &m) }
 func (s Settings) compile(kind string, m *Memory) (*Rule, error) {
 	spec := rule.Spec[*request]{Name: cmp.Or(s.Name, "lockhttp."+kind), Template: s.Template, Once: m != nil, Options: s.Options}
 	if s.Skip != nil {
-		spec.Skip = func(r *request) bool { return s.Skip(r) }
+		spec.Skip = func(r *request) bool { return s.Skip(r.Request()) }
 	}
 	var errs []error
 	switch {
@@ -140,7 +140,7 @@ func (r *Rule) check(x Exchange) error {
 	if r.precheck == nil {
 		return nil
 	}
-	if err := r.precheck(x); err != nil {
+	if err := r.precheck(x.Request()); err != nil {
 		return &refusal.Denied{Err: err}
 	}
 	return nil

@@ -129,13 +129,13 @@ func (r Rule) compile(eng *core.Engine, inSet bool) (*guard, error) {
 	}
 	s := r.settings
 	if skip, check := r.skip, s.Precheck; inSet && skip != nil {
-		s.Skip = func(x httprule.Exchange) bool { return skip(x.Request()) }
+		s.Skip = skip
 		if check != nil {
-			s.Precheck = func(x httprule.Exchange) error {
-				if s.Skip(x) {
+			s.Precheck = func(req *http.Request) error {
+				if skip(req) {
 					return nil
 				}
-				return check(x)
+				return check(req)
 			}
 		}
 	}

@@ -58,7 +58,7 @@ func Serialize(route, template string, opts ...core.CallOption) Rule {
 // Hooks (observe.Hooks) know a rule by its template, and one with a function by its route.
 // core.WithRule gives it another name.
 func SerializeBy(route string, key func(*http.Request) string, opts ...core.CallOption) Rule {
-	return Rule{route: route, settings: httprule.Settings{Key: ofRequest(key), Options: opts}}
+	return Rule{route: route, settings: httprule.Settings{Key: key, Options: opts}}
 }
 
 // SerializeKeys is [SerializeBy] for a function that returns all keys of a request. They are
@@ -66,11 +66,7 @@ func SerializeBy(route string, key func(*http.Request) string, opts ...core.Call
 // caller's error, 400. An error of keys is the server's, 500, unless it matches core.ErrInvalidKey or
 // keytmpl.ErrMissingValue.
 func SerializeKeys(route string, keys func(*http.Request) ([]string, error), opts ...core.CallOption) Rule {
-	r := Rule{route: route, settings: httprule.Settings{Options: opts}}
-	if keys != nil {
-		r.settings.Keys = func(x httprule.Exchange) ([]string, error) { return keys(x.Request()) }
-	}
-	return r
+	return Rule{route: route, settings: httprule.Settings{Keys: keys, Options: opts}}
 }
 
 // Once processes requests with the same key once. While the first runs, the others wait for it,
@@ -111,7 +107,7 @@ func OnceBy(route string, key func(*http.Request) string, opts ...core.CallOptio
 // has core.WithMaxWait.
 func Idempotency(route string, caller func(*http.Request) string, opts ...core.CallOption) Rule {
 	r := Rule{route: route, kind: idempotency, settings: httprule.Settings{Options: opts}}
-	r.sender.Caller = ofRequest(caller)
+	r.sender.Caller = caller
 	if method, _ := split(route); method != "" {
 		r.sender.Methods = []string{method}
 	}
@@ -139,10 +135,7 @@ func (r Rule) Optional() Rule {
 // may not do what the handler does must not queue for its key, or get a stored response. It runs again
 // before a replay. Its error is answered with 403. It must not wait for locks. nil, the default: none.
 func (r Rule) Precheck(check func(*http.Request) error) Rule {
-	r.settings.Precheck = nil
-	if check != nil {
-		r.settings.Precheck = func(x httprule.Exchange) error { return check(x.Request()) }
-	}
+	r.settings.Precheck = check
 	return r
 }
 
@@ -203,11 +196,3 @@ type Response = httprule.Response
 // draft-ietf-httpapi-idempotency-key-header has it. Responses that ask the client to come again
 // are not stored: 401, 408, 409, 423, 425, 429, and all from 500 on.
 func DefaultStorable(status int) bool { return httprule.DefaultStorable(status) }
-
-// ofRequest turns a function of the request into one of the exchange. nil stays nil.
-func ofRequest(f func(*http.Request) string) func(httprule.Exchange) string {
-	if f == nil {
-		return nil
-	}
-	return func(x httprule.Exchange) string { return f(x.Request()) }
-}
