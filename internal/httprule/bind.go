@@ -3,6 +3,7 @@ package httprule
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/keyturn/keyturn/internal/rule"
@@ -91,9 +92,9 @@ func values(p keytmpl.Placeholder, get func(*request, string) ([]string, error))
 // header returns the values of a header: one for each line.
 func (r *request) header(name string) ([]string, error) {
 	if strings.EqualFold(name, "host") { // net/http keeps it elsewhere
-		return []string{r.Request().Host}, nil
+		return []string{r.Host}, nil
 	}
-	return r.Request().Header.Values(name), nil
+	return r.Header.Values(name), nil
 }
 
 // RouteError is the error of a template that does not fit its route. It shows only when a
@@ -113,11 +114,11 @@ func (e *RouteError) Error() string {
 }
 
 func (r *request) pathValue(name string) (string, error) {
-	value, found, err := r.PathValue(name)
-	if err == nil && !found {
-		err = &RouteError{Param: name, Route: r.Route()}
+	value := r.PathValue(name)
+	if value == "" && !slices.Contains(parameters(r.Pattern), name) {
+		return "", &RouteError{Param: name, Route: r.route(r.Request)}
 	}
-	return value, err
+	return value, nil
 }
 
 // inBody binds to the whole body, or to a value in its JSON.

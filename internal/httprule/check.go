@@ -6,10 +6,11 @@ import (
 	"strings"
 )
 
-// Problem returns the problem of the rule on a route with the parameters params: a placeholder
-// that the route cannot fill, or a key that is the same for all requests because it names a
-// parameter in the syntax of routes. "": there is no problem.
-func (r *Rule) Problem(params []string) string {
+// Problem returns the problem of the rule on a route: a placeholder that the route cannot fill, or a
+// key that is the same for all requests because it names a parameter in the syntax of routes. "": there
+// is no problem.
+func (r *Rule) Problem(route string) string {
+	params := parameters(route)
 	if name := r.asInRoutes(params); name != "" {
 		return fmt.Sprintf("\":%s\" is literal text, so all requests have the same key: write {path.%s}", name, name)
 	}
@@ -43,4 +44,29 @@ func (r *Rule) asInRoutes(params []string) string {
 		}
 	}
 	return ""
+}
+
+// parameters returns the names of a pattern's parameters: {id}, {path...} and chi's {id:[0-9]+}, or, in
+// the patterns of other routers, :id, *path and *.
+func parameters(pattern string) (names []string) {
+	for _, rest, found := strings.Cut(pattern, "{"); found; _, rest, found = strings.Cut(rest, "{") {
+		name, _, _ := strings.Cut(rest, "}")
+		name, _, _ = strings.Cut(name, ":")
+		if name = strings.TrimSuffix(name, "..."); name != "$" {
+			names = append(names, name)
+		}
+	}
+	if names != nil {
+		return names
+	}
+	for part := range strings.SplitSeq(pattern, "/") {
+		at := strings.IndexAny(part, ":*")
+		switch {
+		case strings.HasSuffix(part, "*"):
+			names = append(names, "*")
+		case at == 0 || at > 0 && part[at-1] != '\\':
+			names = append(names, part[at+1:])
+		}
+	}
+	return names
 }

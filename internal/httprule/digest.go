@@ -37,20 +37,19 @@ func (d *digest) addString(text string) {
 // fingerprint is a digest of what the request asks for: method, path, query and body. The host
 // does not count: two gateways may deliver the same request.
 func (r *request) fingerprint() ([]byte, error) {
-	req := r.Request()
 	sum := newDigest()
-	sum.addString(req.Method)
-	sum.addString(req.URL.EscapedPath())
-	sum.addString(req.URL.RawQuery)
+	sum.addString(r.Method)
+	sum.addString(r.URL.EscapedPath())
+	sum.addString(r.URL.RawQuery)
 	err := r.needBody()
 	gone := errors.Is(err, ErrBodyGone) || err == nil && r.length() == 0 // without a Content-Length, only a form tells
 	switch {
-	case gone && req.MultipartForm != nil:
+	case gone && r.MultipartForm != nil:
 		return nil, ErrBodyGone
-	case gone && len(req.PostForm) > 0:
+	case gone && len(r.PostForm) > 0:
 		// An earlier middleware decoded the form, for example to look for a CSRF token. There
 		// was nothing else in the body.
-		sum.addString(req.PostForm.Encode())
+		sum.addString(r.PostForm.Encode())
 	case err != nil:
 		return nil, err
 	default:

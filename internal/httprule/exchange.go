@@ -2,69 +2,44 @@ package httprule
 
 import (
 	"context"
+	"log/slog"
 	"net/http"
 
 	"github.com/keyturn/keyturn/middleware/reasons"
 )
 
-// Exchange is a request and its handler, in the form of a framework. It belongs to one
-// goroutine, and embeds a [Work].
-type Exchange interface {
-	// Request returns the request. Its body may have been replaced by one with the same
-	// content.
-	Request() *http.Request
-	// Route names the route, in the same way for all of its requests; "" if it is unknown.
-	Route() string
-	// PathValue returns a parameter of the route, decoded. found: the route has the parameter,
-	// though it may be empty.
-	PathValue(name string) (value string, found bool, err error)
-
-	// Handle runs the handler. ctx is its request's context, and it writes to w.
-	Handle(ctx context.Context, w http.ResponseWriter)
-	// Refuse answers instead of the handler. It returns what the middleware has to return.
-	Refuse(refused *reasons.Refusal) error
-	// TooLate is called when err should have been answered, but another answer was sent
-	// already. It returns what the middleware has to return.
-	TooLate(err error) error
-
-	worker
-}
-
-// worker returns the Work that an exchange embeds.
-type worker interface{ work() *Work }
-
-// Work is what a rule keeps for one exchange. The exchange embeds it, so that a request costs
-// one allocation for both. The zero value is ready.
-type Work struct {
+// Exchange is a request and its handler, with what a rule keeps for them: so a request costs one
+// allocation for all. It belongs to one goroutine.
+type Exchange struct {
+	Writer  http.ResponseWriter
+	Request *http.Request // its body may be replaced by one with the same content
+	Next    http.Handler
+	// Refuse answers instead of the handler.
+	Refuse func(w http.ResponseWriter, r *http.Request, refused *reasons.Refusal)
 	// LeaveBody: the handler reads the body from the client, because a rule of the request says so (Rule.LeavesBody).
 	LeaveBody bool
-	// TimedOut: a middleware inside of the rule has ended the handler's context by a deadline of its own. So
-	// the response may be a part, although the request's context goes on.
-	TimedOut bool
-	// Failed: the handler has returned an error, which may be a response, too.
-	Failed error
 
 	request  request
 	response heldResponse
-	refused  bool // a rule inside of this one refused the request or cut it short: the response is not the handler's
+	timedOut bool  // see Ended
+	failed   error // see Ended
+	refused  bool  // a rule inside of this one refused the request or cut it short: the response is not the handler's
 }
 
-func (w *Work) work() *Work { return w }
-
-// WorkOf returns the Work of the response that a handler has been given, for frameworks whose handlers
+// Of returns the exchange of the response that a handler has been given, for frameworks whose handlers
 // say more than net/http's; nil if it runs without a rule.
-func WorkOf(w http.ResponseWriter) *Work {
+func Of(w http.ResponseWriter) *Exchange {
 	if h, held := w.(*heldResponse); held {
-		return h.x.work()
+		return h.x
 	}
 	return nil
 }
 
-// around calls f with the Work of each rule that w writes through, innermost first.
-func around(w http.ResponseWriter, f func(*Work)) {
+// around calls f with the exchange of each rule that w writes through, innermost first.
+func around(w http.ResponseWriter, f func(*Exchange)) {
 	for {
-		if work := WorkOf(w); work != nil {
-			f(work)
+		if x := Of(w); x != nil {
+			f(x)
 		}
 		below, ok := w.(interface{ Unwrap() http.ResponseWriter })
 		if !ok {
@@ -74,39 +49,50 @@ func around(w http.ResponseWriter, f func(*Work)) {
 	}
 }
 
-// Ended tells the rules of a handler that wrote to w how it ended: see TimedOut and Failed. A timeout stays noted,
-// because a rule further out does not see the context that ended.
+// Ended tells the rules of a handler that wrote to w how it ended. failed is the error that it returned, which may be a
+// response, too. timedOut: a middleware inside of the rules has ended the handler's context by a deadline of its own. So
+// the response may be a part, although the request's context goes on. A timeout stays noted, because a rule further out
+// does not see the context that ended.
 func Ended(w http.ResponseWriter, timedOut bool, failed error) {
-	around(w, func(work *Work) {
-		work.TimedOut = work.TimedOut || timedOut
-		work.Failed = failed
+	around(w, func(x *Exchange) {
+		x.timedOut = x.timedOut || timedOut
+		x.failed = failed
 	})
 }
 
 // noteRefused tells the rules around a rule that wrote to w that it refused.
 func noteRefused(w http.ResponseWriter) {
-	around(w, func(work *Work) { work.refused = true })
+	around(w, func(x *Exchange) { x.refused = true })
 }
 
 // Late is the key of a func(error) in the context of a request. It is called, instead of the log, with
 // an error that comes too late for an answer.
 type Late struct{}
 
-// read prepares w for the request.
-func (w *Work) read(x Exchange, bodyLimit int64) *request {
-	w.request.Exchange, w.request.limit = x, bodyLimit
-	return &w.request
+// tooLate is for an error that should have been answered, but another answer was sent already. It is logged,
+// because nobody else sees it, unless somebody wants to be told.
+func (x *Exchange) tooLate(err error) {
+	ctx := x.Request.Context()
+	if told, ok := ctx.Value(Late{}).(func(error)); ok {
+		told(err)
+		return
+	}
+	slog.ErrorContext(ctx, "lockhttp: too late for an answer", "route", x.Request.Pattern, "error", err)
 }
 
-// hold prepares w for the response. record is how many bytes its record may have; below 0: it
-// is not recorded.
-func (w *Work) hold(x Exchange, to http.ResponseWriter, record int) *heldResponse {
-	w.response.hold(x, to, record)
-	return &w.response
+// read prepares x for the request.
+func (x *Exchange) read(r *Rule) *request {
+	x.request.Request, x.request.route, x.request.limit = x.Request, r.route, r.bodyLimit
+	return &x.request
+}
+
+// handle runs the handler, which writes to the response that is kept back.
+func (x *Exchange) handle(ctx context.Context) {
+	x.Next.ServeHTTP(&x.response, x.Request.WithContext(ctx))
 }
 
 // end frees everything, however the exchange ended.
-func (w *Work) end() {
-	w.response.end()
-	w.request.end()
+func (x *Exchange) end() {
+	x.response.end()
+	x.request.end()
 }

@@ -26,7 +26,7 @@ const maxHeld = 64 << 20
 // once; see stream.go.
 type heldResponse struct {
 	http.ResponseWriter             // where the response is sent
-	x                   Exchange    // the exchange of the response
+	x                   *Exchange   // the exchange of the response
 	before              http.Header // headers that outer middleware had set
 
 	status int         // 0: nothing written
@@ -44,13 +44,16 @@ type heldResponse struct {
 	bound    stallBound
 }
 
-// hold begins. It is called once.
-func (h *heldResponse) hold(x Exchange, w http.ResponseWriter, record int) {
-	h.x, h.ResponseWriter, h.record, h.kept = x, w, record, true
+// hold begins to keep the response back. It is called once. record is how many bytes its record may have; below 0: it
+// is not recorded.
+func (x *Exchange) hold(record int) *heldResponse {
+	h := &x.response
+	h.x, h.ResponseWriter, h.record, h.kept = x, x.Writer, record, true
 	h.body = spool{memory: h.room[:0], room: max(inMemory, record)}
-	if header := w.Header(); len(header) > 0 {
+	if header := x.Writer.Header(); len(header) > 0 {
 		h.before = header.Clone()
 	}
+	return h
 }
 
 // end undoes what was not sent. Another response may follow, for example from a middleware that
@@ -202,5 +205,5 @@ func (h *heldResponse) sayUnkept(err error) {
 	if errors.Is(err, ErrSpoolFull) {
 		level = slog.LevelWarn
 	}
-	slog.Log(h.x.Request().Context(), level, "keyturn: a response is sent while its lock is held, because it can't be kept back", "route", h.x.Route(), "error", err)
+	slog.Log(h.x.Request.Context(), level, "keyturn: a response is sent while its lock is held, because it can't be kept back", "route", h.x.request.route(h.x.Request), "error", err)
 }

@@ -67,7 +67,7 @@ func Idempotency(s Settings, m Memory, i Idempotent) (*Rule, error) {
 // key makes the record's key. It is a digest for two reasons: a caller may be known by a secret
 // that should not be in a store, and the parts may have any length.
 func (i Idempotent) key(r *request) (string, error) {
-	value, problem := idempotencyKey(r.Request().Header.Values(i.Header))
+	value, problem := idempotencyKey(r.Header.Values(i.Header))
 	if problem != "" {
 		return "", &HeaderError{Header: http.CanonicalHeaderKey(i.Header), Problem: problem}
 	}
@@ -78,12 +78,12 @@ func (i Idempotent) key(r *request) (string, error) {
 	if caller == "" {
 		return "", ErrNoCaller
 	}
-	route := r.Route()
+	route := r.route(r.Request)
 	if route == "" {
-		route = r.Request().URL.EscapedPath()
+		route = r.URL.EscapedPath()
 	}
 	sum := newDigest()
-	for _, part := range []string{r.Request().Method, mount(r.Request()), route, caller, value} {
+	for _, part := range []string{r.Method, mount(r.Request), route, caller, value} {
 		sum.addString(part)
 	}
 	return "idempotency:" + hex.EncodeToString(sum.Sum(nil)), nil

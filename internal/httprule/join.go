@@ -17,6 +17,7 @@ func (r *Rule) Join(other *Rule) (*Rule, error) {
 	joint := &Rule{
 		bodyLimit:  min(r.bodyLimit, other.bodyLimit),
 		streamBody: r.streamBody,
+		route:      r.route,
 		precheck:   both(r.precheck, other.precheck),
 	}
 	var err error

@@ -53,34 +53,35 @@ func DefaultStorable(status int) bool {
 var errNotStored = errors.New("keyturn: the response must not be stored")
 
 // once runs the handler, or sends the stored response.
-func (r *Rule) once(w http.ResponseWriter, x Exchange) error {
-	work := x.work()
-	req := work.read(x, r.bodyLimit)
+func (r *Rule) once(x *Exchange) {
+	req := x.read(r)
 	keys, content, err := r.identify(req)
 	req.rewind()
 	if err != nil {
-		return r.refuse(w, x, keys, err)
+		r.refuse(x, keys, err)
+		return
 	}
-	h := work.hold(x, w, r.memory.limit)
-	var failed error
-	out, refused, _ := r.rule.RunOnce(x.Request().Context(), keys, func(ctx context.Context) ([]byte, error) {
-		// Only the response tells whether an error is a result, such as 404, or a failure.
-		x.Handle(ctx, h)
-		failed = work.Failed
-		stored, err := r.memory.record(h, failed)
-		if err == nil && work.TimedOut { // as after the end of ctx: see rule.RunOnce
+	h := x.hold(r.memory.limit)
+	out, refused, _ := r.rule.RunOnce(x.Request.Context(), keys, func(ctx context.Context) ([]byte, error) {
+		x.handle(ctx)
+		stored, err := r.memory.record(h)
+		if err == nil && x.timedOut { // as after the end of ctx: see rule.RunOnce
 			err = core.ErrSkipResult
 		}
 		return stored, err
 	}, core.WithFingerprint(content), core.WithResultLimit(r.memory.limit))
-	if refused == nil && out.Duplicate {
-		h.end()
-		if err := r.check(x); err != nil { // the request may have waited for long
-			return r.refuse(w, x, keys, err)
-		}
-		return r.replay(w, x, keys, out.Result)
+	if refused != nil || !out.Duplicate {
+		r.finish(x, keys, h, refused)
+		return
 	}
-	return r.finish(x, keys, h, refused, failed)
+	h.end()
+	err = r.check(x) // the request may have waited for long
+	if err == nil {
+		err = replay(x.Writer, out.Result)
+	}
+	if err != nil {
+		r.refuse(x, keys, err)
+	}
 }
 
 // identify returns the request's key, and the digest of its content.
@@ -95,14 +96,15 @@ func (r *Rule) identify(req *request) (keys rule.Keys, content []byte, err error
 }
 
 // record returns what to store of h. errNotStored: the execution does not count.
-// core.ErrSkipResult: only the fact is stored, because there is no whole response.
-func (m *memory) record(h *heldResponse, failed error) ([]byte, error) {
-	if h.x.work().refused {
+// core.ErrSkipResult: only the fact is stored, because there is no whole response. Only the response tells whether the
+// handler's error is a result, such as 404, or a failure.
+func (m *memory) record(h *heldResponse) ([]byte, error) {
+	if h.x.refused {
 		return nil, errNotStored
 	}
 	status := h.status
 	if status == 0 {
-		if failed != nil { // nobody has made a response of the error
+		if h.x.failed != nil { // nobody has made a response of the error
 			return nil, errNotStored
 		}
 		status = http.StatusOK
@@ -124,17 +126,17 @@ func (m *memory) record(h *heldResponse, failed error) ([]byte, error) {
 // back with a Content-Length that fits it.
 func (h *heldResponse) whole(header http.Header) bool {
 	stated := header.Get("Content-Length")
-	if stated == "" || h.x.Request().Method == http.MethodHead || h.status == http.StatusNotModified {
+	if stated == "" || h.x.Request.Method == http.MethodHead || h.status == http.StatusNotModified {
 		return !h.cut
 	}
 	return !h.cut && stated == strconv.FormatInt(h.body.size, 10)
 }
 
-// replay sends the stored response.
-func (r *Rule) replay(w http.ResponseWriter, x Exchange, keys rule.Keys, rec []byte) error {
+// replay sends the stored response. An error says that there is none.
+func replay(w http.ResponseWriter, rec []byte) error {
 	res, err := decode(rec)
 	if err != nil {
-		return r.refuse(w, x, keys, err)
+		return err
 	}
 	header := w.Header()
 	maps.Copy(header, res.header)
@@ -144,8 +146,8 @@ func (r *Rule) replay(w http.ResponseWriter, x Exchange, keys rule.Keys, rec []b
 	}
 	w.WriteHeader(res.status)
 	if len(res.body) > 0 {
-		_, err = w.Write(res.body)
+		_, _ = w.Write(res.body) // an error means that the client has gone
 	}
 	maps.Copy(header, res.trailer)
-	return err
+	return nil
 }

@@ -15,11 +15,11 @@ import (
 
 // request is what keys are made from. It belongs to one goroutine.
 type request struct {
-	Exchange
-	limit int64         // the maximum length of the body
-	body  *spooledBody  // nil until it is needed, and if there is none
-	start int64         // where this rule found the body
-	of    *http.Request // the request whose body is own; nil: none
+	*http.Request
+	route func(*http.Request) string // see Settings
+	limit int64                      // the maximum length of the body
+	body  *spooledBody               // nil until it is needed, and if there is none
+	start int64                      // where this rule found the body
 	own   spooledBody
 
 	document *jsonpath.Document // the body as JSON, once decoded
@@ -30,24 +30,23 @@ type request struct {
 // keepBody keeps everything that is read of the body from now on, for the handler. A rule
 // inside another one continues with what that one has kept.
 func (r *request) keepBody() {
-	req := r.Request()
-	if r.body != nil || req.Body == nil || req.Body == http.NoBody {
+	if r.body != nil || r.Body == nil || r.Body == http.NoBody {
 		return
 	}
-	if outer, ok := req.Body.(*spooledBody); ok {
+	if outer, ok := r.Body.(*spooledBody); ok {
 		if start, complete := outer.keepAgain(); complete {
 			r.body, r.start = outer, start
 			return
 		}
 	}
-	r.own.begin(req.Body, r.limit)
-	r.body, r.of = &r.own, req
-	req.Body = r.body
+	r.own.begin(r.Body, r.limit)
+	r.body = &r.own
+	r.Body = r.body
 }
 
 // fill reads the whole body, so that nobody waits for the client later.
 func (r *request) fill() error {
-	if length := r.Request().ContentLength; length > r.limit {
+	if r.ContentLength > r.limit {
 		return &http.MaxBytesError{Limit: r.limit} // refused without reading it
 	}
 	r.keepBody()
@@ -83,10 +82,9 @@ func (r *request) rewind() {
 
 // end frees what was kept of the body.
 func (r *request) end() {
-	if r.of != nil {
+	if r.body == &r.own {
 		r.own.discard()
-		r.of.Body = r.own.source
-		r.of = nil
+		r.Body = r.own.source
 	}
 }
 
@@ -116,7 +114,7 @@ func (r *request) needBody() error {
 	if err := r.fill(); err != nil {
 		return err
 	}
-	if r.length() == 0 && r.Request().ContentLength > 0 {
+	if r.length() == 0 && r.ContentLength > 0 {
 		return ErrBodyGone
 	}
 	return nil
@@ -127,7 +125,7 @@ func (r *request) json() (jsonpath.Document, error) {
 	if r.document != nil {
 		return *r.document, nil
 	}
-	if !saysJSON(r.Request().Header.Get("Content-Type")) {
+	if !saysJSON(r.Header.Get("Content-Type")) {
 		return jsonpath.Document{}, ErrNotJSON
 	}
 	data, err := r.content()
@@ -157,7 +155,7 @@ func saysJSON(contentType string) bool {
 
 func (r *request) queryValues() url.Values {
 	if r.query == nil {
-		r.query = r.Request().URL.Query()
+		r.query = r.URL.Query()
 	}
 	return r.query
 }
@@ -168,17 +166,16 @@ func (r *request) form() (url.Values, error) {
 	if r.fields != nil {
 		return r.fields, nil
 	}
-	req := r.Request()
-	mediaType, _, _ := mime.ParseMediaType(req.Header.Get("Content-Type")) // in any case, as net/http takes it
+	mediaType, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")) // in any case, as net/http takes it
 	multipart := mediaType == "multipart/form-data"
-	if req.Form != nil && (!multipart || req.MultipartForm != nil) {
-		return req.Form, nil // an earlier middleware has decoded it
+	if r.Form != nil && (!multipart || r.MultipartForm != nil) {
+		return r.Form, nil // an earlier middleware has decoded it
 	}
 	data, err := r.content()
 	if err != nil {
 		return nil, err
 	}
-	scratch := req.WithContext(req.Context())
+	scratch := r.WithContext(r.Context())
 	scratch.Form, scratch.PostForm = nil, nil
 	scratch.Body = io.NopCloser(bytes.NewReader(data))
 	if multipart {
@@ -206,7 +203,7 @@ func (r *request) keyBy(key func(*http.Request) string) (string, error) {
 // keysBy is keyBy for a function that returns all keys.
 func (r *request) keysBy(keys func(*http.Request) ([]string, error)) ([]string, error) {
 	r.keepBody()
-	all, err := keys(r.Request())
+	all, err := keys(r.Request)
 	if r.body != nil {
 		if err := r.body.overLimit(); err != nil {
 			return nil, err

@@ -22,7 +22,8 @@ const (
 
 // Settings is what the author of a rule states.
 type Settings struct {
-	Name       string // of a rule without a template, to hooks; "": its kind
+	Name       string                     // of a rule without a template, to hooks; "": its kind
+	Route      func(*http.Request) string // names the route, in the same way for all of its requests; "" if it is unknown
 	Engine     *core.Engine
 	Template   string
 	Key        func(*http.Request) string // replaces the template
@@ -41,6 +42,7 @@ type Rule struct {
 	params     []string // the route parameters that the template uses
 	bodyLimit  int64
 	streamBody bool
+	route      func(*http.Request) string
 	precheck   func(*http.Request) error // nil: none
 	memory     *memory                   // nil: one at a time, without records
 	applies    func(*http.Request) bool  // nil: to all requests
@@ -58,7 +60,7 @@ func Once(s Settings, m Memory) (*Rule, error) { return s.compile("Once", &m) }
 func (s Settings) compile(kind string, m *Memory) (*Rule, error) {
 	spec := rule.Spec[*request]{Name: cmp.Or(s.Name, "lockhttp."+kind), Template: s.Template, Once: m != nil, Options: s.Options}
 	if s.Skip != nil {
-		spec.Skip = func(r *request) bool { return s.Skip(r.Request()) }
+		spec.Skip = func(r *request) bool { return s.Skip(r.Request) }
 	}
 	var errs []error
 	switch {
@@ -79,7 +81,7 @@ func (s Settings) compile(kind string, m *Memory) (*Rule, error) {
 
 // bind checks what all rules have in common. errs are the errors so far.
 func (s Settings) bind(spec rule.Spec[*request], m *Memory, errs []error) (*Rule, error) {
-	r := &Rule{bodyLimit: s.BodyLimit, streamBody: s.StreamBody, precheck: s.Precheck}
+	r := &Rule{bodyLimit: s.BodyLimit, streamBody: s.StreamBody, route: s.Route, precheck: s.Precheck}
 	if s.BodyLimit < 0 {
 		errs = append(errs, &core.OptionError{Option: "BodyLimit", Value: s.BodyLimit, Want: "0 or more"})
 	}
@@ -121,26 +123,27 @@ func (r *Rule) LeavesBody() bool { return r.streamBody }
 // without Serve.
 func (r *Rule) Applies(req *http.Request) bool { return r.applies == nil || r.applies(req) }
 
-// Serve runs the exchange's handler under the rule, or answers instead of it. w must be the
-// ResponseWriter of the exchange.
-func (r *Rule) Serve(w http.ResponseWriter, x Exchange) error {
-	r.lookAt(x)
-	defer x.work().end() // also after a panic
-	if err := r.check(x); err != nil {
-		return r.refuse(w, x, rule.Keys{}, err)
+// Serve runs the exchange's handler under the rule, or answers instead of it.
+func (r *Rule) Serve(x *Exchange) {
+	r.lookAt(x.Request)
+	defer x.end() // also after a panic
+	err := r.check(x)
+	switch {
+	case err != nil:
+		r.refuse(x, rule.Keys{}, err)
+	case r.memory != nil:
+		r.once(x)
+	default:
+		r.serialize(x)
 	}
-	if r.memory != nil {
-		return r.once(w, x)
-	}
-	return r.serialize(w, x)
 }
 
 // check asks the precheck.
-func (r *Rule) check(x Exchange) error {
+func (r *Rule) check(x *Exchange) error {
 	if r.precheck == nil {
 		return nil
 	}
-	if err := r.precheck(x.Request()); err != nil {
+	if err := r.precheck(x.Request); err != nil {
 		return &refusal.Denied{Err: err}
 	}
 	return nil

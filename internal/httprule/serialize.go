@@ -9,68 +9,64 @@ import (
 )
 
 // serialize runs the handler while it holds the request's keys.
-func (r *Rule) serialize(w http.ResponseWriter, x Exchange) error {
-	work := x.work()
-	req := work.read(x, r.bodyLimit)
+func (r *Rule) serialize(x *Exchange) {
+	req := x.read(r)
 	keys, err := r.keys(req)
-	if err == nil && !work.LeaveBody && !r.rule.Shadow() {
+	if err == nil && !x.LeaveBody && !r.rule.Shadow() {
 		// From here on, only this server takes time.
 		err = req.fill()
 	}
 	req.rewind()
 	if err != nil {
-		return r.refuse(w, x, keys, err)
+		r.refuse(x, keys, err)
+		return
 	}
-	h := work.hold(x, w, -1)
-	refused, own := r.rule.Serialize(x.Request().Context(), keys, func(ctx context.Context) error {
-		x.Handle(ctx, h)
-		return work.Failed
+	h := x.hold(-1)
+	refused, _ := r.rule.Serialize(x.Request.Context(), keys, func(ctx context.Context) error {
+		x.handle(ctx)
+		return nil
 	})
-	return r.finish(x, keys, h, refused, own)
+	r.finish(x, keys, h, refused)
 }
 
 // keys makes the request's keys.
 func (r *Rule) keys(req *request) (rule.Keys, error) {
 	keys, err := r.rule.Keys(req)
-	return keys, refusal.OfKeys(req.Request().Context(), err)
+	return keys, refusal.OfKeys(req.Context(), err)
 }
 
-// refuse answers an error that is not the handler's. w is the writer of the exchange.
-func (r *Rule) refuse(w http.ResponseWriter, x Exchange, keys rule.Keys, err error) error {
-	noteRefused(w)
-	return x.Refuse(refusal.Told(r.rule.Name, keys.First, err))
+// refuse answers an error that is not the handler's.
+func (r *Rule) refuse(x *Exchange, keys rule.Keys, err error) {
+	noteRefused(x.Writer)
+	x.Refuse(x.Writer, x.Request, refusal.Told(r.rule.Name, keys.First, err))
 }
 
 // finish sends the handler's response or, if the engine refused, answers that instead. The lock
 // is not held any more.
-func (r *Rule) finish(x Exchange, keys rule.Keys, h *heldResponse, refused, own error) error {
+func (r *Rule) finish(x *Exchange, keys rule.Keys, h *heldResponse, refused error) {
 	h.released = true
 	if refused == nil {
-		err := h.send()
-		h.end()
-		if err != nil && isSpoolError(err) { // what was kept cannot be read back
-			return cutShort(x, h, err)
+		if err := h.send(); err != nil && isSpoolError(err) { // what was kept cannot be read back
+			refused = err
 		}
-		if own != nil {
-			return own // unchanged: frameworks look at its type
-		}
-		return err
 	}
 	h.end()
-	if !h.sent {
-		return r.refuse(h.ResponseWriter, x, keys, refused)
+	switch {
+	case refused == nil:
+	case h.sent:
+		cutShort(x, h, refused)
+	default:
+		r.refuse(x, keys, refused)
 	}
-	return cutShort(x, h, refused)
 }
 
 // cutShort ends a response that was sent in part and will not be whole.
-func cutShort(x Exchange, h *heldResponse, why error) error {
-	noteRefused(h.ResponseWriter)
-	err := x.TooLate(why)
+func cutShort(x *Exchange, h *heldResponse, why error) {
+	noteRefused(x.Writer)
+	x.tooLate(why)
 	if !h.hijacked { // after a hijack the connection is the handler's
-		breakOff(h.ResponseWriter)
+		breakOff(x.Writer)
 	}
-	return err
 }
 
 // breakOff ends the connection, so that the client cannot take a part for the whole response.

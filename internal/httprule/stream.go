@@ -63,7 +63,7 @@ func (h *heldResponse) bounded(send func() error) error {
 func (h *heldResponse) stall() time.Duration {
 	if h.bound.after == 0 {
 		h.bound = stallBound{after: stallAfter, writer: http.NewResponseController(h.ResponseWriter)}
-		if srv := serverOf(h.x.Request()); srv == nil || srv.WriteTimeout > 0 {
+		if srv := serverOf(h.x.Request); srv == nil || srv.WriteTimeout > 0 {
 			h.bound.after = -1
 		}
 	}

@@ -46,7 +46,7 @@ func (l *Locks) WithErrorHandler(h ErrorHandler) *Locks {
 		at := routeOf(req)
 		p := ProblemOf(refused)
 		refused.Reason, refused.RetryAfter = p.Reason, p.RetryAfter // Echo's BodyLimit has one of its own
-		if httprule.WorkOf(w) == nil {
+		if httprule.Of(w) == nil {
 			at.err = h(at.c, refused)
 			return
 		}
@@ -127,7 +127,7 @@ func writeTo(w http.ResponseWriter, c echo.Context) (restore func()) {
 func inside(w http.ResponseWriter, req *http.Request) {
 	at := routeOf(req)
 	c := at.c
-	if httprule.WorkOf(w) == nil {
+	if httprule.Of(w) == nil {
 		at.err = at.next(c)
 		return
 	}

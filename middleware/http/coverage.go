@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/keyturn/keyturn/core/coverage"
@@ -47,7 +46,7 @@ func (g *guard) on(route string) (info coverage.Rule, covers bool) {
 	}
 	info.Partial = info.Partial || g.skip != nil || method == "" && g.method != ""
 	if g.skip == nil && path != everything {
-		info.Problem = g.rule.Problem(wildcards(path))
+		info.Problem = g.rule.Problem(path)
 	}
 	return info, true
 }
@@ -130,30 +129,4 @@ func (r *Routes) list() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.all)
-}
-
-// wildcards returns the names of a pattern's parameters: {id}, {path...} and chi's {id:[0-9]+}, or, in
-// the patterns of other routers, :id, *path and *.
-func wildcards(pattern string) (names []string) {
-	_, path := split(pattern)
-	for _, rest, found := strings.Cut(path, "{"); found; _, rest, found = strings.Cut(rest, "{") {
-		name, _, _ := strings.Cut(rest, "}")
-		name, _, _ = strings.Cut(name, ":")
-		if name = strings.TrimSuffix(name, "..."); name != "$" {
-			names = append(names, name)
-		}
-	}
-	if names != nil {
-		return names
-	}
-	for part := range strings.SplitSeq(path, "/") {
-		at := strings.IndexAny(part, ":*")
-		switch {
-		case strings.HasSuffix(part, "*"):
-			names = append(names, "*")
-		case at == 0 || at > 0 && part[at-1] != '\\':
-			names = append(names, part[at+1:])
-		}
-	}
-	return names
 }

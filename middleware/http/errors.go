@@ -151,6 +151,15 @@ func wholeSeconds(d time.Duration) time.Duration {
 // slog.Default() logs it.
 type ErrorHandler func(w http.ResponseWriter, r *http.Request, refused *reasons.Refusal)
 
+// byHTTP tells h also what only HTTP knows of a refusal.
+func byHTTP(h ErrorHandler) ErrorHandler {
+	return func(w http.ResponseWriter, r *http.Request, refused *reasons.Refusal) {
+		p := ProblemOf(refused)
+		refused.Reason, refused.RetryAfter = p.Reason, p.RetryAfter
+		h(w, r, refused)
+	}
+}
+
 // DefaultErrorHandler answers with the [Problem] of the refusal. If the server is at fault,
 // slog.Default() gets the error, because the client is not told.
 func DefaultErrorHandler(w http.ResponseWriter, r *http.Request, refused *reasons.Refusal) {

@@ -46,7 +46,7 @@ type guard struct {
 //
 // A route that does not exist is no error, because routes are not known yet: see [Locks.Check].
 func New(eng *core.Engine, all ...Rule) (*Locks, error) {
-	l := &Locks{rules: &rules{paths: make(map[string][]*guard)}, refuse: DefaultErrorHandler}
+	l := &Locks{rules: &rules{paths: make(map[string][]*guard)}}
 	var errs []error
 	if eng == nil && len(all) == 0 {
 		errs = append(errs, &core.OptionError{Option: "lockhttp.New", Value: nil, Want: "an engine"})
@@ -78,7 +78,7 @@ func New(eng *core.Engine, all ...Rule) (*Locks, error) {
 		l.paths[path] = l.covering(func(p string) bool { return p == path })
 	}
 	l.rest = l.covering(func(string) bool { return false })
-	return l, nil
+	return l.WithErrorHandler(nil), nil
 }
 
 // add adds a guard, or joins it with that of its set.
@@ -139,7 +139,7 @@ func (r Rule) compile(eng *core.Engine, inSet bool) (*guard, error) {
 			}
 		}
 	}
-	if s.Engine = eng; g.path != everything {
+	if s.Engine, s.Route = eng, g.routeOf; g.path != everything {
 		s.Name = r.route
 	}
 	var err error
@@ -164,7 +164,7 @@ func (l *Locks) WithErrorHandler(h ErrorHandler) *Locks {
 	if h == nil {
 		h = DefaultErrorHandler
 	}
-	return &Locks{rules: l.rules, refuse: h}
+	return &Locks{rules: l.rules, refuse: byHTTP(h)}
 }
 
 // Middleware puts the rules around a handler behind a router, which has set the request's Pattern: they
@@ -178,9 +178,7 @@ func (l *Locks) Middleware(next http.Handler) http.Handler {
 		}
 		method, path := split(r.Pattern)
 		if path == "" {
-			told := refusal.Told("lockhttp", "", &httprule.RouteError{})
-			told.Reason = ProblemOf(told).Reason
-			l.refuse(w, r, told)
+			l.refuse(w, r, refusal.Told("lockhttp", "", &httprule.RouteError{}))
 			return
 		}
 		l.serve(l.of(r, path), cmp.Or(method, r.Method), next, w, r) // GET is the pattern of HEAD, too
@@ -200,12 +198,11 @@ func (l *Locks) nest(guards []*guard, method string, leave bool, next http.Handl
 		if !g.covers(method) || g.skip != nil && g.skip(r) || !g.rule.Applies(r) {
 			continue
 		}
-		x := &exchange{guard: g, refuse: l.refuse, next: next, w: w, r: r}
-		x.LeaveBody = leave
+		x := &httprule.Exchange{Writer: w, Request: r, Next: next, Refuse: l.refuse, LeaveBody: leave}
 		if rest := guards[i+1:]; len(rest) > 0 {
-			x.next = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { l.nest(rest, method, leave, next, w, r) })
+			x.Next = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { l.nest(rest, method, leave, next, w, r) })
 		}
-		_ = g.rule.Serve(w, x) // an error has been answered already
+		g.rule.Serve(x)
 		return
 	}
 	next.ServeHTTP(w, r)

@@ -30,6 +30,20 @@ func front(pattern, path string) string {
 	return path[:at]
 }
 
+// routeOf returns the route of g or, if that is for everything, of the request, with the front part that a sub-router
+// leaves out. "/" says nothing: it is the root of a sub-router, or for everything.
+func (g *guard) routeOf(r *http.Request) string {
+	route := g.path
+	if route == everything {
+		path, _ := pathOf(r)
+		route = front(r.Pattern, path) + r.Pattern
+	}
+	if route == "/" {
+		return ""
+	}
+	return route
+}
+
 // isWhole reports whether a pattern cannot be a part: it has a method or a host, is a name, or is of ServeMux.
 func isWhole(pattern string) bool {
 	return !strings.HasPrefix(pattern, "/") || strings.HasSuffix(pattern, "...}")
