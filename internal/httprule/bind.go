@@ -23,10 +23,6 @@ type binder struct {
 
 func (b *binder) bind(p keytmpl.Placeholder) (source, error) {
 	switch p.Path[0].Name {
-	case "body", "form":
-		b.usesBody = true
-	}
-	switch p.Path[0].Name {
 	case "path":
 		name, err := plainName(p)
 		b.params = append(b.params, name)
@@ -36,11 +32,13 @@ func (b *binder) bind(p keytmpl.Placeholder) (source, error) {
 	case "header":
 		return values(p, (*request).header)
 	case "form":
+		b.usesBody = true
 		return values(p, func(r *request, name string) ([]string, error) {
 			form, err := r.form()
 			return form[name], err
 		})
 	case "body":
+		b.usesBody = true
 		return inBody(p), nil
 	}
 	return source{}, errors.New("no such source: want path.<name>, query.<name>, header.<name>, form.<name>, body or body.<path>")

@@ -21,8 +21,8 @@ const maxIdempotencyKey = 255
 // Idempotent says how a rule finds idempotency keys.
 type Idempotent struct {
 	Caller   func(*http.Request) string
-	Header   string   // "": DefaultHeader
-	Methods  []string // nil: POST and PATCH
+	Header   string // "": DefaultHeader
+	Method   string // "": POST and PATCH
 	Optional bool
 }
 
@@ -38,13 +38,12 @@ func Idempotency(s Settings, m Memory, i Idempotent) (*Rule, error) {
 	} else if strings.ContainsFunc(i.Header, notToken) {
 		errs = append(errs, &core.OptionError{Option: "Header", Value: i.Header, Want: "the name of a header"})
 	}
-	if i.Methods == nil {
-		i.Methods = []string{http.MethodPost, http.MethodPatch}
+	methods := []string{http.MethodPost, http.MethodPatch}
+	if i.Method != "" {
+		methods = []string{i.Method}
 	}
-	for _, method := range i.Methods {
-		if method == "" || method != strings.ToUpper(method) || strings.ContainsFunc(method, notToken) {
-			errs = append(errs, &core.OptionError{Option: "Methods", Value: method, Want: "names such as POST, in capitals"})
-		}
+	if i.Method != strings.ToUpper(i.Method) || strings.ContainsFunc(i.Method, notToken) {
+		errs = append(errs, &core.OptionError{Option: "Methods", Value: i.Method, Want: "names such as POST, in capitals"})
 	}
 	r, err := s.bind(rule.Spec[*request]{
 		Name:     cmp.Or(s.Name, "lockhttp.Idempotency"),
@@ -57,9 +56,9 @@ func Idempotency(s Settings, m Memory, i Idempotent) (*Rule, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.methods = i.Methods
+	r.methods = methods
 	r.applies = func(req *http.Request) bool {
-		return slices.Contains(i.Methods, req.Method) && (!i.Optional || len(req.Header.Values(i.Header)) > 0)
+		return slices.Contains(methods, req.Method) && (!i.Optional || len(req.Header.Values(i.Header)) > 0)
 	}
 	return r, nil
 }

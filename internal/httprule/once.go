@@ -15,6 +15,8 @@ import (
 type Memory struct {
 	Headers  []string            // stored in addition to alwaysStored
 	Storable func(Response) bool // nil: DefaultStorable
+
+	limit int // of a record, in bytes; set by bind
 }
 
 // Response: see lockhttp.Response.
@@ -24,19 +26,14 @@ type Response struct {
 	Body   []byte
 }
 
-// memory is a checked Memory.
-type memory struct {
-	limit    int
-	headers  []string
-	storable func(Response) bool
-}
-
-func (m Memory) check() (*memory, error) {
+// check fills what is left open. Headers then has all that are stored.
+func (m Memory) check() (*Memory, error) {
 	headers, err := storedHeaders(m.Headers)
+	m.Headers = headers
 	if m.Storable == nil {
 		m.Storable = func(r Response) bool { return DefaultStorable(r.Status) }
 	}
-	return &memory{headers: headers, storable: m.Storable}, err
+	return &m, err
 }
 
 // DefaultStorable: see lockhttp.DefaultStorable.
@@ -98,7 +95,7 @@ func (r *Rule) identify(req *request) (keys rule.Keys, content []byte, err error
 // record returns what to store of h. errNotStored: the execution does not count.
 // core.ErrSkipResult: only the fact is stored, because there is no whole response. Only the response tells whether the
 // handler's error is a result, such as 404, or a failure.
-func (m *memory) record(h *heldResponse) ([]byte, error) {
+func (m *Memory) record(h *heldResponse) ([]byte, error) {
 	if h.x.refused {
 		return nil, errNotStored
 	}
@@ -113,13 +110,13 @@ func (m *memory) record(h *heldResponse) ([]byte, error) {
 	if h.status == 0 {
 		header = h.Header()
 	}
-	if !h.hijacked && !m.storable(Response{status, header, h.body.memory}) {
+	if !h.hijacked && !m.Storable(Response{status, header, h.body.memory}) {
 		return nil, errNotStored
 	}
 	if !h.kept || h.body.size > int64(m.limit) || h.hijacked || m.limit == 0 || !h.whole(header) {
 		return nil, core.ErrSkipResult
 	}
-	return encode(response{status, pick(header, m.headers), h.body.memory, pick(trailers(header, h.Header()), m.headers)}), nil
+	return encode(response{status, pick(header, m.Headers), h.body.memory, pick(trailers(header, h.Header()), m.Headers)}), nil
 }
 
 // whole reports whether the response is all that the handler meant to send. A stored part would come

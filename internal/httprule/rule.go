@@ -44,7 +44,7 @@ type Rule struct {
 	streamBody bool
 	route      func(*http.Request) string
 	precheck   func(*http.Request) error // nil: none
-	memory     *memory                   // nil: one at a time, without records
+	memory     *Memory                   // nil: one at a time, without records
 	applies    func(*http.Request) bool  // nil: to all requests
 	methods    []string                  // the methods it applies to; nil: all
 	looked     atomic.Bool               // its server's timeouts; see timeouts.go

@@ -108,9 +108,7 @@ func OnceBy(route string, key func(*http.Request) string, opts ...core.CallOptio
 func Idempotency(route string, caller func(*http.Request) string, opts ...core.CallOption) Rule {
 	r := Rule{route: route, kind: idempotency, settings: httprule.Settings{Options: opts}}
 	r.sender.Caller = caller
-	if method, _ := split(route); method != "" {
-		r.sender.Methods = []string{method}
-	}
+	r.sender.Method, _ = split(route)
 	return r
 }
 
