@@ -92,6 +92,11 @@ func TestErrorHandler(t *testing.T) {
 	if got := <-told; got.Reason != reasons.MediaType || got.Key != "" || got.Again {
 		t.Errorf("told %+v", got)
 	}
+	t.Setenv("TMPDIR", t.TempDir()+"/missing")
+	s.Do("POST", "/2", strings.Repeat("x", 100_000))
+	if got := <-told; got.Reason != reasons.SpoolUnavailable || got.RetryAfter != time.Second || !got.Again {
+		t.Errorf("told %+v", got)
+	}
 }
 
 // TestALossThatCannotBeAnsweredIsLogged, as the response has been sent in part.

@@ -155,7 +155,7 @@ type ErrorHandler func(w http.ResponseWriter, r *http.Request, refused *reasons.
 func byHTTP(h ErrorHandler) ErrorHandler {
 	return func(w http.ResponseWriter, r *http.Request, refused *reasons.Refusal) {
 		p := ProblemOf(refused)
-		refused.Reason, refused.RetryAfter = p.Reason, p.RetryAfter
+		refused.Reason, refused.RetryAfter, refused.Again = p.Reason, p.RetryAfter, p.RetryAfter > 0
 		h(w, r, refused)
 	}
 }
