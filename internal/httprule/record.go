@@ -100,7 +100,7 @@ func pick(header http.Header, names []string) http.Header {
 
 // alwaysStored are headers without which a client cannot read a stored body, or cannot go on.
 var alwaysStored = []string{
-	"Content-Type", "Content-Encoding", "Content-Language", "Content-Location", "Content-Disposition",
+	"Content-Type", "Content-Encoding", "Content-Language", "Content-Location", "Content-Disposition", "Content-Range",
 	"Location", "Link", "Etag", "Last-Modified",
 }
 

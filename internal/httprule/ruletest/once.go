@@ -28,13 +28,14 @@ func StoredResponses(t *testing.T, face Face) {
 				h := w.Header()
 				h.Set("Location", "/messages/7")
 				h.Set("Etag", `"v1"`)
+				h.Set("Content-Range", "bytes 2-6/9")
 				h.Set("X-Kept", "yes")
 				h.Set("X-Other", "no")
 				h.Set("Set-Cookie", "session=secret")
 				write(w, 201, "seven")
 			},
 			status: 201, body: "seven",
-			header: map[string]string{"Content-Type": "text/plain", "Location": "/messages/7", "Etag": `"v1"`, "X-Kept": "yes", "X-Other": "", "Set-Cookie": ""},
+			header: map[string]string{"Content-Type": "text/plain", "Content-Range": "bytes 2-6/9", "Location": "/messages/7", "Etag": `"v1"`, "X-Kept": "yes", "X-Other": "", "Set-Cookie": ""},
 		},
 		{name: "nothing written", handler: func(http.ResponseWriter, *http.Request) {}, status: 200},
 		{name: "204", handler: func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(204) }, status: 204},
