@@ -19,7 +19,7 @@ import (
 
 func TestNewRefuses(t *testing.T) {
 	locks, err := lockecho.New(nil, lockhttp.Serialize("*", "{cookie.a}"))
-	if locks != nil || !errors.Is(err, core.ErrInvalidOption) || !strings.Contains(err.Error(), "lockecho: ") || !strings.Contains(err.Error(), "{cookie.a}") {
+	if locks != nil || !errors.Is(err, core.ErrInvalidOption) || !strings.HasPrefix(err.Error(), "lockhttp: ") || !strings.Contains(err.Error(), "{cookie.a}") {
 		t.Error(err)
 	}
 }

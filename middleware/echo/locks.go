@@ -3,7 +3,6 @@ package lockecho
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"net/http"
 	"net/url"
@@ -26,7 +25,7 @@ type Locks struct{ rules *lockhttp.Locks }
 func New(eng *core.Engine, rules ...lockhttp.Rule) (*Locks, error) {
 	l, err := lockhttp.New(eng, rules...)
 	if err != nil {
-		return nil, fmt.Errorf("lockecho: %w", err)
+		return nil, err
 	}
 	return (&Locks{rules: l}).WithErrorHandler(nil), nil
 }

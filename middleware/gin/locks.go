@@ -23,7 +23,7 @@ type Locks struct{ rules *lockhttp.Locks }
 func New(eng *core.Engine, rules ...lockhttp.Rule) (*Locks, error) {
 	l, err := lockhttp.New(eng, rules...)
 	if err != nil {
-		return nil, fmt.Errorf("lockgin: %w", err)
+		return nil, err
 	}
 	return &Locks{rules: l}, nil
 }
