@@ -83,7 +83,7 @@ func (r *Rule) once(x *Exchange) {
 
 // identify returns the request's key, and the digest of its content.
 func (r *Rule) identify(req *request) (keys rule.Keys, content []byte, err error) {
-	keys, err = r.keys(req)
+	keys, err = r.rule.Keys(req.Context(), req)
 	if err != nil || keys.Missing() {
 		return keys, nil, err
 	}

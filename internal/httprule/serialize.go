@@ -11,7 +11,7 @@ import (
 // serialize runs the handler while it holds the request's keys.
 func (r *Rule) serialize(x *Exchange) {
 	req := x.read(r)
-	keys, err := r.keys(req)
+	keys, err := r.rule.Keys(req.Context(), req)
 	if err == nil && !x.LeaveBody && !r.rule.Shadow() {
 		// From here on, only this server takes time.
 		err = req.fill()
@@ -27,12 +27,6 @@ func (r *Rule) serialize(x *Exchange) {
 		return nil
 	})
 	r.finish(x, keys, h, refused)
-}
-
-// keys makes the request's keys.
-func (r *Rule) keys(req *request) (rule.Keys, error) {
-	keys, err := r.rule.Keys(req)
-	return keys, refusal.OfKeys(req.Context(), err)
 }
 
 // refuse answers an error that is not the handler's.

@@ -1,12 +1,14 @@
 package rule
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/refusal"
 	"github.com/keyturn/keyturn/keytmpl"
 )
 
@@ -28,10 +30,13 @@ func (k Keys) Missing() bool { return k.First == "" }
 // Skipped reports whether the request runs without the rule.
 func (k Keys) Skipped() bool { return k.skipped }
 
-// Keys makes the keys of a request. Their mode comes from the policy, when they are claimed.
-// Any error is the caller's fault: a value is missing, malformed or too long. A rule that is a shadow
-// has no errors.
-func (r *Rule[R]) Keys(req R) (Keys, error) { return r.Spare(r.keys(req)) }
+// Keys makes the keys of a request of ctx. Their mode comes from the policy, when they are claimed.
+// An error is the caller's fault, because a value is missing, malformed or too long, or it is a
+// [*refusal.KeyFailed]. A rule that is a shadow has no errors.
+func (r *Rule[R]) Keys(ctx context.Context, req R) (Keys, error) {
+	keys, err := r.Spare(r.keys(req))
+	return keys, refusal.OfKeys(ctx, err)
+}
 
 // Required makes the keys of a request like Keys, but a shadow has errors, too. It is for work that
 // needs a key even though nothing is locked.

@@ -83,7 +83,7 @@ func TestModeOfTheClaims(t *testing.T) {
 			store := &asked{Store: memstore.New()}
 			r, err := rule.Compile(engine(t, store), rt.spec, bind)
 			must(t, err)
-			keys, err := r.Keys("7")
+			keys, err := r.Keys(t.Context(), "7")
 			must(t, err)
 			refused, _ := r.Serialize(context.Background(), keys, func(context.Context) error { return nil })
 			check(t, errors.Is(refused, core.ErrHeld) && slices.Equal(store.claims, rt.want), "%s: asked for %+v, want %+v; %v", name, store.claims, rt.want, refused)
@@ -111,11 +111,11 @@ func TestLevelsThatCannotBe(t *testing.T) {
 	spec := rule.Spec[string]{Name: "n", Key: func(r string) (string, error) { return r, nil }, Options: []core.CallOption{core.WithHierarchy()}}
 	r, err := rule.Compile(eng, spec, bind)
 	must(t, err)
-	if keys, err := r.Keys("a/b"); err != nil || len(keys.All()) != 1 {
+	if keys, err := r.Keys(t.Context(), "a/b"); err != nil || len(keys.All()) != 1 {
 		t.Errorf("%v, %v", keys, err)
 	}
 	for _, key := range []string{"a//b", "a\x00b"} {
-		err := checktest.ErrorOf(r.Keys(key))
+		err := checktest.ErrorOf(r.Keys(t.Context(), key))
 		wantIs(t, "error", err, core.ErrInvalidKey)
 		check(t, strings.Contains(err.Error(), `"A`), "%v has the key as it may not be shown", err)
 	}
@@ -142,7 +142,7 @@ func TestRefusedAndOwnErrors(t *testing.T) {
 	if serialize.Engine() != eng {
 		t.Error("not the rule's engine")
 	}
-	keys, err := serialize.Keys("1")
+	keys, err := serialize.Keys(t.Context(), "1")
 	must(t, err)
 	var twice error
 	refused, said := serialize.Serialize(ctx, keys, func(ctx context.Context) error {
@@ -185,7 +185,7 @@ func TestCompileNamesEveryFault(t *testing.T) {
 				return rule.Source[string]{One: missing}, nil
 			})
 		must(t, err)
-		wantIs(t, template, checktest.ErrorOf(r.Keys("1")), keytmpl.ErrMissingValue)
+		wantIs(t, template, checktest.ErrorOf(r.Keys(t.Context(), "1")), keytmpl.ErrMissingValue)
 	}
 	for want, key := range map[error]func(string) (string, error){
 		keytmpl.ErrMissingValue: missing,
@@ -193,7 +193,7 @@ func TestCompileNamesEveryFault(t *testing.T) {
 	} {
 		r, err := rule.Compile(engine(t, memstore.New()), rule.Spec[string]{Name: "n", Key: key}, bind)
 		must(t, err)
-		if _, err := r.Keys("1"); !errors.Is(err, want) {
+		if _, err := r.Keys(t.Context(), "1"); !errors.Is(err, want) {
 			t.Errorf("%v, want %v", err, want)
 		}
 	}
@@ -239,10 +239,10 @@ func TestMoreKeysThanASetMayHave(t *testing.T) {
 		return keys, nil
 	}}, nil)
 	must(t, err)
-	if _, err := r.Keys(driver.MaxClaims); err != nil {
+	if _, err := r.Keys(t.Context(), driver.MaxClaims); err != nil {
 		t.Errorf("%d keys: %v", driver.MaxClaims, err)
 	}
-	if _, err := r.Keys(driver.MaxClaims + 1); !errors.Is(err, core.ErrInvalidKey) {
+	if _, err := r.Keys(t.Context(), driver.MaxClaims+1); !errors.Is(err, core.ErrInvalidKey) {
 		t.Errorf("%d keys: %v, want ErrInvalidKey", driver.MaxClaims+1, err)
 	}
 }

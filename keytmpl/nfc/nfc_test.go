@@ -42,13 +42,13 @@ func keysOf(t *testing.T) func(template string) (of []string, err error) {
 		r, err := rule.Compile(eng, rule.Spec[string]{Name: "n", Template: template}, itself)
 		must(t, err)
 		for _, value := range []string{composed, decomposed} {
-			k, err := r.Keys(value)
+			k, err := r.Keys(t.Context(), value)
 			if err != nil {
 				return nil, err
 			}
 			of = append(of, k.First)
 		}
-		_, err = r.Keys("cafe\xcc")
+		_, err = r.Keys(t.Context(), "cafe\xcc")
 		return of, err
 	}
 }

@@ -26,8 +26,7 @@ type work struct {
 // read reads from the task what the rule needs. It returns the answer to asynq if it can't, and why.
 func (w *work) read(ctx context.Context, task *asynq.Task) (answer, err error) {
 	req := newRequest(ctx, task)
-	if w.keys, err = w.Keys(req); err != nil {
-		err = refusal.OfKeys(ctx, err)
+	if w.keys, err = w.Keys(ctx, req); err != nil {
 		return answers[refusal.Of(err)](*w, ctx, err, nil), err
 	}
 	if w.versionOf != nil {

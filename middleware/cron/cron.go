@@ -39,12 +39,12 @@ func Serialize(ctx context.Context, eng *core.Engine, key string, opts ...core.C
 	if err != nil {
 		return nil, fmt.Errorf("lockcron: %w", err)
 	}
-	keys, err := r.Keys(key)
-	if err != nil {
-		return nil, fmt.Errorf("lockcron: %w", err)
-	}
 	if ctx == nil {
 		return nil, fmt.Errorf("lockcron: %w", &core.OptionError{Option: "Serialize", Value: nil, Want: "a context"})
+	}
+	keys, err := r.Keys(ctx, key)
+	if err != nil {
+		return nil, fmt.Errorf("lockcron: %w", err)
 	}
 	return func(j cron.Job) cron.Job { return &job{ctx: ctx, rule: r, keys: keys, job: j} }, nil
 }

@@ -63,9 +63,9 @@ func serialized[T, R any](locks *Locks, name string, spec rule.Spec[call[T]], fn
 	}
 	return func(ctx context.Context, in T) (R, error) {
 		var out R
-		keys, err := r.Keys(call[T]{ctx, in})
+		keys, err := r.Keys(ctx, call[T]{ctx, in})
 		if err != nil {
-			return out, locks.answer(ctx, r.Name, keys, nil, refusal.OfKeys(ctx, err))
+			return out, locks.answer(ctx, r.Name, keys, nil, err)
 		}
 		refused, own := r.Serialize(ctx, keys, func(ctx context.Context) (err error) {
 			out, err = fn(ctx, in)
@@ -108,9 +108,9 @@ func once[T, R any](locks *Locks, name string, spec rule.Spec[call[T]], fn func(
 	}
 	return func(ctx context.Context, in T) (R, error) {
 		var result R
-		keys, err := r.Keys(call[T]{ctx, in})
+		keys, err := r.Keys(ctx, call[T]{ctx, in})
 		if err != nil {
-			return result, locks.answer(ctx, r.Name, keys, nil, refusal.OfKeys(ctx, err))
+			return result, locks.answer(ctx, r.Name, keys, nil, err)
 		}
 		out, refused, own := r.RunOnce(ctx, keys, func(ctx context.Context) ([]byte, error) {
 			var err error

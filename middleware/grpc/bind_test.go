@@ -37,7 +37,7 @@ func bindTo(t testing.TB, r Rule) *boundRule {
 
 // keysOf are the keys that a request makes.
 func keysOf(b *boundRule, ctx context.Context, m proto.Message) ([]string, error) {
-	keys, err := b.Keys(request{ctx, m.ProtoReflect()})
+	keys, err := b.Keys(ctx, request{ctx, m.ProtoReflect()})
 	if err != nil {
 		return nil, err
 	}

@@ -201,17 +201,11 @@ func (r *boundRule) request(ctx context.Context, req any) (request, error) {
 func (r *boundRule) keysOf(ctx context.Context, message any) (from request, keys rule.Keys, err error) {
 	from, err = r.request(ctx, message)
 	if err == nil {
-		keys, err = r.keys(from)
+		keys, err = r.Keys(ctx, from)
 	} else {
 		keys, err = r.Spare(keys, err)
 	}
 	return from, keys, err
-}
-
-// keys makes the keys of a call or a message.
-func (r *boundRule) keys(from request) (rule.Keys, error) {
-	keys, err := r.Keys(from)
-	return keys, refusal.OfKeys(from.ctx, err)
 }
 
 func (r *boundRule) serialize(ctx context.Context, keys rule.Keys, next func(context.Context) (any, error)) (any, error) {

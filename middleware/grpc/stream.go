@@ -82,7 +82,7 @@ func (r *boundRule) streamKeys(from request, err error) (rule.Keys, error) {
 		}
 		return keys, err
 	}
-	keys, err := r.keys(from)
+	keys, err := r.Keys(from.ctx, from)
 	if err != nil {
 		err = r.refuse(from.ctx, keys, err, nil)
 	}

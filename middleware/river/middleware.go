@@ -113,9 +113,9 @@ func (l *Locks) Work(ctx context.Context, job *rivertype.JobRow, doInner func(co
 	if !ok {
 		return doInner(ctx)
 	}
-	keys, err := r.Keys(newRequest(ctx, job))
+	keys, err := r.Keys(ctx, newRequest(ctx, job))
 	if err != nil {
-		return l.refuse(ctx, r, keys, job, refusal.OfKeys(ctx, err), nil)
+		return l.refuse(ctx, r, keys, job, err, nil)
 	}
 	refused, own := run(ctx, r, keys, job, doInner)
 	if refused == nil {

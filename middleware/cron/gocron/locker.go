@@ -53,7 +53,7 @@ func bind(p keytmpl.Placeholder) (rule.Source[string], error) {
 // Lock implements gocron.Locker. The lock is held until Unlock, whatever becomes of ctx: gocron ends
 // it before the job has returned.
 func (l *Locker) Lock(ctx context.Context, job string) (gocron.Lock, error) {
-	keys, err := l.rule.Keys(job)
+	keys, err := l.rule.Keys(ctx, job)
 	if err != nil {
 		return nil, err
 	}
