@@ -53,61 +53,34 @@ func Name(p keytmpl.Placeholder) string {
 	return strings.Join(steps, ".")
 }
 
-// FromJSON turns a typed key function into one for requests with a T in JSON. An empty key is
-// keytmpl.ErrMissingValue. nil stays nil.
-func FromJSON[R, T any](key func(T) string, data func(R) []byte) func(R) (string, error) {
+// FromJSON turns a typed key function, of one key or of several, into one for requests with a T in JSON. It gets the
+// context of the work. An error about the JSON matches core.ErrInvalidKey, because a repeat makes nothing better. An own
+// error of a key function may be about a database that is away. nil stays nil.
+func FromJSON[R, T, K any](key func(context.Context, T) (K, error), data func(R) (context.Context, []byte)) func(R) (K, error) {
 	if key == nil {
 		return nil
 	}
-	return func(req R) (string, error) {
-		v, err := decode[T](data(req))
-		if err != nil {
-			return "", err
+	return func(req R) (none K, err error) {
+		ctx, text := data(req)
+		var v T
+		if err := json.Unmarshal(text, &v); err != nil {
+			return none, fmt.Errorf("%w: not JSON of a %T: %w", core.ErrInvalidKey, v, err)
 		}
+		return key(ctx, v)
+	}
+}
+
+// Plain makes a key function for [FromJSON] of one that needs no context and has no errors. An empty key is
+// keytmpl.ErrMissingValue. nil stays nil.
+func Plain[T any](key func(T) string) func(context.Context, T) (string, error) {
+	if key == nil {
+		return nil
+	}
+	return func(_ context.Context, v T) (string, error) {
 		k := key(v)
 		if k == "" {
 			return "", fmt.Errorf("key function: %w", keytmpl.ErrMissingValue)
 		}
 		return k, nil
 	}
-}
-
-// KeyFromJSON is FromJSON for a function that gets the context of the work and may fail.
-func KeyFromJSON[R, T any](key func(context.Context, T) (string, error), data func(R) (context.Context, []byte)) func(R) (string, error) {
-	if key == nil {
-		return nil
-	}
-	return func(req R) (string, error) {
-		ctx, text := data(req)
-		v, err := decode[T](text)
-		if err != nil {
-			return "", err
-		}
-		return key(ctx, v)
-	}
-}
-
-// KeysFromJSON is FromJSON for a function that gets the context of the work, and returns all keys. nil
-// stays nil.
-func KeysFromJSON[R, T any](keys func(context.Context, T) ([]string, error), data func(R) (context.Context, []byte)) func(R) ([]string, error) {
-	if keys == nil {
-		return nil
-	}
-	return func(req R) ([]string, error) {
-		ctx, text := data(req)
-		v, err := decode[T](text)
-		if err != nil {
-			return nil, err
-		}
-		return keys(ctx, v)
-	}
-}
-
-// decode has errors that match core.ErrInvalidKey, because a repeat makes nothing better. An own error
-// of a key function may be about a database that is away.
-func decode[T any](text []byte) (v T, err error) {
-	if err = json.Unmarshal(text, &v); err != nil {
-		err = fmt.Errorf("%w: not JSON of a %T: %w", core.ErrInvalidKey, v, err)
-	}
-	return v, err
 }

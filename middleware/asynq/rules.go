@@ -96,16 +96,14 @@ func SerializeFor[T any](pattern, template string, opts ...core.CallOption) Rule
 // not decode, or if its key is empty or invalid ([driver.ValidateKey]). The function is called
 // from many goroutines. Pass values from outside through [keytmpl.Escape].
 func SerializeBy[T any](pattern string, key func(T) string, opts ...core.CallOption) Rule {
-	return Rule{pattern: pattern, by: true, key: keyFrom(key), opts: opts}
+	return Rule{pattern: pattern, by: true, key: rule.FromJSON(rule.Plain(key), payload), opts: opts}
 }
 
 // SerializeKeys is [SerializeBy] for a function that gets the task's context and returns all keys of
 // the task. They are taken together, as one set. An error of the function fails the attempt, unless it
 // matches core.ErrInvalidKey or keytmpl.ErrMissingValue: then the task is archived.
 func SerializeKeys[T any](pattern string, keys func(context.Context, T) ([]string, error), opts ...core.CallOption) Rule {
-	return Rule{pattern: pattern, by: true, opts: opts, keys: rule.KeysFromJSON(keys, func(r *request) (context.Context, []byte) {
-		return r.ctx, r.task.Payload()
-	})}
+	return Rule{pattern: pattern, by: true, keys: rule.FromJSON(keys, payload), opts: opts}
 }
 
 // Once processes a task once per key. A second task with the same key succeeds without a call
@@ -126,20 +124,16 @@ func OnceFor[T any](pattern, template string, opts ...core.CallOption) Rule {
 
 // OnceKey is [OnceBy] for a function that gets the task's context. Its errors are as in [SerializeKeys].
 func OnceKey[T any](pattern string, key func(context.Context, T) (string, error), opts ...core.CallOption) Rule {
-	return Rule{pattern: pattern, by: true, once: true, opts: opts, key: rule.KeyFromJSON(key, func(r *request) (context.Context, []byte) {
-		return r.ctx, r.task.Payload()
-	})}
+	return Rule{pattern: pattern, by: true, key: rule.FromJSON(key, payload), once: true, opts: opts}
 }
 
 // OnceBy is [Once] with a key computed as in [SerializeBy].
 func OnceBy[T any](pattern string, key func(T) string, opts ...core.CallOption) Rule {
-	return Rule{pattern: pattern, by: true, key: keyFrom(key), once: true, opts: opts}
+	return OnceKey(pattern, rule.Plain(key), opts...)
 }
 
-// keyFrom turns a typed key function into one for any task. nil stays nil.
-func keyFrom[T any](key func(T) string) func(*request) (string, error) {
-	return rule.FromJSON(key, func(r *request) []byte { return r.task.Payload() })
-}
+// payload returns what key functions get.
+func payload(r *request) (context.Context, []byte) { return r.ctx, r.task.Payload() }
 
 // compile checks r and binds it to the engine.
 func (r Rule) compile(eng *core.Engine) (*checked, error) {

@@ -47,16 +47,14 @@ func Serialize(kind, template string, opts ...core.CallOption) Rule {
 // is empty or invalid (driver.ValidateKey). key is called from many goroutines. Pass values from
 // outside through keytmpl.Escape.
 func SerializeBy[T any](kind string, key func(T) string, opts ...core.CallOption) Rule {
-	return Rule{kind: kind, by: true, key: keyFrom(key), opts: opts}
+	return Rule{kind: kind, by: true, key: rule.FromJSON(rule.Plain(key), args), opts: opts}
 }
 
 // SerializeKeys is [SerializeBy] for a function that gets the job's context and returns all keys of
 // the job. They are taken together, as one set. The job is retried after an error of the function, unless
 // it matches core.ErrInvalidKey or keytmpl.ErrMissingValue: then it is cancelled.
 func SerializeKeys[T any](kind string, keys func(context.Context, T) ([]string, error), opts ...core.CallOption) Rule {
-	return Rule{kind: kind, by: true, opts: opts, keys: rule.KeysFromJSON(keys, func(r *request) (context.Context, []byte) {
-		return r.ctx, r.job.EncodedArgs
-	})}
+	return Rule{kind: kind, by: true, keys: rule.FromJSON(keys, args), opts: opts}
 }
 
 // Once runs the jobs of a kind with the same key once. While the first runs, the others wait or are
@@ -68,17 +66,13 @@ func Once(kind, template string, opts ...core.CallOption) Rule {
 
 // OnceKey is [OnceBy] for a function that gets the job's context.
 func OnceKey[T any](kind string, key func(context.Context, T) (string, error), opts ...core.CallOption) Rule {
-	return Rule{kind: kind, by: true, once: true, opts: opts, key: rule.KeyFromJSON(key, func(r *request) (context.Context, []byte) {
-		return r.ctx, r.job.EncodedArgs
-	})}
+	return Rule{kind: kind, by: true, key: rule.FromJSON(key, args), once: true, opts: opts}
 }
 
 // OnceBy is [Once] with a function that makes the key; see [SerializeBy].
 func OnceBy[T any](kind string, key func(T) string, opts ...core.CallOption) Rule {
-	return Rule{kind: kind, by: true, key: keyFrom(key), once: true, opts: opts}
+	return OnceKey(kind, rule.Plain(key), opts...)
 }
 
-// keyFrom turns a typed key function into one for any job. nil stays nil.
-func keyFrom[T any](key func(T) string) func(*request) (string, error) {
-	return rule.FromJSON(key, func(r *request) []byte { return r.job.EncodedArgs })
-}
+// args returns what key functions get.
+func args(r *request) (context.Context, []byte) { return r.ctx, r.job.EncodedArgs }
