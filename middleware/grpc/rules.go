@@ -117,17 +117,7 @@ func SerializeBy[T proto.Message](method string, key func(T) string, opts ...cor
 // INVALID_ARGUMENT. An error of keys is answered with INTERNAL, or with its own status if it has one, unless it
 // matches core.ErrInvalidKey or keytmpl.ErrMissingValue.
 func SerializeKeys[T proto.Message](method string, keys func(context.Context, T) ([]string, error), opts ...core.CallOption) Rule {
-	takes := reflect.TypeFor[T]()
-	return Rule{
-		method: method, options: opts, nilKey: keys == nil, takes: takes,
-		keys: func(r request) ([]string, error) {
-			message, err := as[T](r)
-			if err != nil {
-				return nil, err
-			}
-			return keys(r.ctx, message)
-		},
-	}
+	return Rule{method: method, options: opts, nilKey: keys == nil, takes: reflect.TypeFor[T](), keys: fromMessage(keys)}
 }
 
 // Once runs calls of a unary method with the same key once. While the first runs, the others
@@ -148,16 +138,7 @@ func Once(method, template string, opts ...core.CallOption) Rule {
 // OnceKey is [OnceBy] for a function that gets the call's context, which has the user whom an outer
 // interceptor has authenticated. An error of key is answered as that of [SerializeKeys].
 func OnceKey[T proto.Message](method string, key func(context.Context, T) (string, error), opts ...core.CallOption) Rule {
-	return Rule{
-		method: method, once: true, options: opts, nilKey: key == nil, takes: reflect.TypeFor[T](),
-		key: func(r request) (string, error) {
-			message, err := as[T](r)
-			if err != nil {
-				return "", err
-			}
-			return key(r.ctx, message)
-		},
-	}
+	return Rule{method: method, once: true, options: opts, nilKey: key == nil, takes: reflect.TypeFor[T](), key: fromMessage(key)}
 }
 
 // OnceBy is [Once] with a function that makes the key; see [SerializeBy].
@@ -166,25 +147,20 @@ func OnceBy[T proto.Message](method string, key func(T) string, opts ...core.Cal
 }
 
 func byFunc[T proto.Message](method string, once bool, key func(T) string, opts []core.CallOption) Rule {
-	takes := reflect.TypeFor[T]()
 	return Rule{
-		method: method, once: once, options: opts, nilKey: key == nil, takes: takes,
-		key: func(r request) (string, error) {
-			message, err := as[T](r)
-			if err != nil {
-				return "", err
-			}
-			return key(message), nil
-		},
+		method: method, once: once, options: opts, nilKey: key == nil, takes: reflect.TypeFor[T](),
+		key: fromMessage(func(_ context.Context, message T) (string, error) { return key(message), nil }),
 	}
 }
 
-// as returns the request's message as a T. New compares the types. But a codec may use another Go
-// type for the same message, such as a dynamic one.
-func as[T proto.Message](r request) (T, error) {
-	message, ok := r.message.Interface().(T)
-	if !ok {
-		return message, fmt.Errorf("lockgrpc: the request is a %T, the key function takes %v", r.message.Interface(), reflect.TypeFor[T]())
+// fromMessage turns a typed key function, of one key or of several, into one for any request. [New] compares the types.
+// But a codec may use another Go type for the same message, such as a dynamic one.
+func fromMessage[T proto.Message, K any](key func(context.Context, T) (K, error)) func(request) (K, error) {
+	return func(r request) (none K, err error) {
+		message, ok := r.message.Interface().(T)
+		if !ok {
+			return none, fmt.Errorf("lockgrpc: the request is a %T, the key function takes %v", r.message.Interface(), reflect.TypeFor[T]())
+		}
+		return key(r.ctx, message)
 	}
-	return message, nil
 }
