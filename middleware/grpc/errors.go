@@ -107,9 +107,11 @@ var answers = map[refusal.Kind]struct {
 
 func statusOf(method string, err error) *status.Status {
 	kind := refusal.Of(err)
-	var own interface{ GRPCStatus() *status.Status }
-	if (kind == refusal.Internal || kind == refusal.Forbidden) && errors.As(err, &own) { // a key function's, or a precheck's
-		return own.GRPCStatus()
+	if kind == refusal.Internal || kind == refusal.Forbidden { // a key function's, or a precheck's
+		var own interface{ GRPCStatus() *status.Status }
+		if errors.As(err, &own) && own.GRPCStatus().Code() != codes.OK { // which nil is, too
+			return own.GRPCStatus()
+		}
 	}
 	answer := answers[kind]
 	switch {

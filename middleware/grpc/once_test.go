@@ -178,6 +178,10 @@ func TestPrecheck(t *testing.T) {
 	if _, err := c.SetStatus(bounded(t), message("a", 1)); status.Code(err) != codes.NotFound {
 		t.Errorf("with a status: %v", err)
 	}
+	deny(noStatus{errors.New("no member")})
+	if _, err := c.SetStatus(bounded(t), message("a", 1)); status.Code(err) != codes.PermissionDenied {
+		t.Errorf("with none: %v", err)
+	}
 	wantNil(t, lease.Release(bounded(t)))
 	denied.Store(nil)
 	if _, err := c.SetStatus(bounded(t), message("a", 1)); err != nil || runs.Load() != 1 {
@@ -188,6 +192,11 @@ func TestPrecheck(t *testing.T) {
 		t.Errorf("the stored response: %v", err)
 	}
 }
+
+// noStatus is an error that could have a status.
+type noStatus struct{ error }
+
+func (noStatus) GRPCStatus() *status.Status { return nil }
 
 // TestPrecheckOfEveryRule: whatever a rule guards, and whichever rule of a method says no.
 func TestPrecheckOfEveryRule(t *testing.T) {
