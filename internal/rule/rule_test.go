@@ -257,3 +257,19 @@ func TestPartialSet(t *testing.T) {
 	set, err := rule.Join(part, whole)
 	check(t, err == nil && part.Info().Partial && !set.Info().Partial, "the set: %+v, %v", set, err)
 }
+
+type panics struct{ *memstore.Store }
+
+func (panics) Acquire(context.Context, driver.Request) (driver.Grant, error) { panic("boom") }
+
+// A turn is taken in a goroutine of its own, where a panic would end the process.
+func TestPanicOfATurn(t *testing.T) {
+	r, err := rule.Compile(engine(t, panics{memstore.New()}), rule.Spec[string]{Name: "n", Template: "k"}, bind)
+	must(t, err)
+	keys, _ := r.Keys(t.Context(), "")
+	defer func() {
+		got := recover()
+		check(t, got == "boom", "recovered %v", got)
+	}()
+	_, _ = r.Take(t.Context(), keys)
+}

@@ -3,7 +3,6 @@ package lockgrpc
 import (
 	"context"
 	"errors"
-	"iter"
 	"sync"
 	"sync/atomic"
 
@@ -79,8 +78,8 @@ type messageStream struct {
 
 // messageProgress is how far a stream is.
 type messageProgress struct {
-	turn    *turn // the turn of the message that the handler has
-	refused error // why the stream gets no more messages
+	turn    *rule.Turn // the turn of the message that the handler has
+	refused error      // why the stream gets no more messages
 }
 
 // between is the state between two messages, and before the first.
@@ -89,7 +88,7 @@ var between messageProgress
 // Context returns the context of the message that the handler has.
 func (s *messageStream) Context() context.Context {
 	if t := s.at.Load().turn; t != nil {
-		return t.ctx
+		return t.Context
 	}
 	return s.ctx
 }
@@ -113,7 +112,7 @@ func (s *messageStream) SendMsg(m any) error {
 		return at.refused
 	}
 	if at.turn != nil {
-		if err := lost(at.turn.ctx); err != nil {
+		if err := lost(at.turn.Context); err != nil {
 			return err
 		}
 	}
@@ -140,8 +139,8 @@ func (s *messageStream) endTurn() error {
 		return at.refused
 	}
 	next := &between
-	if err := at.turn.end(); err != nil {
-		next = &messageProgress{refused: s.rule.answer(s.ctx, at.turn.keys, err, refuse(err, nil))}
+	if err := at.turn.End(); err != nil {
+		next = &messageProgress{refused: s.rule.answer(s.ctx, at.turn.Keys, err, refuse(err, nil))}
 	}
 	s.at.Store(next)
 	return next.refused
@@ -166,17 +165,8 @@ func (s *messageStream) answer(own error) error {
 	}
 }
 
-// turn is the turn of one message. It is a call of rule.Serialize whose function waits for as
-// long as the handler has the message.
-type turn struct {
-	keys    rule.Keys
-	ctx     context.Context
-	stop    func()
-	refused error
-}
-
 // takeTurn waits for a message's turn.
-func (r *boundRule) takeTurn(ctx context.Context, m any) (*turn, rule.Keys, error) {
+func (r *boundRule) takeTurn(ctx context.Context, m any) (*rule.Turn, rule.Keys, error) {
 	if err := r.check(ctx, m); err != nil {
 		return nil, rule.Keys{}, err
 	}
@@ -184,23 +174,6 @@ func (r *boundRule) takeTurn(ctx context.Context, m any) (*turn, rule.Keys, erro
 	if err != nil {
 		return nil, keys, err
 	}
-	t := &turn{keys: keys}
-	next, stop := iter.Pull(func(handOut func(context.Context) bool) {
-		t.refused, _ = r.Serialize(ctx, keys, func(ctx context.Context) error {
-			handOut(ctx)
-			return nil
-		})
-	})
-	granted, ok := next()
-	if !ok {
-		return nil, keys, t.refused
-	}
-	t.ctx, t.stop = granted, stop
-	return t, keys, nil
-}
-
-// end lets the next message in. An error means that the lease was lost.
-func (t *turn) end() error {
-	t.stop()
-	return t.refused
+	t, err := r.Take(ctx, keys)
+	return t, keys, err
 }

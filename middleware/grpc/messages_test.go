@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime"
 	"sync"
 	"testing"
 
@@ -70,6 +71,8 @@ func TestEachMessageTakesItsOwnTurn(t *testing.T) {
 						}
 						return nil
 					}
+					runtime.LockOSThread() // as for a library in C
+					defer runtime.UnlockOSThread()
 					before = stream.Context()
 					lease, ok := core.LeaseFrom(before)
 					check(t, ok && lease.Key() == "group:"+e.GetGroupId() && lease.Token() > token && isHeld(t, eng, lease.Key()), "lease: %v %+v", ok, lease)

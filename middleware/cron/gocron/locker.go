@@ -57,41 +57,19 @@ func (l *Locker) Lock(ctx context.Context, job string) (gocron.Lock, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &held{granted: make(chan struct{}), over: make(chan struct{}), released: make(chan struct{})}
-	go h.hold(ctx, l.rule, keys)
-	select {
-	case <-h.granted:
-		return h, nil
-	case <-h.released:
-		if errors.Is(h.err, core.ErrHeld) {
+	turn, err := l.rule.Take(ctx, keys)
+	if err != nil {
+		if errors.Is(err, core.ErrHeld) {
 			l.rule.Skipped(ctx, coverage.SkipHeld)
 		}
-		return nil, h.err
+		return nil, err
 	}
+	return held{turn}, nil
 }
 
-// held is the lock of one run of a job. The rule runs a function, as for every middleware, which
-// waits for the end of the job.
-type held struct {
-	granted  chan struct{} // closed when the job may run
-	over     chan struct{} // closed by Unlock
-	released chan struct{} // closed when err is set
-	err      error
-}
-
-func (h *held) hold(ctx context.Context, r *rule.Rule[string], keys rule.Keys) {
-	defer close(h.released)
-	h.err, _ = r.Serialize(ctx, keys, func(context.Context) error {
-		close(h.granted)
-		<-h.over
-		return nil
-	})
-}
+// held is the lock of one run of a job.
+type held struct{ turn *rule.Turn }
 
 // Unlock implements gocron.Lock. It is called once. The error matches core.ErrLeaseLost if the lease
 // was lost while the job ran.
-func (h *held) Unlock(context.Context) error {
-	close(h.over)
-	<-h.released // as long as a release takes
-	return h.err
-}
+func (h held) Unlock(context.Context) error { return h.turn.End() }
