@@ -77,6 +77,15 @@ func (r *Rule[R]) RunOnce(ctx context.Context, keys Keys, fn func(context.Contex
 	return out, err, own
 }
 
+// DoOnce is RunOnce for work without a result.
+func (r *Rule[R]) DoOnce(ctx context.Context, keys Keys, fn func(context.Context) error, opts ...core.CallOption) (refused, own error) {
+	out, refused, own := r.RunOnce(ctx, keys, func(ctx context.Context) ([]byte, error) { return nil, fn(ctx) }, opts...)
+	if out.Duplicate && errors.Is(refused, core.ErrResultNotKept) {
+		return nil, nil // done by something that had a result, which nobody needs here
+	}
+	return refused, own
+}
+
 // AdvanceVersion tells the store a version of key, like [core.Engine.AdvanceVersion], under the rule's policy.
 func (r *Rule[R]) AdvanceVersion(ctx context.Context, key string, version uint64) (newest uint64, err error) {
 	return r.engine.AdvanceVersion(ctx, key, version, r.alone...)

@@ -102,7 +102,7 @@ var answers = map[refusal.Kind]func(w work, ctx context.Context, refused, own er
 	refusal.LeaseLost:           work.fail,
 	refusal.LostByClose:         work.waitForStore, // the server stops, which is not the task's fault
 	refusal.FingerprintMismatch: work.reject,
-	refusal.ResultNotKept:       work.fail, // runOnce has turned duplicates into successes
+	refusal.ResultNotKept:       work.fail, // DoOnce has turned duplicates into successes
 	refusal.OutcomeUnknown:      work.waitForStore,
 	refusal.RolledBack:          work.comeAgain,
 	refusal.Unavailable:         work.waitForStore,

@@ -2,6 +2,8 @@ package lockasynq
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/binary"
 	"time"
 
 	"github.com/hibiken/asynq"
@@ -99,7 +101,9 @@ func (w work) attempt(ctx context.Context) error {
 // error or such a reason, and own is fn's error, as in [rule.Rule.Serialize].
 func (w work) run(ctx context.Context, fn func(context.Context) error, opts ...core.CallOption) (refused, own error) {
 	if w.Once {
-		return w.runOnce(ctx, fn, opts...)
+		// The record has no result. The sender of a task does not wait for one, and what a handler
+		// writes to its ResultWriter goes directly to that task in Redis.
+		return w.DoOnce(ctx, w.keys, fn, append(opts, core.WithFingerprint(fingerprint(w.task)))...)
 	}
 	if err := w.comes(ctx); err != nil {
 		return err, nil
@@ -115,6 +119,20 @@ func (w work) run(ctx context.Context, fn func(context.Context) error, opts ...c
 		return kept, nil
 	}
 	return refused, own
+}
+
+// fingerprint identifies what a task asks for: its type and payload. Its id and headers do not
+// count, because they differ from one delivery of a message to the next.
+func fingerprint(task *asynq.Task) []byte {
+	h := sha256.New()
+	// The length comes first, so that type "ab" with payload "c" differs from type "a" with
+	// payload "bc".
+	var size [8]byte
+	binary.BigEndian.PutUint64(size[:], uint64(len(task.Type())))
+	h.Write(size[:])
+	h.Write([]byte(task.Type()))
+	h.Write(task.Payload())
+	return h.Sum(nil)
 }
 
 // comes does what has to be done before the task waits for its key. A task on its last attempt

@@ -30,7 +30,7 @@ var answers = map[refusal.Kind]func(ctx context.Context, refused, own error) err
 	refusal.LeaseLost:           fail,
 	refusal.LostByClose:         waitForStore, // the process stops, which is not the job's fault
 	refusal.FingerprintMismatch: cancel,
-	refusal.ResultNotKept:       fail, // run has turned duplicates into successes
+	refusal.ResultNotKept:       fail, // DoOnce has turned duplicates into successes
 	refusal.OutcomeUnknown:      waitForStore,
 	refusal.RolledBack:          snooze,
 	refusal.Unavailable:         waitForStore,

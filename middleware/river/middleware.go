@@ -117,24 +117,16 @@ func (l *Locks) Work(ctx context.Context, job *rivertype.JobRow, doInner func(co
 	if err != nil {
 		return l.refuse(ctx, r, keys, job, err, nil)
 	}
-	refused, own := run(ctx, r, keys, job, doInner)
+	var refused, own error
+	if r.Once {
+		refused, own = r.DoOnce(ctx, keys, doInner, core.WithFingerprint(fingerprint(job)))
+	} else {
+		refused, own = r.Serialize(ctx, keys, doInner)
+	}
 	if refused == nil {
 		return own
 	}
 	return l.refuse(ctx, r, keys, job, refused, own)
-}
-
-// run calls fn under the keys. refused is the engine's error, and own fn's.
-func run(ctx context.Context, r *rule.Rule[*request], keys rule.Keys, job *rivertype.JobRow, fn func(context.Context) error) (refused, own error) {
-	if !r.Once {
-		return r.Serialize(ctx, keys, fn)
-	}
-	out, refused, own := r.RunOnce(ctx, keys, func(ctx context.Context) ([]byte, error) { return nil, fn(ctx) },
-		core.WithFingerprint(fingerprint(job)))
-	if out.Duplicate && errors.Is(refused, core.ErrResultNotKept) {
-		return nil, nil // done by something that had a result, which nobody needs here
-	}
-	return refused, own
 }
 
 // fingerprint identifies what a job asks for. Its id does not count: it differs from one insertion
