@@ -83,11 +83,7 @@ func face(t testing.TB, r ruletest.Route) *ruletest.Site {
 	}
 	e := echo.New()
 	e.Any(strings.NewReplacer("{", ":", "}", "").Replace(r.Pattern), echo.WrapHandler(r.Handler), rules...)
-	var with []func(*http.Server)
-	if r.Server != nil {
-		with = append(with, r.Server)
-	}
-	s := ruletest.Serve(t, e, r.HTTP2, with...)
+	s := r.Serve(t, e)
 	e.Logger.SetOutput(s.Log)
 	return s
 }

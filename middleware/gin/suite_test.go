@@ -46,11 +46,7 @@ func face(outer ...gin.HandlerFunc) ruletest.Face {
 			handlers = append([]gin.HandlerFunc{lockgin.Around(r.Outer)}, handlers...)
 		}
 		router.Any(strings.NewReplacer("{", ":", "}", "").Replace(r.Pattern), handlers...)
-		var with []func(*http.Server)
-		if r.Server != nil {
-			with = append(with, r.Server)
-		}
-		s := ruletest.Serve(t, router, r.HTTP2, with...)
+		s := r.Serve(t, router)
 		ruletest.LogTo(t, s.Log)
 		return s
 	}

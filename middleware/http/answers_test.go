@@ -17,13 +17,6 @@ import (
 	"github.com/keyturn/keyturn/middleware/reasons"
 )
 
-func requestID(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("X-Request-Id", "1")
-		next.ServeHTTP(w, r)
-	})
-}
-
 // TestTheRequestsOwnEnd: a deadline and a cancel of the request itself are not contention.
 func TestTheRequestsOwnEnd(t *testing.T) {
 	eng := ruletest.NewEngine(t, ruletest.NewStore())
@@ -32,7 +25,7 @@ func TestTheRequestsOwnEnd(t *testing.T) {
 	h := ruletest.Locks(t, eng, lockhttp.Serialize("*", "user")).WithErrorHandler(func(w http.ResponseWriter, r *http.Request, err *reasons.Refusal) {
 		lockhttp.DefaultErrorHandler(w, r, err)
 		seen = err
-	}).Middleware(http.HandlerFunc(ok))
+	}).Middleware(http.HandlerFunc(ruletest.Done))
 	for want, status := range map[error]int{context.DeadlineExceeded: 503, context.Canceled: 499} {
 		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
 		if status == 499 {

@@ -44,7 +44,7 @@ func BenchmarkRequest(b *testing.B) {
 	} {
 		b.Run(bench.name, func(b *testing.B) {
 			mux := http.NewServeMux()
-			mux.Handle("POST /{id}", around(http.HandlerFunc(ok), bench.rule...))
+			mux.Handle("POST /{id}", around(http.HandlerFunc(ruletest.Done), bench.rule...))
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {
 				path := bench.path

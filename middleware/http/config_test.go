@@ -129,7 +129,7 @@ func TestCoverage(t *testing.T) {
 	mux := http.NewServeMux()
 	routes := locks.Routes(mux)
 	for _, pattern := range []string{"PUT /users/{id}", "POST /messages", "GET /users/{id}", "POST /pay", "GET /pay", "/any", "PUT  /some"} {
-		routes.HandleFunc(pattern, ok, requestID)
+		routes.HandleFunc(pattern, ruletest.Done, ruletest.RequestID)
 	}
 	want := []string{
 		"PUT /users/{id}: serialize user:{path.id}",

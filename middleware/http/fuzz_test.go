@@ -35,7 +35,7 @@ func FuzzBody(f *testing.F) {
 			if strings.HasPrefix(want, `"`) {
 				_ = json.Unmarshal(message.User.ID, &want)
 			}
-			if key := keysOf(f, r); key != "user:"+keytmpl.Escape(want) {
+			if key := ruletest.KeysOf(f, r); key != "user:"+keytmpl.Escape(want) {
 				f.Errorf("the handler sees %q under the key %q", want, key)
 			}
 		}))
@@ -54,7 +54,7 @@ func FuzzHeaders(f *testing.F) {
 	}
 	eng := ruletest.NewEngine(f, ruletest.NewStore())
 	serialized := ruletest.Middleware(f, eng, lockhttp.Serialize("*", "v:{header.v}"))(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		if key, want := keysOf(f, r), "v:"+keytmpl.Escape(r.Header.Get("V")); key != want {
+		if key, want := ruletest.KeysOf(f, r), "v:"+keytmpl.Escape(r.Header.Get("V")); key != want {
 			f.Errorf("key = %q, want %q", key, want)
 		}
 	}))

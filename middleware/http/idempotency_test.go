@@ -20,7 +20,8 @@ func user(r *http.Request) string { return r.Header.Get("User") }
 func payments(calls *atomic.Int64) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
-		text(w, 201, fmt.Sprintf("%d %s %s", calls.Add(1), user(r), body))
+		w.WriteHeader(201)
+		fmt.Fprintf(w, "%d %s %s", calls.Add(1), user(r), body)
 	}
 }
 
@@ -110,7 +111,8 @@ func TestIdempotencyInFlight(t *testing.T) {
 	s.handle("POST /pay", func(w http.ResponseWriter, r *http.Request) {
 		close(running)
 		<-goOn
-		text(w, 201, "paid")
+		w.WriteHeader(201)
+		fmt.Fprint(w, "paid")
 	}, ruletest.Middleware(t, ruletest.NewEngine(t, ruletest.NewStore()), lockhttp.Idempotency("*", lockhttp.AnyCaller)))
 	pay := func() ruletest.Answer { return s.Do("POST", "/pay", "", "Idempotency-Key", "k") }
 	first := make(chan ruletest.Answer, 1)

@@ -17,20 +17,6 @@ import (
 	"github.com/keyturn/keyturn/middleware/reasons"
 )
 
-// keysOf are the keys that a request runs under, joined by |.
-func keysOf(t testing.TB, r *http.Request) string {
-	lease, found := core.LeaseFrom(r.Context())
-	if !found {
-		t.Error("the handler runs without a lease")
-		return ""
-	}
-	var keys []string
-	for _, claim := range lease.Claims() {
-		keys = append(keys, claim.Key)
-	}
-	return strings.Join(keys, "|")
-}
-
 // TestOtherRouters: who does not set path values is helped with a few lines.
 func TestOtherRouters(t *testing.T) {
 	ruletest.LogTo(t, io.Discard)
@@ -46,7 +32,7 @@ func TestOtherRouters(t *testing.T) {
 			})
 		}
 	}
-	echoKey := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, keysOf(t, r)) })
+	echoKey := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, ruletest.KeysOf(t, r)) })
 	for _, tt := range []struct {
 		name   string
 		router middleware
@@ -77,7 +63,7 @@ func TestABodyThatBreaksOff(t *testing.T) {
 	}).Middleware
 	limit := func(next http.Handler) http.Handler { return http.MaxBytesHandler(next, 10) }
 	s := newSite(t)
-	s.handle("POST /", ok, limit, rule)
+	s.handle("POST /", ruletest.Done, limit, rule)
 	s.Do("POST", "/", strings.Repeat("x", 20)).Problem(t, 413, "BODY_TOO_LARGE")
 	ruletest.Receive(t, "the error", seen)
 
@@ -148,7 +134,7 @@ func TestSerializeKeys(t *testing.T) {
 			return nil, fmt.Errorf("another service's lock: %w", core.ErrHeld)
 		}
 		return []string{"user:" + r.Context().Value(caller{}).(string), "group:1"}, nil
-	}))(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, keysOf(t, r)) }))
+	}))(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, ruletest.KeysOf(t, r)) }))
 	rec := httptest.NewRecorder()
 	h.ServeHTTP(rec, httptest.NewRequestWithContext(context.WithValue(t.Context(), caller{}, "ann"), "POST", "/", nil))
 	held := rec.Body.String()

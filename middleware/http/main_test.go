@@ -1,7 +1,6 @@
 package lockhttp_test
 
 import (
-	"fmt"
 	"net/http"
 	"testing"
 
@@ -40,14 +39,6 @@ func around(h http.Handler, rules ...middleware) http.Handler {
 	return h
 }
 
-func text(w http.ResponseWriter, status int, body string) {
-	w.Header().Set("Content-Type", "text/plain")
-	w.WriteHeader(status)
-	fmt.Fprint(w, body)
-}
-
-func ok(w http.ResponseWriter, _ *http.Request) { text(w, http.StatusOK, "done") }
-
 // TestSuite runs what this package does as lockecho does it.
 func TestSuite(t *testing.T) { ruletest.Run(t, face) }
 
@@ -59,11 +50,7 @@ func face(t testing.TB, r ruletest.Route) *ruletest.Site {
 	}
 	mux := http.NewServeMux()
 	mux.Handle(r.Pattern, h)
-	var with []func(*http.Server)
-	if r.Server != nil {
-		with = append(with, r.Server)
-	}
-	s := ruletest.Serve(t, mux, r.HTTP2, with...)
+	s := r.Serve(t, mux)
 	ruletest.LogTo(t, s.Log)
 	return s
 }

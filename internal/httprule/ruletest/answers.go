@@ -77,8 +77,8 @@ func down(acquire, complete error) func(scene) {
 	return func(s scene) { s.store.BreakDown(acquire, complete) }
 }
 
-// requestID is an outer middleware that sets a header.
-func requestID(next http.Handler) http.Handler {
+// RequestID is an outer middleware that sets a header.
+func RequestID(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("X-Request-Id", "1")
 		next.ServeHTTP(w, r)
@@ -167,7 +167,7 @@ func Answers(t *testing.T, face Face) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			st := NewStore()
-			tt.route.Engine, tt.route.Outer = NewEngine(t, st, tt.engine...), requestID
+			tt.route.Engine, tt.route.Outer = NewEngine(t, st, tt.engine...), RequestID
 			s := face(t, tt.route)
 			if tt.before != nil {
 				tt.before(scene{t, tt.route.Engine, st, s})

@@ -32,8 +32,8 @@ func MultipartBody(t testing.TB, fields ...string) (body, contentType string) {
 	return b.String(), w.FormDataContentType()
 }
 
-// keysOf returns the keys that a request runs under, joined by |.
-func keysOf(t testing.TB, r *http.Request) string {
+// KeysOf returns the keys that a request runs under, joined by |.
+func KeysOf(t testing.TB, r *http.Request) string {
 	lease, found := core.LeaseFrom(r.Context())
 	if !found {
 		t.Error("the handler runs without a lease")
@@ -154,7 +154,7 @@ func Keys(t *testing.T, face Face) {
 				if data, err := io.ReadAll(r.Body); err != nil || string(data) != tt.body {
 					t.Errorf("the handler reads %d bytes, %v; want %d", len(data), err, len(tt.body))
 				}
-				write(w, 200, keysOf(t, r))
+				write(w, 200, KeysOf(t, r))
 			}})
 			if tt.target == "" {
 				tt.target = "/42"

@@ -62,7 +62,7 @@ func StoredResponses(t *testing.T, face Face) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var calls atomic.Int64
-			s := face(t, Route{Once: true, Template: "m:{body.id}", Headers: []string{"x-kept"}, Outer: requestID, Handler: counted(&calls, tt.handler)})
+			s := face(t, Route{Once: true, Template: "m:{body.id}", Headers: []string{"x-kept"}, Outer: RequestID, Handler: counted(&calls, tt.handler)})
 			s.Client().CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 			first := s.Do("POST", "/1", `{"id":1}`)
 			again := s.Do("POST", "/1", `{"id":1}`)

@@ -81,6 +81,15 @@ func Locks(t testing.TB, eng *core.Engine, rules ...lockhttp.Rule) *lockhttp.Loc
 	return locks
 }
 
+// Serve starts a server for h, which has the route.
+func (r Route) Serve(t testing.TB, h http.Handler) *Site {
+	t.Helper()
+	if r.Server == nil {
+		return Serve(t, h, r.HTTP2)
+	}
+	return Serve(t, h, r.HTTP2, r.Server)
+}
+
 // Face is how a middleware makes a Route. [Route.Pattern], [Route.Handler], [Route.Engine] and
 // the source of the key are set. The site's Log has what the middleware logs about faults of
 // its own server.
