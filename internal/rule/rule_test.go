@@ -13,6 +13,7 @@ import (
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/checktest"
 	"github.com/keyturn/keyturn/internal/httprule/ruletest"
+	"github.com/keyturn/keyturn/internal/refusal"
 	"github.com/keyturn/keyturn/internal/rule"
 	"github.com/keyturn/keyturn/keytmpl"
 	"github.com/keyturn/keyturn/store/memstore"
@@ -187,15 +188,34 @@ func TestCompileNamesEveryFault(t *testing.T) {
 		must(t, err)
 		wantIs(t, template, checktest.ErrorOf(r.Keys(t.Context(), "1")), keytmpl.ErrMissingValue)
 	}
-	for want, key := range map[error]func(string) (string, error){
-		keytmpl.ErrMissingValue: missing,
-		core.ErrInvalidKey:      func(string) (string, error) { return "", nil },
+}
+
+// What a key function says is the server's fault, whatever its error matches: the engine has refused nothing. The
+// exceptions are a request that makes no key, and one that has ended.
+func TestErrorsOfKeyFunctions(t *testing.T) {
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, tt := range []struct {
+		ctx  context.Context
+		own  error
+		want refusal.Kind
+	}{
+		{ended, core.ErrHeld, refusal.Internal},
+		{ended, core.ErrLeaseLost, refusal.Internal},
+		{t.Context(), core.ErrUnavailable, refusal.Internal},
+		{t.Context(), core.ErrFingerprintMismatch, refusal.Internal},
+		{t.Context(), context.Canceled, refusal.Internal},
+		{ended, context.Canceled, refusal.Canceled},
+		{t.Context(), keytmpl.ErrMissingValue, refusal.KeyInvalid},
+		{t.Context(), core.ErrInvalidKey, refusal.KeyInvalid},
+		{t.Context(), nil, refusal.KeyInvalid}, // "" is no key
 	} {
-		r, err := rule.Compile(engine(t, memstore.New()), rule.Spec[string]{Name: "n", Key: key}, bind)
+		key := func(string) (string, error) { return "", tt.own }
+		r, err := rule.Compile(engine(t, memstore.New()), rule.Spec[string]{Name: "n", Key: key}, nil)
 		must(t, err)
-		if _, err := r.Keys(t.Context(), "1"); !errors.Is(err, want) {
-			t.Errorf("%v, want %v", err, want)
-		}
+		_, err = r.Keys(tt.ctx, "1")
+		got := refusal.Of(err)
+		check(t, err != nil && got == tt.want && (tt.own == nil || errors.Is(err, tt.own)), "%v: %v of kind %s, want %s", tt.own, err, got.Reason(), tt.want.Reason())
 	}
 }
 

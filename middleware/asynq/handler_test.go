@@ -50,19 +50,6 @@ func TestErrorHandler(t *testing.T) {
 	}
 }
 
-// TestKeyFunctionFails: whatever its error matches, the engine has refused nothing.
-func TestKeyFunctionFails(t *testing.T) {
-	var told *reasons.Refusal
-	own := fmt.Errorf("another service's lock: %w", core.ErrHeld)
-	h := locks(t, engine(t), lockasynq.SerializeKeys("t", func(context.Context, any) ([]string, error) { return nil, own })).
-		WithErrorHandler(func(_ context.Context, _ *asynq.Task, refused *reasons.Refusal) error {
-			told = refused
-			return refused.Answer
-		}).Middleware(handler(func(context.Context, *asynq.Task) error { return nil }))
-	err := process(context.Background(), h, "t", `{}`)
-	check(t, errors.Is(err, own) && !isAgain(err) && told.Reason == reasons.Internal, "%v, told %+v", err, told)
-}
-
 func TestShadow(t *testing.T) {
 	shadowtest.Run(t, func(t testing.TB, eng *core.Engine, once bool, run func(context.Context) error, opts ...core.CallOption) func(string) error {
 		rule := lockasynq.Serialize

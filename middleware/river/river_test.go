@@ -127,8 +127,6 @@ func TestAnswersToKeyFunctions(t *testing.T) {
 		"arguments of another type": {`[]`, nil, reasons.KeyInvalid, true},
 		"at fault":                  {`{}`, fmt.Errorf("%w: no group", core.ErrInvalidKey), reasons.KeyInvalid, true},
 		"away":                      {`{}`, away, reasons.Internal, false},
-		"held in another service":   {`{}`, core.ErrHeld, reasons.Internal, false},
-		"of another service's Once": {`{}`, core.ErrFingerprintMismatch, reasons.Internal, false},
 	} {
 		var told *reasons.Refusal
 		l := locks(t, locktest.New(t).Engine, lockriver.SerializeKeys("k", func(context.Context, map[string]any) ([]string, error) {

@@ -16,7 +16,6 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/keyturn/keyturn/core"
-	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/core/observe"
 	"github.com/keyturn/keyturn/internal/checktest"
 	"github.com/keyturn/keyturn/locktest"
@@ -173,8 +172,6 @@ func TestElectorWithTwoRuns(t *testing.T) {
 
 func TestWrongArguments(t *testing.T) {
 	eng := locktest.New(t).Engine
-	bare, err := core.New(exclusive{locktest.NewStore(nil)})
-	must(t, err)
 	locker := func(eng *core.Engine, template string, opts ...core.CallOption) error {
 		return checktest.ErrorOf(lockgocron.NewLocker(eng, template, opts...))
 	}
@@ -189,7 +186,6 @@ func TestWrongArguments(t *testing.T) {
 	for err, want := range map[error]error{
 		locker(nil, "cron:{job}"):                  core.ErrInvalidOption,
 		locker(eng, "cron:{job}", core.WithTTL(0)): core.ErrInvalidOption,
-		locker(bare, "cron:{job}"):                 errors.ErrUnsupported,
 		elector(nil, "leader"):                     core.ErrInvalidOption,
 		elector(eng, "leader", core.WithTTL(0)):    core.ErrInvalidOption,
 		elector(eng, ""):                           core.ErrInvalidKey,
@@ -197,7 +193,3 @@ func TestWrongArguments(t *testing.T) {
 		wantIs(t, "error", err, want)
 	}
 }
-
-type exclusive struct{ driver.Store }
-
-func (exclusive) Describe() driver.Description { return driver.Description{} }
