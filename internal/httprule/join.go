@@ -2,7 +2,6 @@ package httprule
 
 import (
 	"errors"
-	"net/http"
 
 	"github.com/keyturn/keyturn/internal/rule"
 )
@@ -18,25 +17,8 @@ func (r *Rule) Join(other *Rule) (*Rule, error) {
 		bodyLimit:  min(r.bodyLimit, other.bodyLimit),
 		streamBody: r.streamBody,
 		route:      r.route,
-		precheck:   both(r.precheck, other.precheck),
 	}
 	var err error
 	joint.rule, err = rule.Join(r.rule, other.rule)
 	return joint, err
-}
-
-// both asks two prechecks; nil: none.
-func both(first, second func(*http.Request) error) func(*http.Request) error {
-	if first == nil {
-		return second
-	}
-	if second == nil {
-		return first
-	}
-	return func(req *http.Request) error {
-		if err := first(req); err != nil {
-			return err
-		}
-		return second(req)
-	}
 }

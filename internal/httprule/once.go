@@ -51,7 +51,7 @@ var errNotStored = errors.New("keyturn: the response must not be stored")
 
 // once runs the handler, or sends the stored response.
 func (r *Rule) once(x *Exchange) {
-	req := x.read(r)
+	req := &x.request
 	keys, content, err := r.identify(req)
 	req.rewind()
 	if err != nil {
@@ -72,7 +72,7 @@ func (r *Rule) once(x *Exchange) {
 		return
 	}
 	h.end()
-	err = r.check(x) // the request may have waited for long
+	err = r.rule.Check(req) // the request may have waited for long
 	if err == nil {
 		err = replay(x.Writer, out.Result)
 	}

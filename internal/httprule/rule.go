@@ -9,7 +9,6 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/coverage"
-	"github.com/keyturn/keyturn/internal/refusal"
 	"github.com/keyturn/keyturn/internal/rule"
 )
 
@@ -43,11 +42,10 @@ type Rule struct {
 	bodyLimit  int64
 	streamBody bool
 	route      func(*http.Request) string
-	precheck   func(*http.Request) error // nil: none
-	memory     *Memory                   // nil: one at a time, without records
-	applies    func(*http.Request) bool  // nil: to all requests
-	methods    []string                  // the methods it applies to; nil: all
-	looked     atomic.Bool               // its server's timeouts; see timeouts.go
+	memory     *Memory                  // nil: one at a time, without records
+	applies    func(*http.Request) bool // nil: to all requests
+	methods    []string                 // the methods it applies to; nil: all
+	looked     atomic.Bool              // its server's timeouts; see timeouts.go
 }
 
 // Serialize checks a rule for requests that run one at a time per key. The error joins
@@ -81,9 +79,12 @@ func (s Settings) compile(kind string, m *Memory) (*Rule, error) {
 
 // bind checks what all rules have in common. errs are the errors so far.
 func (s Settings) bind(spec rule.Spec[*request], m *Memory, errs []error) (*Rule, error) {
-	r := &Rule{bodyLimit: s.BodyLimit, streamBody: s.StreamBody, route: s.Route, precheck: s.Precheck}
+	r := &Rule{bodyLimit: s.BodyLimit, streamBody: s.StreamBody, route: s.Route}
 	if s.BodyLimit < 0 {
 		errs = append(errs, &core.OptionError{Option: "BodyLimit", Value: s.BodyLimit, Want: "0 or more"})
+	}
+	if s.Precheck != nil {
+		spec.Precheck = func(r *request) error { return s.Precheck(r.Request) }
 	}
 	var err error
 	if m != nil {
@@ -127,7 +128,7 @@ func (r *Rule) Applies(req *http.Request) bool { return r.applies == nil || r.ap
 func (r *Rule) Serve(x *Exchange) {
 	r.lookAt(x.Request)
 	defer x.end() // also after a panic
-	err := r.check(x)
+	err := r.rule.Check(x.read(r))
 	switch {
 	case err != nil:
 		r.refuse(x, rule.Keys{}, err)
@@ -136,17 +137,6 @@ func (r *Rule) Serve(x *Exchange) {
 	default:
 		r.serialize(x)
 	}
-}
-
-// check asks the precheck.
-func (r *Rule) check(x *Exchange) error {
-	if r.precheck == nil {
-		return nil
-	}
-	if err := r.precheck(x.Request); err != nil {
-		return &refusal.Denied{Err: err}
-	}
-	return nil
 }
 
 // Covers describes the rule, for reports, and reports whether it applies to requests with that

@@ -10,7 +10,7 @@ import (
 
 // serialize runs the handler while it holds the request's keys.
 func (r *Rule) serialize(x *Exchange) {
-	req := x.read(r)
+	req := &x.request
 	keys, err := r.rule.Keys(req.Context(), req)
 	if err == nil && !x.LeaveBody && !r.rule.Shadow() {
 		// From here on, only this server takes time.

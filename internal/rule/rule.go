@@ -10,6 +10,7 @@ import (
 	"github.com/keyturn/keyturn/core/author"
 	"github.com/keyturn/keyturn/core/coverage"
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/refusal"
 	"github.com/keyturn/keyturn/keytmpl"
 )
 
@@ -28,6 +29,9 @@ type Spec[R any] struct {
 	Keys     func(R) ([]string, error)
 	// Skip, if set, returns true for requests that run without the rule.
 	Skip func(R) bool
+	// Precheck, if set, refuses requests before they ask for the lock, and before a replay; not those that
+	// run without the rule.
+	Precheck func(R) error
 	// Shown is the key in reports. "": the template, or "func".
 	Shown string
 	// AdvancesVersion: requests raise versions of keys.
@@ -54,12 +58,31 @@ type Rule[R any] struct {
 	like   []string // examples of the rule's keys
 	keys   func(R) (Keys, error)
 
+	skip     func(R) bool
+	precheck func(R) error
+
 	parts    []*Rule[R] // if several rules cover a request
 	modeOnly bool       // its own options say nothing but the mode
 }
 
 // Shadow reports whether requests run whatever becomes of their keys.
 func (r *Rule[R]) Shadow() bool { return r.info.Shadow }
+
+// Check asks the prechecks of the rules that cover a request. Its error is a [*refusal.Denied].
+func (r *Rule[R]) Check(req R) error {
+	for _, p := range r.parts {
+		if err := p.Check(req); err != nil {
+			return err
+		}
+	}
+	if r.precheck == nil || r.skip != nil && r.skip(req) {
+		return nil
+	}
+	if err := r.precheck(req); err != nil {
+		return &refusal.Denied{Err: err}
+	}
+	return nil
+}
 
 // Info describes the rule, for reports.
 func (r *Rule[R]) Info() coverage.Rule {
@@ -77,7 +100,7 @@ func (r *Rule[R]) Engine() *core.Engine { return r.engine }
 // placeholder's value comes from, or why there is no such value. All errors are joined. If
 // there is none, the engine checks the rule and tells its hooks of it (author.Declare).
 func Compile[R any](eng *core.Engine, spec Spec[R], bind func(keytmpl.Placeholder) (Source[R], error)) (*Rule[R], error) {
-	r := &Rule[R]{Name: spec.Name, Once: spec.Once, engine: eng}
+	r := &Rule[R]{Name: spec.Name, Once: spec.Once, engine: eng, skip: spec.Skip, precheck: spec.Precheck}
 	var errs []error
 	var err error
 	if r.policy, err = spec.policy(); err != nil {

@@ -10,7 +10,6 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/keyturn/keyturn/core"
-	"github.com/keyturn/keyturn/internal/refusal"
 	"github.com/keyturn/keyturn/internal/rule"
 )
 
@@ -29,8 +28,7 @@ type boundRule struct {
 	readsMessage bool
 	messages     bool // each message of a stream takes its own turn
 	handler      ErrorHandler
-	precheck     func(context.Context, proto.Message) error // nil: none
-	storable     func(proto.Message) bool                   // nil: all are
+	storable     func(proto.Message) bool // nil: all are
 }
 
 // New checks the rules and makes an interceptor of them. It does no I/O.
@@ -78,14 +76,11 @@ func (r Rule) bind(eng *core.Engine) (*boundRule, error) {
 	m, err := findMethod(r.method)
 	b := &binder{method: m, messages: r.messages}
 	spec := rule.Spec[request]{Name: r.method, Template: r.template, Key: r.key, Keys: r.keys, Once: r.once, Defaults: r.defaults, Options: r.options}
-	if skip := r.skip; skip != nil {
-		spec.Skip = func(from request) bool {
-			var message proto.Message
-			if from.message != nil {
-				message = from.message.Interface()
-			}
-			return skip(from.ctx, message)
-		}
+	if r.skip != nil {
+		spec.Skip = func(from request) bool { return r.skip(from.ctx, from.given()) }
+	}
+	if r.precheck != nil {
+		spec.Precheck = func(from request) error { return r.precheck(from.ctx, from.given()) }
 	}
 	compiled, wrong := rule.Compile(eng, spec, b.bind)
 	if err := errors.Join(r.wrong, err, r.fits(m)); err != nil {
@@ -97,7 +92,7 @@ func (r Rule) bind(eng *core.Engine) (*boundRule, error) {
 	// Once needs the message to tell a repeat from another request.
 	reads := b.usesField || r.takes != nil || r.once || r.skip != nil && m != nil && (r.messages || !m.streams())
 	return &boundRule{
-		Rule: compiled, method: m, readsMessage: reads, messages: r.messages, precheck: r.checks(), storable: r.storable,
+		Rule: compiled, method: m, readsMessage: reads, messages: r.messages, storable: r.storable,
 	}, wrong
 }
 
@@ -108,16 +103,6 @@ func (r *boundRule) join(other *boundRule) (*boundRule, error) {
 	}
 	joint := *r
 	joint.readsMessage = r.readsMessage || other.readsMessage
-	if check, also := r.precheck, other.precheck; check == nil {
-		joint.precheck = also
-	} else if also != nil {
-		joint.precheck = func(ctx context.Context, message proto.Message) error {
-			if err := check(ctx, message); err != nil {
-				return err
-			}
-			return also(ctx, message)
-		}
-	}
 	var err error
 	joint.Rule, err = rule.Join(r.Rule, other.Rule)
 	return &joint, err
@@ -176,16 +161,13 @@ func (i *Interceptor) Unary() grpc.UnaryServerInterceptor {
 	}
 }
 
-// check asks the precheck.
+// check asks the prechecks, which see a message whether the key needs it or not.
 func (r *boundRule) check(ctx context.Context, message any) error {
-	if r.precheck == nil {
-		return nil
+	from := request{ctx: ctx}
+	if m, ok := message.(proto.Message); ok {
+		from.message = m.ProtoReflect()
 	}
-	m, _ := message.(proto.Message)
-	if err := r.precheck(ctx, m); err != nil {
-		return &refusal.Denied{Err: err}
-	}
-	return nil
+	return r.Check(from)
 }
 
 // request returns what the key is made from. A rule that does not read the message accepts any.

@@ -18,6 +18,14 @@ type request struct {
 	message protoreflect.Message // nil if the rule does not read it
 }
 
+// given returns the message for a function of the user's.
+func (r request) given() proto.Message {
+	if r.message == nil {
+		return nil
+	}
+	return r.message.Interface()
+}
+
 // method is a gRPC method with its descriptor.
 type method struct {
 	protoreflect.MethodDescriptor

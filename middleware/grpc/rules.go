@@ -58,19 +58,6 @@ func (r Rule) SkipIf(skip func(ctx context.Context, message proto.Message) bool)
 	return r
 }
 
-// checks returns the precheck. It does not see the calls that run without the rule.
-func (r Rule) checks() func(context.Context, proto.Message) error {
-	if r.skip == nil || r.precheck == nil {
-		return r.precheck
-	}
-	return func(ctx context.Context, message proto.Message) error {
-		if r.skip(ctx, message) {
-			return nil
-		}
-		return r.precheck(ctx, message)
-	}
-}
-
 // Storable returns the rule of [Once] with a function that says whether a response is stored. If it is
 // not, the execution counts as failed, and a repeat runs the handler again. It is for services that
 // send errors in their responses. By default all are stored.

@@ -43,7 +43,7 @@ func (i *Interceptor) Stream() grpc.StreamServerInterceptor {
 			}
 		}
 		if err == nil {
-			if err := r.check(from.ctx, held.first); err != nil {
+			if err := r.Check(from); err != nil {
 				return r.refuse(from.ctx, rule.Keys{}, err, nil)
 			}
 		}

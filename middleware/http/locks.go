@@ -115,7 +115,7 @@ func split(route string) (method, path string) {
 
 // compile checks r and binds it to the engine. A rule of a set skips requests within it.
 func (r Rule) compile(eng *core.Engine, inSet bool) (*guard, error) {
-	g := &guard{route: r.route, skip: r.skip}
+	g := &guard{route: r.route, skip: r.settings.Skip}
 	g.method, g.path = split(r.route)
 	var errs []error
 	if g.path == "" {
@@ -128,16 +128,8 @@ func (r Rule) compile(eng *core.Engine, inSet bool) (*guard, error) {
 		errs = append(errs, errors.New("Header and Optional are for rules of Idempotency"))
 	}
 	s := r.settings
-	if skip, check := r.skip, s.Precheck; inSet && skip != nil {
-		s.Skip = skip
-		if check != nil {
-			s.Precheck = func(req *http.Request) error {
-				if skip(req) {
-					return nil
-				}
-				return check(req)
-			}
-		}
+	if !inSet {
+		s.Skip = nil // see nest
 	}
 	if s.Engine, s.Route = eng, g.routeOf; g.path != everything {
 		s.Name = r.route

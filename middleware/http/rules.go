@@ -16,7 +16,6 @@ type Rule struct {
 	settings httprule.Settings
 	memory   httprule.Memory
 	sender   httprule.Idempotent
-	skip     func(*http.Request) bool
 }
 
 // kind is what a rule does.
@@ -140,7 +139,7 @@ func (r Rule) Precheck(check func(*http.Request) error) Rule {
 // SkipIf returns the rule with a function that returns true for requests that pass without it. Coverage
 // then calls the rule partial. It may be asked twice about a request. nil, the default: none.
 func (r Rule) SkipIf(skip func(*http.Request) bool) Rule {
-	r.skip = skip
+	r.settings.Skip = skip
 	return r
 }
 
