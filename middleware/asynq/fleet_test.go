@@ -15,6 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/internal/httprule/ruletest"
 	lockasynq "github.com/keyturn/keyturn/middleware/asynq"
 	"github.com/keyturn/keyturn/store/redisstore"
 )
@@ -98,7 +99,7 @@ func startWorker(t *testing.T, q *queue) (kill func()) {
 	return func() {
 		t.Helper()
 		wantNil(t, cmd.Process.Kill())
-		receive(t, "the worker to die", gone)
+		ruletest.Receive(t, "the worker to die", gone)
 	}
 }
 

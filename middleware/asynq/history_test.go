@@ -11,6 +11,7 @@ import (
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/keyturn/keyturn/internal/httprule/ruletest"
 	lockasynq "github.com/keyturn/keyturn/middleware/asynq"
 )
 
@@ -94,7 +95,7 @@ func TestWorkersKilled(t *testing.T) {
 			continue
 		}
 		before := began()
-		await(t, "tasks to be in hand", func() bool { return began() > before || q.drained() })
+		ruletest.Until(t, "tasks to be in hand", func() bool { return began() > before || q.drained() })
 		nr := i % len(kill)
 		kill[nr]()
 		q.expireLeases()
@@ -106,7 +107,7 @@ func TestWorkersKilled(t *testing.T) {
 	q.expireLeases()
 	startWorker(t, q)
 	startWorker(t, q)
-	await(t, "the queue to be empty", q.drained)
+	ruletest.Until(t, "the queue to be empty", q.drained)
 	for doc := range docs {
 		began, done := list("began", doc), list("done", doc)
 		check(t, slices.IsSorted(began), "d%d: an older version after a newer: %v", doc, began)

@@ -29,9 +29,6 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// patience is for what has to happen; a busy machine may need seconds.
-const patience = time.Minute
-
 // queue is one Redis with tasks on it.
 type queue struct {
 	t         *testing.T
@@ -82,7 +79,7 @@ func (q *queue) info(id string) *asynq.TaskInfo {
 func (q *queue) completed(id string) *asynq.TaskInfo {
 	q.t.Helper()
 	var info *asynq.TaskInfo
-	await(q.t, "the task to be done", func() bool {
+	ruletest.Until(q.t, "the task to be done", func() bool {
 		if info = q.info(id); info.State == asynq.TaskStateArchived {
 			q.t.Fatalf("task is archived (last error: %s)", info.LastErr)
 		}
@@ -105,7 +102,7 @@ func (q *queue) drained() bool {
 func (q *queue) left(id string) *asynq.TaskInfo {
 	q.t.Helper()
 	var info *asynq.TaskInfo
-	await(q.t, "the attempt to end", func() bool {
+	ruletest.Until(q.t, "the attempt to end", func() bool {
 		info = q.info(id)
 		return info.State != asynq.TaskStatePending && info.State != asynq.TaskStateActive
 	})
@@ -160,7 +157,7 @@ func metadata(t *testing.T, opts ...asynq.Option) context.Context {
 			return nil
 		}))()
 		q.enqueue("t", "", opts...)
-		contexts.of[name] = receive(t, "a task's context", got)
+		contexts.of[name] = ruletest.Receive(t, "a task's context", got)
 	}
 	return contexts.of[name]
 }
@@ -169,28 +166,6 @@ func atOnce(int, error, *asynq.Task) time.Duration { return 0 }
 
 // noForwarding leaves tasks that are to be retried where they can be looked at.
 func noForwarding(cfg *asynq.Config) { cfg.DelayedTaskCheckInterval = time.Hour }
-
-// await polls: a real server has no other way to say how far it is.
-func await(t testing.TB, what string, done func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(patience); !done(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("waited %v for %s", patience, what)
-		}
-	}
-}
-
-// receive waits for a signal from a handler.
-func receive[T any](t testing.TB, what string, c <-chan T) T {
-	t.Helper()
-	select {
-	case v := <-c:
-		return v
-	case <-time.After(patience):
-		t.Fatalf("waited %v for %s", patience, what)
-		panic("not reached")
-	}
-}
 
 // engine makes an engine that outlives the test's servers.
 func engine(t testing.TB, opts ...core.EngineOption) *core.Engine {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/internal/checktest"
+	"github.com/keyturn/keyturn/internal/httprule/ruletest"
 	"github.com/keyturn/keyturn/keytmpl"
 	"github.com/keyturn/keyturn/locktest"
 	lockasynq "github.com/keyturn/keyturn/middleware/asynq"
@@ -131,7 +132,7 @@ func TestUniqueUntilStarted(t *testing.T) {
 	})), func(cfg *asynq.Config) { cfg.Concurrency = 1 })
 	runs := func(want string) {
 		t.Helper()
-		got := receive(t, "a run", running)
+		got := ruletest.Receive(t, "a run", running)
 		check(t, got == want, "%s runs, want %s", got, want)
 	}
 	runs(`{"id":1,"payload":1}`)
@@ -145,10 +146,10 @@ func TestUniqueUntilStarted(t *testing.T) {
 	offer(1, 5, true)
 	goOn <- nil
 	for range 2 { // the one that failed, and the last
-		receive(t, "a run", running)
+		ruletest.Receive(t, "a run", running)
 		goOn <- nil
 	}
-	await(t, "the queue to be empty", q.drained)
+	ruletest.Until(t, "the queue to be empty", q.drained)
 	offer(1, 6, true) // though all before are kept
 	runs(`{"id":1,"payload":6}`)
 	goOn <- nil
@@ -172,12 +173,12 @@ func TestUniqueUntilStartedWhileTheKeyIsHeld(t *testing.T) {
 			q.serve(l.Middleware(handler(func(context.Context, *asynq.Task) error { ran <- struct{}{}; return nil })))
 			task := asynq.NewTask("t", nil)
 			check(t, q.offer(l, task, asynq.MaxRetry(tt.retries)), "the first was not taken")
-			receive(t, "the task to ask for its key", asks)
+			ruletest.Receive(t, "the task to ask for its key", asks)
 			took := q.offer(l, task, asynq.MaxRetry(5))
 			check(t, took == tt.second, "the second was taken: %t, want %t", took, tt.second)
 			_ = lease.Release(context.Background())
-			receive(t, "a run", ran)
-			await(t, "the queue to be empty", q.drained)
+			ruletest.Receive(t, "a run", ran)
+			ruletest.Until(t, "the queue to be empty", q.drained)
 		})
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/hibiken/asynq"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/internal/httprule/ruletest"
 	lockasynq "github.com/keyturn/keyturn/middleware/asynq"
 )
 
@@ -76,14 +77,14 @@ func TestShutdownWhileWaitingRequeues(t *testing.T) {
 	shutdown := q.serve(h)
 	ids := []string{q.enqueue("im:status", ""), q.enqueue("im:status", "", asynq.MaxRetry(0))}
 	for range ids {
-		receive(t, "the task to ask for its key", asks)
+		ruletest.Receive(t, "the task to ask for its key", asks)
 	}
 	shutdown()
 	for _, id := range ids {
 		if info := q.info(id); info.State != asynq.TaskStatePending || info.Retried != 0 {
 			t.Fatalf("after the shutdown the task is %v with %d retries used up, want pending with 0", info.State, info.Retried)
 		}
-		if err := receive(t, "the wait to end", ends); err == nil {
+		if err := ruletest.Receive(t, "the wait to end", ends); err == nil {
 			t.Fatal("the abandoned wait ended with a lease")
 		}
 	}
@@ -113,7 +114,7 @@ func TestRescheduledTasksComeAgain(t *testing.T) {
 	})
 	id := q.enqueue("t", "", asynq.MaxRetry(1))
 	for want := 1; want <= 4; want++ {
-		got := receive(t, "a rescheduling", times)
+		got := ruletest.Receive(t, "a rescheduling", times)
 		check(t, got == want, "the error says %d times, want %d", got, want)
 	}
 	must(t, lease.Release(context.Background()))

@@ -231,12 +231,15 @@ func (a Answer) Problem(t testing.TB, status int, reason string) lockhttp.Proble
 	return p
 }
 
+// patience is for what has to happen; a busy machine may need seconds.
+const patience = 30 * time.Second
+
 // Until waits for something that another goroutine or process does.
 func Until(t testing.TB, what string, done func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); !done(); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(patience); !done(); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("waited 10 s for %s", what)
+			t.Fatalf("waited %v for %s", patience, what)
 		}
 	}
 }
@@ -247,8 +250,8 @@ func Receive[T any](t testing.TB, what string, ch <-chan T) T {
 	select {
 	case v := <-ch:
 		return v
-	case <-time.After(10 * time.Second):
-		t.Fatalf("waited 10 s for %s", what)
+	case <-time.After(patience):
+		t.Fatalf("waited %v for %s", patience, what)
 		panic("unreachable")
 	}
 }
