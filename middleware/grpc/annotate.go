@@ -3,9 +3,9 @@ package lockgrpc
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
-	"strings"
 
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
@@ -104,12 +104,11 @@ func unused(policies map[string][]core.CallOption, annotated []Rule) error {
 	slices.Sort(known)
 	known = slices.Compact(known)
 	var errs []error
-	for name := range policies {
+	for _, name := range slices.Sorted(maps.Keys(policies)) {
 		if !slices.Contains(known, name) {
 			errs = append(errs, fmt.Errorf("configuration of %q: no annotated rule in use has this name; there are %q", name, known))
 		}
 	}
-	slices.SortFunc(errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
 	return errors.Join(errs...)
 }
 
@@ -168,20 +167,17 @@ func readMethod(md protoreflect.MethodDescriptor) (r Rule, ok bool) {
 	lock, _ := proto.GetExtension(options, keyturnv1.E_Lock).(*keyturnv1.Lock)
 	once, _ := proto.GetExtension(options, keyturnv1.E_Once).(*keyturnv1.Once)
 	switch {
-	case lock != nil && once != nil:
-		err := errors.New("the method has (keyturn.v1.once) as well, but can have only one rule")
-		return Rule{source: "(keyturn.v1.lock)", template: lock.GetKey(), name: lock.GetName(), wrong: err}, true
 	case lock != nil:
 		modes, err := modesOf(lock)
+		if once != nil {
+			err = errors.New("the method has (keyturn.v1.once) as well, but can have only one rule")
+		}
 		r = Rule{source: "(keyturn.v1.lock)", template: lock.GetKey(), name: lock.GetName(), options: modes, messages: lock.GetEachMessage()}
 		r.wrong = errors.Join(err, understood(lock))
 	case once != nil:
-		r = Rule{source: "(keyturn.v1.once)", template: once.GetKey(), name: once.GetName(), once: true}
-		r.wrong = understood(once)
-	default:
-		return Rule{}, false
+		r = Rule{source: "(keyturn.v1.once)", template: once.GetKey(), name: once.GetName(), once: true, wrong: understood(once)}
 	}
-	return r, true
+	return r, lock != nil || once != nil
 }
 
 // optionsOf parses a method's options again. A descriptor that was made at run time may have

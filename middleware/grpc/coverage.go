@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"google.golang.org/grpc"
 
@@ -26,30 +25,34 @@ type Server interface {
 // for unary methods, [Interceptor.Stream] for streams. Coverage cannot see whether it was
 // passed to this server.
 func (i *Interceptor) Coverage(server Server) []coverage.Target {
+	streams := served(server)
 	var all []coverage.Target
+	for _, method := range slices.Sorted(maps.Keys(streams)) {
+		c := coverage.Target{Name: method}
+		if r, ok := i.rules[method]; ok && i.applies(streams[method]) {
+			c.Rules = r.Infos()
+		}
+		all = append(all, c)
+	}
+	return all
+}
+
+// served returns the methods that a server serves, and for each whether it is a stream.
+func served(server Server) map[string]bool {
+	streams := make(map[string]bool)
 	for service, info := range server.GetServiceInfo() {
 		for _, m := range info.Methods {
-			c := coverage.Target{Name: "/" + service + "/" + m.Name}
-			if r, ok := i.rules[c.Name]; ok && i.applies(m.IsClientStream || m.IsServerStream) {
-				c.Rules = r.Infos()
-			}
-			all = append(all, c)
+			streams["/"+service+"/"+m.Name] = m.IsClientStream || m.IsServerStream
 		}
 	}
-	slices.SortFunc(all, func(a, b coverage.Target) int { return strings.Compare(a.Name, b.Name) })
-	return all
+	return streams
 }
 
 // Check returns an error for each rule that does nothing on this server: its service is not
 // registered, or nobody asked for the interceptor that applies it. Call it when all services
 // are registered.
 func (i *Interceptor) Check(server Server) error {
-	streams := make(map[string]bool) // for each method that is served
-	for service, info := range server.GetServiceInfo() {
-		for _, m := range info.Methods {
-			streams["/"+service+"/"+m.Name] = m.IsClientStream || m.IsServerStream
-		}
-	}
+	streams := served(server)
 	var errs []error
 	for _, method := range slices.Sorted(maps.Keys(i.rules)) {
 		switch stream, served := streams[method]; {

@@ -114,26 +114,24 @@ func statusOf(method string, err error) *status.Status {
 		}
 	}
 	answer := answers[kind]
-	switch {
-	case kind.CallersEnd(): // gRPC's own text is enough
+	if kind.CallersEnd() { // gRPC's own text is enough
 		return status.New(answer.code, answer.message)
-	case kind == refusal.KeyInvalid:
-		message, details := badRequest(err)
-		return refusalStatus(method, answer.code, kind.Reason(), cmp.Or(message, answer.message), details...)
-	case kind.Again():
-		return refusalStatus(method, answer.code, kind.Reason(), answer.message, retryIn(refusal.RetryAfter(err)))
 	}
-	return refusalStatus(method, answer.code, kind.Reason(), answer.message)
-}
-
-func refusalStatus(method string, code codes.Code, reason, message string, details ...protoadapt.MessageV1) *status.Status {
-	info := &errdetails.ErrorInfo{Reason: reason, Domain: Domain}
+	info := &errdetails.ErrorInfo{Reason: kind.Reason(), Domain: Domain}
 	if method != "" {
 		info.Metadata = map[string]string{MethodKey: method}
 	}
-	s := status.New(code, message)
-	if detailed, err := s.WithDetails(append([]protoadapt.MessageV1{info}, details...)...); err == nil {
-		s = detailed
+	details := []protoadapt.MessageV1{info}
+	switch {
+	case kind == refusal.KeyInvalid:
+		message, wrong := badRequest(err)
+		answer.message, details = cmp.Or(message, answer.message), append(details, wrong...)
+	case kind.Again():
+		details = append(details, retryIn(refusal.RetryAfter(err)))
+	}
+	s := status.New(answer.code, answer.message)
+	if detailed, err := s.WithDetails(details...); err == nil {
+		return detailed
 	}
 	return s
 }

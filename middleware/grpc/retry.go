@@ -115,8 +115,10 @@ func (r Retry) Do(ctx context.Context, method string, call func(context.Context)
 		if end, ok := ctx.Deadline(); ok && time.Until(end) <= delay {
 			return err
 		}
-		if err := sleep(ctx, delay); err != nil {
-			return err
+		select {
+		case <-time.After(delay):
+		case <-ctx.Done():
+			return status.FromContextError(ctx.Err()).Err()
 		}
 	}
 }
@@ -130,16 +132,4 @@ func grown(d time.Duration, n int, longest time.Duration) time.Duration {
 		return longest
 	}
 	return d
-}
-
-// sleep sleeps for d. If ctx ends before, it returns ctx's error.
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return status.FromContextError(ctx.Err()).Err()
-	}
 }
