@@ -42,11 +42,11 @@ func (r *refusedCall) GRPCStatus() *status.Status { return r.status }
 func (r *refusedCall) Unwrap() []error            { return r.causes }
 
 // refuse returns the answer for refused: what kept the handler from running, or from running
-// under its lease to the end. own is what the handler returned, if it ran.
-func refuse(refused, own error) error { return refusalOf("", refused, own) }
+// under its lease to the end.
+func refuse(refused error) error { return refusalOf("", refused, nil) }
 
 // refuse is for the call as a whole: it names the method. So a client sees that this call did
-// not get its turn, and not one that its handler made while it ran.
+// not get its turn, and not one that its handler made while it ran. own is what the handler returned, if it ran.
 func (r *boundRule) refuse(ctx context.Context, keys rule.Keys, refused, own error) error {
 	return r.answer(ctx, keys, refused, refusalOf(r.Name, refused, own))
 }

@@ -170,23 +170,16 @@ func (r *boundRule) check(ctx context.Context, message any) error {
 	return r.Check(from)
 }
 
-// request returns what the key is made from. A rule that does not read the message accepts any.
-func (r *boundRule) request(ctx context.Context, req any) (request, error) {
-	if !r.readsMessage {
-		return request{ctx: ctx}, nil
-	}
-	message, err := r.method.message(req)
-	return request{ctx: ctx, message: message}, err
-}
-
-// keysOf returns the keys of a message, and what they are made from.
+// keysOf returns the keys of a message, and what they are made from. A rule that does not read the message accepts any.
 func (r *boundRule) keysOf(ctx context.Context, message any) (from request, keys rule.Keys, err error) {
-	from, err = r.request(ctx, message)
-	if err == nil {
-		keys, err = r.Keys(ctx, from)
-	} else {
-		keys, err = r.Spare(keys, err)
+	from = request{ctx: ctx}
+	if r.readsMessage {
+		if from.message, err = r.method.message(message); err != nil {
+			keys, err = r.Spare(keys, err)
+			return from, keys, err
+		}
 	}
+	keys, err = r.Keys(ctx, from)
 	return from, keys, err
 }
 

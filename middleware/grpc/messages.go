@@ -124,7 +124,7 @@ func (s *messageStream) beginTurn(m any) error {
 	defer s.mu.Unlock()
 	t, keys, err := s.rule.takeTurn(s.ctx, m)
 	if err != nil {
-		err = s.rule.answer(s.ctx, keys, err, refuse(err, nil))
+		err = s.rule.answer(s.ctx, keys, err, refuse(err))
 	}
 	s.at.Store(&messageProgress{turn: t, refused: err})
 	return err
@@ -140,7 +140,7 @@ func (s *messageStream) endTurn() error {
 	}
 	next := &between
 	if err := at.turn.End(); err != nil {
-		next = &messageProgress{refused: s.rule.answer(s.ctx, at.turn.Keys, err, refuse(err, nil))}
+		next = &messageProgress{refused: s.rule.answer(s.ctx, at.turn.Keys, err, refuse(err))}
 	}
 	s.at.Store(next)
 	return next.refused

@@ -156,7 +156,7 @@ func lost(ctx context.Context) error {
 		return nil
 	}
 	if cause := context.Cause(ctx); errors.Is(cause, core.ErrLeaseLost) {
-		return refuse(cause, nil)
+		return refuse(cause)
 	}
 	return nil
 }
@@ -165,7 +165,7 @@ func lost(ctx context.Context) error {
 func handOver(from proto.Message, m any) error {
 	to, ok := m.(proto.Message)
 	if !ok || to.ProtoReflect().Descriptor() != from.ProtoReflect().Descriptor() {
-		return refuse(fmt.Errorf("lockgrpc: the handler receives into a %T, the method takes a %T", m, from), nil)
+		return refuse(fmt.Errorf("lockgrpc: the handler receives into a %T, the method takes a %T", m, from))
 	}
 	proto.Reset(to)
 	proto.Merge(to, from)
