@@ -25,7 +25,7 @@ type Settings struct {
 	Route      func(*http.Request) string // names the route, in the same way for all of its requests; "" if it is unknown
 	Engine     *core.Engine
 	Template   string
-	Key        func(*http.Request) string // replaces the template
+	Key        func(*http.Request) string // instead of the template
 	Keys       func(*http.Request) ([]string, error)
 	Precheck   func(*http.Request) error // refuses a request before it asks for the lock, and before a replay
 	Skip       func(*http.Request) bool  // for a rule that is joined: returns true for requests that do without it
@@ -62,8 +62,6 @@ func (s Settings) compile(kind string, m *Memory) (*Rule, error) {
 	}
 	var errs []error
 	switch {
-	case (s.Key != nil || s.Keys != nil) && s.Template != "", s.Key != nil && s.Keys != nil:
-		errs = append(errs, errors.New("both a template and a key function: want only one"))
 	case s.Key != nil:
 		spec.Key = func(r *request) (string, error) { return r.keyBy(s.Key) }
 	case s.Keys != nil:

@@ -68,9 +68,6 @@ const serversFault = "The server can't process this request."
 func ProblemOf(err error) Problem {
 	kind := refusal.Of(err)
 	if kind != refusal.Forbidden { // which it is whatever the precheck's own error matches
-		if isServersFault(err) {
-			return problem(http.StatusInternalServerError, reasons.Internal, serversFault, 0)
-		}
 		if p, ok := requestProblem(err); ok {
 			return p
 		}
@@ -82,17 +79,11 @@ func ProblemOf(err error) Problem {
 	return problem(answers[kind].status, kind.Reason(), answers[kind].detail, retry)
 }
 
-// isServersFault reports whether the rule does not fit the route, or the server took the body
-// away. The error may look like a fault of the request.
-func isServersFault(err error) bool {
-	var route *httprule.RouteError
-	return errors.As(err, &route) || errors.Is(err, httprule.ErrBodyGone)
-}
-
-// requestProblem says what is wrong with the request. It names the placeholder, never its
-// value.
+// requestProblem says what is wrong with the request, or that the rule does not fit the route, or the server took the
+// body away. It names the placeholder, never its value.
 func requestProblem(err error) (Problem, bool) {
 	var (
+		route    *httprule.RouteError
 		tooLarge *http.MaxBytesError
 		unread   *httprule.BodyError
 		spool    *httprule.SpoolError
@@ -101,6 +92,8 @@ func requestProblem(err error) (Problem, bool) {
 		key      *core.KeyError
 	)
 	switch {
+	case errors.As(err, &route), errors.Is(err, httprule.ErrBodyGone): // though it may look like a fault of the request
+		return problem(http.StatusInternalServerError, reasons.Internal, serversFault, 0), true
 	case errors.As(err, &spool):
 		return problem(http.StatusServiceUnavailable, reasons.SpoolUnavailable, "There is no room for the body.", refusal.DefaultRetryAfter), true
 	case errors.As(err, &tooLarge):
