@@ -34,6 +34,7 @@ var packets = sync.Pool{New: func() any { return new([packetSize]byte) }}
 // begin makes b read from source and take its place.
 func (b *spooledBody) begin(source io.ReadCloser, limit int64) {
 	b.source, b.limit, b.keeping = source, limit, true
+	b.kept = spool{room: inMemory, dir: tempDir}
 }
 
 // Read returns what was kept, then the rest.

@@ -49,7 +49,7 @@ type heldResponse struct {
 func (x *Exchange) hold(record int) *heldResponse {
 	h := &x.response
 	h.x, h.ResponseWriter, h.record, h.kept = x, x.Writer, record, true
-	h.body = spool{memory: h.room[:0], room: max(inMemory, record)}
+	h.body = spool{memory: h.room[:0], room: max(inMemory, record), dir: tempDir}
 	if header := x.Writer.Header(); len(header) > 0 {
 		h.before = header.Clone()
 	}

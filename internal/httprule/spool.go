@@ -6,50 +6,32 @@ import "io"
 // goes to a temporary file.
 const inMemory = 64 << 10
 
-// spool keeps bytes: the first ones in memory, the rest in a temporary file. The zero value is
-// empty and ready. It belongs to one goroutine, and its owner must call discard.
+// spool keeps bytes: the first ones in memory, the rest in a temporary file. It belongs to one goroutine, and its owner
+// must call discard.
 type spool struct {
 	memory []byte
-	room   int       // the maximum size of memory; 0: inMemory
+	room   int       // the maximum size of memory
+	dir    *disk     // for the file
 	file   *tempFile // the bytes after memory; nil: none
 	size   int64     // the size of memory and file
-	dir    *disk     // nil: tempDir
 }
 
 // write adds all of p, or nothing and a *SpoolError.
-func (s *spool) write(p []byte) error {
-	first := p[:min(len(p), s.free())]
+func (s *spool) write(p []byte) (err error) {
+	first := p[:min(len(p), max(0, s.room-len(s.memory)))]
 	if rest := p[len(first):]; len(rest) > 0 {
-		if err := s.toFile(rest); err != nil {
+		if s.file == nil {
+			if s.file, err = s.dir.create(); err != nil {
+				return err
+			}
+		}
+		if err := s.file.add(rest); err != nil {
 			return err
 		}
 	}
 	s.memory = append(s.memory, first...)
 	s.size += int64(len(p))
 	return nil
-}
-
-// free is how many bytes still fit into memory.
-func (s *spool) free() int {
-	if s.room == 0 {
-		s.room = inMemory
-	}
-	return max(0, s.room-len(s.memory))
-}
-
-// toFile adds rest to the file. Memory is full, or about to be.
-func (s *spool) toFile(rest []byte) error {
-	if s.file == nil {
-		dir := s.dir
-		if dir == nil {
-			dir = tempDir
-		}
-		var err error
-		if s.file, err = dir.create(); err != nil {
-			return err
-		}
-	}
-	return s.file.add(rest)
 }
 
 // readAt fills p from offset off on. At the end it returns 0.
