@@ -24,11 +24,14 @@ type binder struct {
 func (b *binder) bind(p keytmpl.Placeholder) (source, error) {
 	switch p.Path[0].Name {
 	case "path":
-		name, err := plainName(p)
+		if p.Multiple() {
+			return source{}, errors.New("path has a single value: use [*] only for values that a request may have several times, and for lists in the body")
+		}
+		name, err := nameOf(p)
 		b.params = append(b.params, name)
 		return source{One: func(r *request) (string, error) { return r.pathValue(name) }}, err
 	case "query":
-		return values(p, func(r *request, name string) ([]string, error) { return r.queryValues()[name], nil })
+		return values(p, func(r *request, name string) ([]string, error) { return r.URL.Query()[name], nil })
 	case "header":
 		return values(p, (*request).header)
 	case "form":
@@ -42,14 +45,6 @@ func (b *binder) bind(p keytmpl.Placeholder) (source, error) {
 		return inBody(p), nil
 	}
 	return source{}, errors.New("no such source: want path.<name>, query.<name>, header.<name>, form.<name>, body or body.<path>")
-}
-
-// plainName returns the name behind a source that has a single value.
-func plainName(p keytmpl.Placeholder) (string, error) {
-	if p.Multiple() {
-		return "", fmt.Errorf("%s has a single value: use [*] only for values that a request may have several times, and for lists in the body", p.Path[0].Name)
-	}
-	return nameOf(p)
 }
 
 func nameOf(p keytmpl.Placeholder) (string, error) {

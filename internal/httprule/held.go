@@ -63,19 +63,14 @@ func (h *heldResponse) end() {
 		return
 	}
 	h.ended = true
-	h.drop()
+	h.kept = false
+	h.body.discard()
 	if h.sent {
 		return
 	}
 	header := h.Header()
 	clear(header)
 	maps.Copy(header, h.before)
-}
-
-// drop frees the body, and keeps no more of it.
-func (h *heldResponse) drop() {
-	h.kept = false
-	h.body.discard()
 }
 
 // send sends what is kept. If the handler has not begun a response, the server makes one, with

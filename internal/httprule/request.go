@@ -23,7 +23,6 @@ type request struct {
 	own   spooledBody
 
 	document *jsonpath.Document // the body as JSON, once decoded
-	query    url.Values         // once decoded
 	fields   url.Values         // the fields of the form, once decoded
 }
 
@@ -151,13 +150,6 @@ func saysJSON(contentType string) bool {
 	}
 	mediaType, _, err := mime.ParseMediaType(contentType)
 	return err == nil && (mediaType == "application/json" || strings.HasSuffix(mediaType, "+json"))
-}
-
-func (r *request) queryValues() url.Values {
-	if r.query == nil {
-		r.query = r.URL.Query()
-	}
-	return r.query
 }
 
 // form returns what Request.FormValue reads: the fields of the query and of the body. It does
