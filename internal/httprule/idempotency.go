@@ -12,16 +12,13 @@ import (
 	"github.com/keyturn/keyturn/internal/rule"
 )
 
-// DefaultHeader is the header that holds an idempotency key.
-const DefaultHeader = "Idempotency-Key"
-
 // maxIdempotencyKey bounds an idempotency key. A UUID has 36 bytes.
 const maxIdempotencyKey = 255
 
 // Idempotent says how a rule finds idempotency keys.
 type Idempotent struct {
 	Caller   func(*http.Request) string
-	Header   string // "": DefaultHeader
+	Header   string // "": Idempotency-Key
 	Method   string // "": POST and PATCH
 	Optional bool
 }
@@ -33,9 +30,8 @@ func Idempotency(s Settings, m Memory, i Idempotent) (*Rule, error) {
 	if i.Caller == nil {
 		errs = append(errs, errors.New("the function that identifies the caller is nil: without it, one caller could get the response of another"))
 	}
-	if i.Header == "" {
-		i.Header = DefaultHeader
-	} else if strings.ContainsFunc(i.Header, notToken) {
+	i.Header = cmp.Or(i.Header, "Idempotency-Key")
+	if strings.ContainsFunc(i.Header, notToken) {
 		errs = append(errs, &core.OptionError{Option: "Header", Value: i.Header, Want: "the name of a header"})
 	}
 	methods := []string{http.MethodPost, http.MethodPatch}

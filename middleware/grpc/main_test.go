@@ -85,19 +85,6 @@ func claimsOf(ctx context.Context) string {
 	return strings.Join(all, ", ")
 }
 
-type refusing struct {
-	*memstore.Store
-	err error
-}
-
-func (s refusing) Acquire(context.Context, driver.Request) (driver.Grant, error) {
-	return driver.Grant{}, s.err
-}
-
-func (s refusing) Begin(context.Context, driver.Request) (driver.Grant, *driver.Record, error) {
-	return driver.Grant{}, nil, s.err
-}
-
 // steal ends the lease of ctx behind its holder's back, as the expiry of a paused process does.
 func steal(t testing.TB, store driver.Store, ctx context.Context) {
 	t.Helper()

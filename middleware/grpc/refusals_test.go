@@ -23,18 +23,15 @@ import (
 	"github.com/keyturn/keyturn/store/memstore"
 )
 
-// forgetful never says whether it recorded anything.
-type forgetful struct{ *memstore.Store }
-
-func (forgetful) Complete(context.Context, driver.Grant, driver.Record, time.Duration) error {
-	return &core.UnavailableError{Op: "complete", Err: errors.New("connection reset")}
-}
-
 // Every row of the table in the package's documentation, over a connection.
 func TestRefusals(t *testing.T) {
 	const key, anyTime = "user:42", time.Duration(-1)
 	secret := errors.New("secret: password of redis at 10.1.2.3")
-	failing := func(err error) driver.Store { return refusing{memstore.New(), err} }
+	failing := func(acquire, complete error) driver.Store {
+		s := ruletest.NewStore()
+		s.BreakDown(acquire, complete)
+		return s
+	}
 	ends := func(after time.Duration) func(context.Context) (context.Context, context.CancelFunc) {
 		return func(ctx context.Context) (context.Context, context.CancelFunc) {
 			return context.WithTimeout(ctx, after)
@@ -58,14 +55,14 @@ func TestRefusals(t *testing.T) {
 		is     error
 	}{
 		{name: "held, fail-fast", opt: core.WithFailFast(), code: codes.Aborted, reason: reasons.LockHeld, after: anyTime, is: core.ErrHeld},
-		{name: "held, for a known time", store: failing(&core.HeldError{Key: key, RetryAfter: 70 * time.Millisecond}), opt: core.WithFailFast(), code: codes.Aborted, reason: reasons.LockHeld, after: 70 * time.Millisecond, is: core.ErrHeld},
+		{name: "held, for a known time", store: failing(&core.HeldError{Key: key, RetryAfter: 70 * time.Millisecond}, nil), opt: core.WithFailFast(), code: codes.Aborted, reason: reasons.LockHeld, after: 70 * time.Millisecond, is: core.ErrHeld},
 		{name: "held, waited", opt: core.WithMaxWait(time.Millisecond), code: codes.Aborted, reason: reasons.WaitTimeout, after: anyTime, is: core.ErrWaitTimeout},
-		{name: "too many waiters", store: failing(&core.TooManyWaitersError{Key: key, Limit: 3}), code: codes.ResourceExhausted, reason: reasons.TooManyWaiters, after: anyTime, is: core.ErrTooManyWaiters},
-		{name: "store down", store: failing(&core.UnavailableError{Op: "acquire", Err: secret}), code: codes.Unavailable, reason: reasons.StoreUnavailable, after: anyTime, is: core.ErrUnavailable},
+		{name: "too many waiters", store: failing(&core.TooManyWaitersError{Key: key, Limit: 3}, nil), code: codes.ResourceExhausted, reason: reasons.TooManyWaiters, after: anyTime, is: core.ErrTooManyWaiters},
+		{name: "store down", store: failing(&core.UnavailableError{Op: "acquire", Err: secret}, nil), code: codes.Unavailable, reason: reasons.StoreUnavailable, after: anyTime, is: core.ErrUnavailable},
 		{name: "engine closed", closed: true, code: codes.Unavailable, reason: reasons.Stopping, after: anyTime, is: core.ErrClosed},
-		{name: "record uncertain", only: "once", store: forgetful{memstore.New()}, opt: core.WithTTL(30 * time.Millisecond), code: codes.Unavailable, reason: reasons.OutcomeUnknown, after: anyTime, is: core.ErrOutcomeUnknown},
-		{name: "it would wait for itself", store: failing(&driver.DeadlockError{Key: key}), code: codes.Internal, reason: reasons.Internal, is: core.ErrWouldDeadlock},
-		{name: "anything else", store: failing(secret), code: codes.Internal, reason: reasons.Internal, is: secret},
+		{name: "record uncertain", only: "once", store: failing(nil, ruletest.ErrDown), opt: core.WithTTL(30 * time.Millisecond), code: codes.Unavailable, reason: reasons.OutcomeUnknown, after: anyTime, is: core.ErrOutcomeUnknown},
+		{name: "it would wait for itself", store: failing(&driver.DeadlockError{Key: key}, nil), code: codes.Internal, reason: reasons.Internal, is: core.ErrWouldDeadlock},
+		{name: "anything else", store: failing(secret, nil), code: codes.Internal, reason: reasons.Internal, is: secret},
 		{name: "caller's deadline", end: ends(20 * time.Millisecond), code: codes.DeadlineExceeded, is: context.DeadlineExceeded},
 		{name: "caller's deadline, before", end: ends(-time.Second), code: codes.DeadlineExceeded, is: context.DeadlineExceeded},
 		{name: "caller's cancel", end: canceled, code: codes.Canceled, is: context.Canceled},
