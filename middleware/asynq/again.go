@@ -45,16 +45,12 @@ func (r *returns) add(ctx context.Context) int {
 	if place == nil {
 		return 0
 	}
-	n := min(counted(place, hash)+1, returnMask)
+	n := uint64(1)
+	if v := place.Load(); v&^returnMask == hash {
+		n = min(v&returnMask+1, returnMask)
+	}
 	place.Store(hash | n)
 	return int(n)
-}
-
-func counted(place *atomic.Uint64, hash uint64) uint64 {
-	if v := place.Load(); v&^returnMask == hash {
-		return v & returnMask
-	}
-	return 0
 }
 
 // forget notes that the task had its turn.

@@ -17,7 +17,9 @@ func IsFailure(next func(error) bool) func(error) bool {
 	return func(err error) bool {
 		var again *RescheduleError
 		if errors.As(err, &again) {
-			again.setup.askedIsFailure()
+			if again.setup != nil { // not made by hand
+				again.setup.isFailure.Store(true)
+			}
 			return false
 		}
 		return next(err)
@@ -39,7 +41,9 @@ func RetryDelay(next asynq.RetryDelayFunc) asynq.RetryDelayFunc {
 	return func(n int, err error, task *asynq.Task) time.Duration {
 		var again *RescheduleError
 		if errors.As(err, &again) {
-			again.setup.askedRetryDelay()
+			if again.setup != nil {
+				again.setup.retryDelay.Store(true)
+			}
 			return again.delay()
 		}
 		return next(n, err, task)

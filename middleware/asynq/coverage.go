@@ -19,7 +19,10 @@ import (
 // no target without a rule.
 func (l *Locks) Coverage(types ...string) []coverage.Target {
 	if len(types) == 0 {
-		types = l.patterns()
+		for _, r := range l.rules {
+			types = append(types, r.Name)
+		}
+		slices.Sort(types)
 	}
 	all := make([]coverage.Target, len(types))
 	for i, typename := range types {
@@ -49,13 +52,4 @@ func (l *Locks) Check(types ...string) error {
 		return fmt.Errorf("lockasynq: %w", err)
 	}
 	return nil
-}
-
-func (l *Locks) patterns() []string {
-	patterns := make([]string, len(l.rules))
-	for i, r := range l.rules {
-		patterns[i] = r.Name
-	}
-	slices.Sort(patterns)
-	return patterns
 }

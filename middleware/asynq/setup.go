@@ -13,8 +13,6 @@ import (
 // configuration cannot be inspected, and nothing fails without them: retries just run out, and
 // tasks come back late. But asynq asks both about every error before it takes the next step
 // with the task. So a rescheduling that neither was asked about shows the mistake.
-//
-// A nil setup does nothing: it belongs to an error that was made by hand.
 type setup struct {
 	since                 atomic.Int64 // when the first rescheduling was returned, in Unix nanoseconds
 	isFailure, retryDelay atomic.Bool  // it was asked at least once
@@ -41,16 +39,4 @@ func (s *setup) note(ctx context.Context, again *RescheduleError) {
 	slog.WarnContext(ctx, "lockasynq: the asynq server never asks about rescheduled tasks, which costs them retries or time; "+
 		"set Config.IsFailure to lockasynq.IsFailure(...), Config.RetryDelayFunc to lockasynq.RetryDelay(...), and wrap errors with %w",
 		"asks_IsFailure", s.isFailure.Load(), "asks_RetryDelay", s.retryDelay.Load(), "rule", again.Pattern)
-}
-
-func (s *setup) askedIsFailure() {
-	if s != nil {
-		s.isFailure.Store(true)
-	}
-}
-
-func (s *setup) askedRetryDelay() {
-	if s != nil {
-		s.retryDelay.Store(true)
-	}
 }
