@@ -32,7 +32,7 @@ func (r *Rule) serialize(x *Exchange) {
 // refuse answers an error that is not the handler's.
 func (r *Rule) refuse(x *Exchange, keys rule.Keys, err error) {
 	noteRefused(x.Writer)
-	x.Refuse(x.Writer, x.Request, refusal.Told(r.rule.Name, keys.First, err))
+	x.Refuse(x.Writer, x.Request, refusal.Told(r.rule.Name, keys.First, err, nil))
 }
 
 // finish sends the handler's response or, if the engine refused, answers that instead. The lock

@@ -101,9 +101,7 @@ func (l *Locks) Middleware(next asynq.Handler) asynq.Handler {
 		if l.handler == nil || why.err == nil {
 			return err
 		}
-		told := refusal.Told(r.Name, why.key, why.err)
-		told.Answer = err
-		return l.handler(ctx, task, told)
+		return l.handler(ctx, task, refusal.Told(r.Name, why.key, why.err, err))
 	})
 }
 

@@ -156,9 +156,7 @@ func (l *Locks) answer(ctx context.Context, name string, keys rule.Keys, own, re
 	if l.handler == nil {
 		return standard
 	}
-	told := refusal.Told(name, keys.First, refused)
-	told.Answer = standard
-	return cmp.Or(l.handler(ctx, told), standard)
+	return cmp.Or(l.handler(ctx, refusal.Told(name, keys.First, refused, standard)), standard)
 }
 
 // compile checks a function's rule and adds it to the list.

@@ -42,9 +42,7 @@ func (r *boundRule) answer(ctx context.Context, keys rule.Keys, refused, standar
 		}
 		return standard
 	}
-	told := refusal.Told(r.Name, keys.First, refused)
-	told.Answer = standard
-	own := r.handler(ctx, told)
+	own := r.handler(ctx, refusal.Told(r.Name, keys.First, refused, standard))
 	if own == nil || own == standard {
 		return standard
 	}

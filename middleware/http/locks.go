@@ -170,7 +170,7 @@ func (l *Locks) Middleware(next http.Handler) http.Handler {
 		}
 		method, path := split(r.Pattern)
 		if path == "" {
-			l.refuse(w, r, refusal.Told("lockhttp", "", &httprule.RouteError{}))
+			l.refuse(w, r, refusal.Told("lockhttp", "", &httprule.RouteError{}, nil))
 			return
 		}
 		l.serve(l.of(r, path), cmp.Or(method, r.Method), next, w, r) // GET is the pattern of HEAD, too

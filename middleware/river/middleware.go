@@ -41,9 +41,7 @@ func (l *Locks) refuse(ctx context.Context, r *rule.Rule[*request], keys rule.Ke
 	if l.handler == nil {
 		return answer
 	}
-	told := refusal.Told(r.Name, keys.First, refused)
-	told.Answer = answer
-	return l.handler(ctx, job, told)
+	return l.handler(ctx, job, refusal.Told(r.Name, keys.First, refused, answer))
 }
 
 var _ rivertype.WorkerMiddleware = (*Locks)(nil)
