@@ -103,6 +103,9 @@ func (b *binder) list(p keytmpl.Placeholder, each int) (rule.Source[request], er
 	}
 	return rule.Source[request]{Each: func(r request) ([]string, error) {
 		elements := list(r.message)
+		if elements == nil {
+			return nil, nil
+		}
 		// Checked before the values are made: a request of four megabytes holds a million
 		// elements.
 		if elements.Len() > keytmpl.MaxKeys {

@@ -36,7 +36,7 @@ func scalarAt(m protoreflect.MessageDescriptor, path []keytmpl.Segment, p keytmp
 }
 
 // listAt finds the list at the end of path, whose last step has [*]. It returns a function that
-// returns the list in a message; an empty one if a message on the way is missing.
+// returns the list in a message; nil if a message on the way is missing.
 func listAt(m protoreflect.MessageDescriptor, path []keytmpl.Segment) (func(protoreflect.Message) protoreflect.List, protoreflect.FieldDescriptor, error) {
 	parents, fd, err := follow(m, path)
 	if err != nil {
@@ -45,16 +45,11 @@ func listAt(m protoreflect.MessageDescriptor, path []keytmpl.Segment) (func(prot
 	return func(msg protoreflect.Message) protoreflect.List {
 		msg = descend(msg, parents)
 		if msg == nil {
-			return noElements{}
+			return nil
 		}
 		return msg.Get(fd).List()
 	}, fd, nil
 }
-
-// noElements is the list of a message that is missing.
-type noElements struct{ protoreflect.List }
-
-func (noElements) Len() int { return 0 }
 
 // follow looks up the steps of a path: single messages and, last, the wanted field.
 func follow(m protoreflect.MessageDescriptor, path []keytmpl.Segment) (parents []protoreflect.FieldDescriptor, last protoreflect.FieldDescriptor, err error) {

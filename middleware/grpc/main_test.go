@@ -50,9 +50,7 @@ func memory(t testing.TB, opts ...core.EngineOption) *core.Engine {
 // bounded is a context for a test's calls: a hang becomes a failure.
 func bounded(t testing.TB) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-	t.Cleanup(cancel)
-	return ctx
+	return checktest.Within(t, 10*time.Second)
 }
 
 // free waits until nobody has key.

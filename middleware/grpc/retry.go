@@ -19,18 +19,11 @@ const (
 	DefaultMaxDelay = 30 * time.Second
 )
 
-// retryable are the reasons with which a repeat is safe because the handler has not run.
-// OUTCOME_UNKNOWN and ROLLED_BACK are not among them. A repeat would be safe there as well, but the
-// caller must decide whether to run the handler again.
-var retryable = retryableReasons()
-
-func retryableReasons() (reasons []string) {
-	for _, kind := range refusal.Kinds() {
-		if kind.Again() && !kind.Ran() {
-			reasons = append(reasons, kind.Reason())
-		}
-	}
-	return reasons
+// retryable reports whether a repeat is safe because the handler has not run. It is not after
+// OUTCOME_UNKNOWN and ROLLED_BACK. A repeat would be safe there as well, but the caller must decide whether
+// to run the handler again.
+func retryable(reason string) bool {
+	return slices.ContainsFunc(refusal.Kinds(), func(k refusal.Kind) bool { return k.Again() && !k.Ran() && k.Reason() == reason })
 }
 
 // RetryAfter reports whether a call of method that ended with err may be sent again, and how
@@ -44,7 +37,7 @@ func RetryAfter(method string, err error) (time.Duration, bool) {
 	for _, detail := range status.Convert(err).Details() {
 		switch d := detail.(type) {
 		case *errdetails.ErrorInfo:
-			refused = d.GetDomain() == Domain && d.GetMetadata()[MethodKey] == method && slices.Contains(retryable, d.GetReason())
+			refused = d.GetDomain() == Domain && d.GetMetadata()[MethodKey] == method && retryable(d.GetReason())
 		case *errdetails.RetryInfo:
 			delay = d.GetRetryDelay().AsDuration()
 		}
