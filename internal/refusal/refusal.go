@@ -196,3 +196,11 @@ func RetryAfter(err error) time.Duration {
 
 // DefaultRetryAfter is the Retry-After for a client if nothing better is known.
 const DefaultRetryAfter = time.Second
+
+// ClientsRetryAfter is RetryAfter for a client, or the default.
+func ClientsRetryAfter(err error) time.Duration {
+	if d := RetryAfter(err); d > 0 {
+		return d
+	}
+	return DefaultRetryAfter
+}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
@@ -127,20 +126,13 @@ func statusOf(method string, err error) *status.Status {
 		message, wrong := badRequest(err)
 		answer.message, details = cmp.Or(message, answer.message), append(details, wrong...)
 	case kind.Again():
-		details = append(details, retryIn(refusal.RetryAfter(err)))
+		details = append(details, &errdetails.RetryInfo{RetryDelay: durationpb.New(refusal.ClientsRetryAfter(err))})
 	}
 	s := status.New(answer.code, answer.message)
 	if detailed, err := s.WithDetails(details...); err == nil {
 		return detailed
 	}
 	return s
-}
-
-func retryIn(d time.Duration) *errdetails.RetryInfo {
-	if d <= 0 {
-		d = refusal.DefaultRetryAfter
-	}
-	return &errdetails.RetryInfo{RetryDelay: durationpb.New(d)}
 }
 
 // badRequest says why no key can be made from the request. It names the field, never its value.

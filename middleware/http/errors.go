@@ -74,7 +74,7 @@ func ProblemOf(err error) Problem {
 	}
 	var retry time.Duration
 	if kind.Again() {
-		retry = wholeSeconds(refusal.RetryAfter(err))
+		retry = (refusal.ClientsRetryAfter(err) + time.Second - 1).Truncate(time.Second) // the header has no fractions
 	}
 	return problem(answers[kind].status, kind.Reason(), answers[kind].detail, retry)
 }
@@ -126,14 +126,6 @@ func problem(status int, reason, detail string, retry time.Duration) Problem {
 		title = "Client Closed Request"
 	}
 	return Problem{Type: "about:blank", Title: title, Status: status, Detail: detail, Reason: reason, RetryAfter: retry}
-}
-
-// wholeSeconds rounds up, because the header Retry-After has no fractions.
-func wholeSeconds(d time.Duration) time.Duration {
-	if d <= 0 {
-		return refusal.DefaultRetryAfter
-	}
-	return (d + time.Second - 1).Truncate(time.Second)
 }
 
 // ErrorHandler answers a request instead of the handler, if the handler did not run, or if its
