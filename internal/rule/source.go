@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/internal/jsonpath"
 	"github.com/keyturn/keyturn/keytmpl"
 )
 
@@ -17,14 +18,8 @@ type Source[R any] struct {
 	Each func(R) ([]string, error)
 }
 
-// Document is a part of a request in which placeholders name values, such as a body in JSON.
-type Document interface {
-	One(p keytmpl.Placeholder) (string, error)
-	Each(p keytmpl.Placeholder) ([]string, error)
-}
-
 // Inside binds a placeholder to a value inside of a document, or with [*] to several.
-func Inside[R any, D Document](p keytmpl.Placeholder, document func(R) (D, error)) Source[R] {
+func Inside[R any](p keytmpl.Placeholder, document func(R) (jsonpath.Document, error)) Source[R] {
 	if p.Multiple() {
 		return Source[R]{Each: func(req R) ([]string, error) {
 			doc, err := document(req)
