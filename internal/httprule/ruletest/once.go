@@ -216,25 +216,35 @@ func Streams(t *testing.T, face Face) {
 
 // Twins: the second request waits for the first and gets its response.
 func Twins(t *testing.T, face Face) {
-	st := NewStore()
 	var calls atomic.Int64
+	first, second := twins(t, face, Route{Handler: counted(&calls, Done)}, func() {})
+	if first.Body != "done" || second.Body != "done" || first.Replayed() == second.Replayed() || calls.Load() != 1 {
+		t.Errorf("answers = %+v, %+v after %d calls", first, second, calls.Load())
+	}
+}
+
+// twins sends two requests to a route of Once, the second of them while the first runs. Then it calls then, and the
+// first goes on.
+func twins(t *testing.T, face Face, r Route, then func()) (first, second Answer) {
+	t.Helper()
+	st, handler := NewStore(), r.Handler
 	running, goOn := make(chan struct{}), make(chan struct{})
-	s := face(t, Route{Engine: NewEngine(t, st), Once: true, Handler: counted(&calls, func(w http.ResponseWriter, _ *http.Request) {
+	r.Once, r.Engine = true, NewEngine(t, st)
+	r.Handler = func(w http.ResponseWriter, r *http.Request) {
 		close(running)
 		<-goOn
-		write(w, 200, "first")
-	})})
+		handler(w, r)
+	}
+	s := face(t, r)
 	answers := make(chan Answer, 2)
 	post := func() { answers <- s.Do("POST", "/1", "") }
 	go post()
 	Receive(t, "the handler", running)
 	go post()
 	Until(t, "the twin to wait", func() bool { return st.Asked() == 1 })
+	then()
 	close(goOn)
-	first, second := Receive(t, "an answer", answers), Receive(t, "an answer", answers)
-	if first.Body != "first" || second.Body != "first" || first.Replayed() == second.Replayed() || calls.Load() != 1 {
-		t.Errorf("answers = %+v, %+v after %d calls", first, second, calls.Load())
-	}
+	return Receive(t, "an answer", answers), Receive(t, "an answer", answers)
 }
 
 // Fingerprints tests which differences make a request another one.

@@ -18,16 +18,14 @@ import (
 func Prechecks(t *testing.T, face Face) {
 	var denied atomic.Bool
 	var calls atomic.Int64
+	precheck := func(*http.Request) error {
+		if denied.Load() {
+			return errors.New("no member of this group")
+		}
+		return nil
+	}
 	store := NewStore()
-	s := face(t, Route{
-		Engine: NewEngine(t, store), Once: true, Handler: counted(&calls, Done),
-		Precheck: func(r *http.Request) error {
-			if denied.Load() {
-				return errors.New("no member of this group")
-			}
-			return nil
-		},
-	})
+	s := face(t, Route{Engine: NewEngine(t, store), Once: true, Handler: counted(&calls, Done), Precheck: precheck})
 	denied.Store(true)
 	s.Do("POST", "/1", "").Problem(t, 403, "FORBIDDEN")
 	if n := store.Requests(); n != 0 || calls.Load() != 0 {
@@ -43,30 +41,7 @@ func Prechecks(t *testing.T, face Face) {
 
 	// One that becomes forbidden while it waits gets no stored response.
 	denied.Store(false)
-	running, goOn := make(chan struct{}), make(chan struct{})
-	s = face(t, Route{
-		Engine: NewEngine(t, store), Once: true, Template: "other:{path.id}",
-		Precheck: func(*http.Request) error {
-			if denied.Load() {
-				return errors.New("no member of this group")
-			}
-			return nil
-		},
-		Handler: func(w http.ResponseWriter, r *http.Request) {
-			close(running)
-			<-goOn
-			Done(w, r)
-		},
-	})
-	answers := make(chan Answer, 2)
-	post := func() { answers <- s.Do("POST", "/1", "") }
-	go post()
-	Receive(t, "the handler", running)
-	go post()
-	Until(t, "the twin to wait", func() bool { return store.Asked() == 1 })
-	denied.Store(true)
-	close(goOn)
-	first, second := Receive(t, "an answer", answers), Receive(t, "an answer", answers)
+	first, second := twins(t, face, Route{Handler: Done, Precheck: precheck}, func() { denied.Store(true) })
 	if first.Status+second.Status != 200+403 {
 		t.Errorf("%+v, %+v", first, second)
 	}
