@@ -63,10 +63,6 @@ func TestConstructionRefuses(t *testing.T) {
 	}
 }
 
-func TestOnceIsAroundOtherRules(t *testing.T) {
-	ruletest.Locks(t, ruletest.NewEngine(t, ruletest.NewStore()), lockhttp.Once("/a", "a"), lockhttp.Serialize("/a", "b", core.WithMaxWait(time.Second)))
-}
-
 func TestSkipIfAndBodyLimit(t *testing.T) {
 	rule := ruletest.Middleware(t, ruletest.NewEngine(t, ruletest.NewStore()),
 		lockhttp.Serialize("*", "b:{body|hash}").BodyLimit(10).SkipIf(func(r *http.Request) bool { return r.FormValue("skip") != "" }))

@@ -74,9 +74,7 @@ func (c *Client) Answer() Answer {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	defer res.Body.Close()
-	data, err := io.ReadAll(res.Body)
-	return Answer{Status: res.StatusCode, Header: res.Header, Body: string(data), Broken: err, Trailer: res.Trailer}
+	return readAnswer(res)
 }
 
 // Spools watches the temporary files of the process.

@@ -207,9 +207,13 @@ func (s *Site) Send(req *http.Request) (Answer, error) {
 	if err != nil {
 		return Answer{}, err
 	}
+	return readAnswer(res), nil
+}
+
+func readAnswer(res *http.Response) Answer {
 	defer res.Body.Close()
 	data, err := io.ReadAll(res.Body)
-	return Answer{Status: res.StatusCode, Header: res.Header, Body: string(data), Broken: err, Trailer: res.Trailer}, nil
+	return Answer{Status: res.StatusCode, Header: res.Header, Body: string(data), Broken: err, Trailer: res.Trailer}
 }
 
 // Problem checks that a is problem details with this status and reason.
