@@ -77,14 +77,10 @@ func (s *seen) is(done func() bool) bool {
 func (s *seen) until(t testing.TB, what string, done func() bool) {
 	t.Helper()
 	for end := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
-		s.mu.Lock()
-		ok := done()
-		real := s.real
-		s.mu.Unlock()
-		if real {
+		if s.is(func() bool { return s.real }) {
 			t.Fatal("something was no shadow")
 		}
-		if ok {
+		if s.is(done) {
 			return
 		}
 		if time.Now().After(end) {
@@ -175,34 +171,27 @@ func replays(t *testing.T, m Middleware) {
 }
 
 func withoutAKey(t *testing.T, m Middleware) {
-	for _, once := range []bool{false, true} {
-		s := &seen{}
-		runs := 0
-		call := m(t, engine(t, s, memstore.New()), once, func(context.Context) error { runs++; return nil }, core.WithShadow())
-		if call == nil {
-			continue
-		}
-		if err := call(""); err != nil || runs != 1 {
-			t.Errorf("%d runs, %v", runs, err)
-		}
-		s.until(t, "a request would have been refused", func() bool { return len(s.errs) == 1 })
-	}
+	served(t, m, memstore.New(), "", func(error) bool { return true })
 }
 
 func outage(t *testing.T, m Middleware) {
+	served(t, m, down{memstore.New()}, "1", func(err error) bool { return errors.Is(err, core.ErrUnavailable) })
+}
+
+// served makes a request of each kind, and tests that it is served and that the hooks were told of an error.
+func served(t *testing.T, m Middleware, store driver.Store, id string, is func(error) bool) {
+	t.Helper()
 	for _, once := range []bool{false, true} {
 		s := &seen{}
 		runs := 0
-		call := m(t, engine(t, s, down{memstore.New()}), once, func(context.Context) error { runs++; return nil }, core.WithShadow())
+		call := m(t, engine(t, s, store), once, func(context.Context) error { runs++; return nil }, core.WithShadow())
 		if call == nil {
 			continue
 		}
-		if err := call("1"); err != nil || runs != 1 {
+		if err := call(id); err != nil || runs != 1 {
 			t.Errorf("%d runs, %v", runs, err)
 		}
-		s.until(t, "a request would have been refused", func() bool {
-			return len(s.errs) == 1 && errors.Is(s.errs[0], core.ErrUnavailable)
-		})
+		s.until(t, "a request would have been refused", func() bool { return len(s.errs) == 1 && is(s.errs[0]) })
 	}
 }
 
