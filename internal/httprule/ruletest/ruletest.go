@@ -18,6 +18,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -34,8 +35,8 @@ type Store struct {
 	mu       sync.Mutex
 	acquire  error // the error of Acquire and Begin; nil: as usual
 	complete error // the error of Complete; nil: as usual
-	waiting  int   // requests under way
-	requests int   // requests so far
+
+	waiting, requests atomic.Int64 // under way, and so far
 }
 
 // NewStore returns a store that works.
@@ -58,38 +59,25 @@ func (s *Store) Acquire(ctx context.Context, req driver.Request) (driver.Grant, 
 	if err, _ := s.broken(); err != nil {
 		return driver.Grant{}, err
 	}
-	s.count(1)
-	defer s.count(-1)
+	s.requests.Add(1)
+	s.waiting.Add(1)
+	defer s.waiting.Add(-1)
 	return s.Store.Acquire(ctx, req)
 }
 
-func (s *Store) count(n int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.waiting += n
-	s.requests += max(n, 0)
-}
-
 // Requests is the number of requests for a lock so far.
-func (s *Store) Requests() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.requests
-}
+func (s *Store) Requests() int { return int(s.requests.Load()) }
 
 // Asked is the number of requests for a lock that wait in the store.
-func (s *Store) Asked() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.waiting
-}
+func (s *Store) Asked() int { return int(s.waiting.Load()) }
 
 func (s *Store) Begin(ctx context.Context, req driver.Request) (driver.Grant, *driver.Record, error) {
 	if err, _ := s.broken(); err != nil {
 		return driver.Grant{}, nil, err
 	}
-	s.count(1)
-	defer s.count(-1)
+	s.requests.Add(1)
+	s.waiting.Add(1)
+	defer s.waiting.Add(-1)
 	return s.Store.Begin(ctx, req)
 }
 
