@@ -132,13 +132,11 @@ func inside(w http.ResponseWriter, req *http.Request) {
 	}
 	c.SetRequest(req)
 	defer writeTo(w, c)()
-	defer func() {
-		// A middleware such as ContextTimeout leaves its request here, whose context it has cancelled by now.
-		httprule.Ended(w, errors.Is(c.Request().Context().Err(), context.DeadlineExceeded), at.err)
-	}()
 	if at.err = at.next(c); at.err != nil {
 		c.Error(at.err)
 	}
+	// A middleware such as ContextTimeout leaves its request here, whose context it has cancelled by now.
+	httprule.Ended(w, errors.Is(c.Request().Context().Err(), context.DeadlineExceeded), at.err)
 }
 
 // Coverage lists the routes of e, such as "PUT /users/:id/status", each with its rules. See
