@@ -11,13 +11,9 @@ import (
 	"github.com/keyturn/keyturn/middleware/reasons"
 )
 
-// Problem is the answer to a refused request: problem details as in RFC 9457. It never says
-// which lock it is, or who has it.
-type Problem = lockhttp.Problem
-
 // ProblemOf returns the answer to err, the error of an [ErrorHandler]: the table of the
 // package's documentation.
-func ProblemOf(err error) Problem {
+func ProblemOf(err error) lockhttp.Problem {
 	var unread *httprule.BodyError
 	var answered *echo.HTTPError
 	if errors.As(err, &unread) && errors.As(err, &answered) && answered.Code == http.StatusRequestEntityTooLarge {
@@ -26,7 +22,7 @@ func ProblemOf(err error) Problem {
 	return lockhttp.ProblemOf(err)
 }
 
-// DefaultErrorHandler answers with the [Problem] of err, as application/problem+json. It
+// DefaultErrorHandler answers with the [lockhttp.Problem] of err, as application/problem+json. It
 // returns an *echo.HTTPError around err, which Echo does not answer again, for middleware that
 // logs or traces errors.
 //
