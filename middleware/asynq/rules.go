@@ -138,24 +138,24 @@ func payload(r *request) (context.Context, []byte) { return r.ctx, r.task.Payloa
 // compile checks r and binds it to the engine.
 func (r Rule) compile(eng *core.Engine) (*checked, error) {
 	var errs []error
+	wrong := func(err error) {
+		if err != nil {
+			errs = append(errs, fmt.Errorf("rule for %q: %w", r.pattern, err))
+		}
+	}
 	if strings.TrimSpace(r.pattern) == "" { // ServeMux would panic
-		errs = append(errs, fmt.Errorf("rule for %q: want a task type; make rules with Serialize, Once and so on", r.pattern))
+		wrong(errors.New("want a task type; make rules with Serialize, Once and so on"))
 	}
 	if r.by && r.key == nil && r.keys == nil {
-		errs = append(errs, fmt.Errorf("rule for %q: the key function is nil", r.pattern))
+		wrong(errors.New("the key function is nil"))
 		r.template = "-" // otherwise a second error would report a missing template
 	}
 	if r.conflict < Reschedule || r.conflict > Fail {
-		errs = append(errs, fmt.Errorf("rule for %q: %w", r.pattern,
-			&core.OptionError{Option: "OnConflict", Value: r.conflict, Want: "Reschedule, Wait, Skip or Fail"}))
+		wrong(&core.OptionError{Option: "OnConflict", Value: r.conflict, Want: "Reschedule, Wait, Skip or Fail"})
 	}
-	if err := r.checkDelay(); err != nil {
-		errs = append(errs, fmt.Errorf("rule for %q: %w", r.pattern, err))
-	}
+	wrong(r.checkDelay())
 	version, err := r.compileVersion()
-	if err != nil {
-		errs = append(errs, fmt.Errorf("rule for %q: %w", r.pattern, err))
-	}
+	wrong(err)
 	var skip func(*request) bool
 	if r.skip != nil {
 		skip = func(req *request) bool { return r.skip(req.ctx, req.task) }
@@ -173,7 +173,7 @@ func (r Rule) compile(eng *core.Engine) (*checked, error) {
 		Options:         r.opts,
 	}, r.bind)
 	if err == nil && r.remembers() {
-		err = r.canRemember(compiled)
+		wrong(r.canRemember(compiled))
 	}
 	c := &checked{checkedRule: compiled, conflict: r.conflict, versionOf: version, untilStarted: r.untilStarted}
 	if r.every != nil {
@@ -235,14 +235,10 @@ func (r Rule) canRemember(c *checkedRule) error {
 	if r.untilStarted {
 		option = "UniqueUntilStarted"
 	}
-	errs := []error{driver.ValidateKey(remembered("", r.pattern, "k"))}
-	if want != "" {
-		errs = append(errs, &core.OptionError{Option: option, Value: r.pattern, Want: want})
+	if want == "" {
+		return nil
 	}
-	if err := errors.Join(errs...); err != nil {
-		return fmt.Errorf("rule for %q: %w", r.pattern, err)
-	}
-	return nil
+	return &core.OptionError{Option: option, Value: r.pattern, Want: want}
 }
 
 // remembered returns the key under which the store keeps a number for a rule and a key. It
