@@ -116,9 +116,8 @@ func Compile[R any](eng *core.Engine, spec Spec[R], bind func(keytmpl.Placeholde
 		key, like = "func", []string{"a/b"}
 		r.keys = func(req R) (Keys, error) { return r.one(spec.Key(req)) }
 	default:
-		if r.keys, like, err = fromTemplate(spec, bind); err != nil {
-			errs = append(errs, err)
-		}
+		r.keys, like, err = fromTemplate(spec, bind)
+		errs = append(errs, err)
 	}
 	if skip, keys := spec.Skip, r.keys; skip != nil {
 		r.keys = func(req R) (Keys, error) {

@@ -46,9 +46,8 @@ type boundRule struct {
 //   - errors of [FromAnnotations] and [Configure].
 func New(eng *core.Engine, rules ...Rule) (*Interceptor, error) {
 	i := &Interceptor{rules: make(map[string]*boundRule, len(rules))}
-	var errs []error
 	rules, err := resolve(rules)
-	errs = append(errs, err)
+	errs := []error{err}
 	if eng == nil && len(rules) == 0 {
 		errs = append(errs, &core.OptionError{Option: "lockgrpc.New", Value: nil, Want: "an engine"})
 	}
@@ -59,9 +58,7 @@ func New(eng *core.Engine, rules ...Rule) (*Interceptor, error) {
 		} else if ok && err == nil && before.Rule != nil {
 			bound, err = before.join(bound)
 		}
-		if err != nil {
-			errs = append(errs, err)
-		}
+		errs = append(errs, err)
 		i.rules[r.method] = bound
 	}
 	if err := errors.Join(errs...); err != nil {
