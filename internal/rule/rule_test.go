@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
@@ -122,15 +121,6 @@ func TestLevelsThatCannotBe(t *testing.T) {
 	}
 }
 
-func TestResultLimitIsTheRulesOrTheEngines(t *testing.T) {
-	spec := rule.Spec[string]{Name: "n", Template: "k", Once: true}
-	for want, opts := range map[int][]core.CallOption{64 << 10: nil, 7: {core.WithResultLimit(7)}} {
-		spec.Options = opts
-		r, err := rule.Compile(engine(t, memstore.New()), spec, bind)
-		check(t, err == nil && r.Info().ResultLimit == want, "%v, %v; want a limit of %d", r, err, want)
-	}
-}
-
 // The caller can tell a refusal from the function's own error, whatever that error matches.
 func TestRefusedAndOwnErrors(t *testing.T) {
 	ctx := context.Background()
@@ -217,36 +207,6 @@ func TestErrorsOfKeyFunctions(t *testing.T) {
 		got := refusal.Of(err)
 		check(t, err != nil && got == tt.want && (tt.own == nil || errors.Is(err, tt.own)), "%v: %v of kind %s, want %s", tt.own, err, got.Reason(), tt.want.Reason())
 	}
-}
-
-// What a rule or its store can't do is refused at the start.
-func TestRefusedAtTheStart(t *testing.T) {
-	for name, c := range map[string]struct {
-		option                          core.CallOption
-		store                           driver.Store
-		serializePossible, oncePossible bool
-	}{
-		"shared":                      {core.WithShared(), memstore.New(), true, false}, // Once has its key alone
-		"permits":                     {core.WithPermits(2), memstore.New(), true, false},
-		"hierarchy":                   {core.WithHierarchy(), memstore.New(), true, false},
-		"a TTL":                       {core.WithTTL(time.Second), memstore.New(), true, true},
-		"a TTL that can't be kept so": {core.WithTTL(time.Second), seconds{memstore.New()}, false, false},
-	} {
-		for once, possible := range map[bool]bool{false: c.serializePossible, true: c.oncePossible} {
-			spec := rule.Spec[string]{Name: "n", Once: once, Template: "k", Options: []core.CallOption{c.option}}
-			if _, err := rule.Compile(engine(t, c.store), spec, bind); possible && err != nil || !possible && !errors.Is(err, core.ErrInvalidOption) {
-				t.Errorf("%s, once %v: %v", name, once, err)
-			}
-		}
-	}
-}
-
-type seconds struct{ *memstore.Store }
-
-func (s seconds) Describe() driver.Description {
-	d := s.Store.Describe()
-	d.TTLs = driver.TTLs{Least: 2 * time.Second, Step: time.Second}
-	return d
 }
 
 // How many keys a function returns may depend on the request. More than a set may have were an error of
