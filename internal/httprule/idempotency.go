@@ -66,7 +66,7 @@ func (i Idempotent) key(r *request) (string, error) {
 	if problem != "" {
 		return "", &HeaderError{Header: http.CanonicalHeaderKey(i.Header), Problem: problem}
 	}
-	caller, err := r.keyBy(i.Caller)
+	caller, err := keyBy(r, plain(i.Caller))
 	if err != nil {
 		return "", err
 	}

@@ -99,16 +99,12 @@ func (m *Memory) record(h *heldResponse) ([]byte, error) {
 	if h.x.refused {
 		return nil, errNotStored
 	}
-	status := h.status
+	status, header := h.status, h.header
 	if status == 0 {
 		if h.x.failed != nil { // nobody has made a response of the error
 			return nil, errNotStored
 		}
-		status = http.StatusOK
-	}
-	header := h.header
-	if h.status == 0 {
-		header = h.Header()
+		status, header = http.StatusOK, h.Header()
 	}
 	if !h.hijacked && !m.Storable(Response{status, header, h.body.memory}) {
 		return nil, errNotStored

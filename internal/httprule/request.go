@@ -183,23 +183,19 @@ func (r *request) form() (url.Values, error) {
 	return r.fields, nil
 }
 
-// keyBy calls a key function. What the function reads of the body is kept.
-func (r *request) keyBy(key func(*http.Request) string) (string, error) {
-	keys, err := r.keysBy(func(req *http.Request) ([]string, error) { return []string{key(req)}, nil })
-	if err != nil {
-		return "", err
-	}
-	return keys[0], nil
-}
-
-// keysBy is keyBy for a function that returns all keys.
-func (r *request) keysBy(keys func(*http.Request) ([]string, error)) ([]string, error) {
+// keyBy calls a key function, of one key or of several. What the function reads of the body is kept.
+func keyBy[K any](r *request, key func(*http.Request) (K, error)) (K, error) {
 	r.keepBody()
-	all, err := keys(r.Request)
+	k, err := key(r.Request)
 	if r.body != nil {
-		if err := r.body.overLimit(); err != nil {
-			return nil, err
+		if tooLarge := r.body.overLimit(); tooLarge != nil {
+			err = tooLarge
 		}
 	}
-	return all, err
+	return k, err
+}
+
+// plain makes a key function for [keyBy] of one that has no errors.
+func plain(key func(*http.Request) string) func(*http.Request) (string, error) {
+	return func(req *http.Request) (string, error) { return key(req), nil }
 }

@@ -63,9 +63,9 @@ func (s Settings) compile(kind string, m *Memory) (*Rule, error) {
 	var errs []error
 	switch {
 	case s.Key != nil:
-		spec.Key = func(r *request) (string, error) { return r.keyBy(s.Key) }
+		spec.Key = func(r *request) (string, error) { return keyBy(r, plain(s.Key)) }
 	case s.Keys != nil:
-		spec.Keys = func(r *request) ([]string, error) { return r.keysBy(s.Keys) }
+		spec.Keys = func(r *request) ([]string, error) { return keyBy(r, s.Keys) }
 	case s.Template == "":
 		errs = append(errs, errors.New("neither a template nor a key function: want one of them"))
 		spec.Template = "-" // otherwise Compile would report the template again, in other words
