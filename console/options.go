@@ -46,9 +46,8 @@ func WithTitle(title string) Option {
 // http or https, and {trace_id} in the path or query. Only W3C trace ids become links. Without it, they are text.
 func WithTraceURL(template string) Option {
 	return func(c *config) error {
-		u, err := url.Parse(strings.ReplaceAll(template, placeholder, "0"))
-		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || strings.Contains(u.Scheme+u.Host, "{") ||
-			strings.Count(template, placeholder) != 1 || strings.Contains(u.Host, placeholder) {
+		u, err := url.Parse(template) // which takes no braces before the path
+		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || strings.Count(template, placeholder) != 1 {
 			return refuse("WithTraceURL", template, "a URL of http or https with {trace_id}")
 		}
 		c.traceURL = template

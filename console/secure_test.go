@@ -154,6 +154,15 @@ func TestHosts(t *testing.T) {
 	}
 }
 
+// A trace id is no part of whose address it is. It was one in the host.
+func TestTraceURLs(t *testing.T) {
+	t.Parallel()
+	for _, template := range []string{"javascript:{trace_id}", "https://tempo.example/", "https://{trace_id}.example/", "https://tempo.example:{trace_id}/"} {
+		_, err := console.New(newFake(), console.WithTraceURL(template))
+		check(t, errors.Is(err, driver.ErrInvalidOption), "%s: %v", template, err)
+	}
+}
+
 func TestHeaders(t *testing.T) {
 	t.Parallel()
 	c := open(t, newFake())

@@ -93,7 +93,6 @@ func TestUIBehindAProxy(t *testing.T) {
 	store := onRedis(t)
 	command(t, "--store", store, "ui", "--listen", "0.0.0.0:0").ends(64).says("--behind-proxy")
 	command(t, "--store", store, "ui", "--listen", "nowhere").ends(64).says("HOST:PORT")
-	command(t, "--store", store, "ui", "--trace-url", "javascript:{trace_id}").ends(64)
 	p := command(t, "--store", store, "ui", "--operate", "--behind-proxy", "X-Forwarded-User", "--host", "locks.example").start()
 	p.says("http://")
 	root := strings.TrimSpace(p.stdout.String())
