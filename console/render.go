@@ -233,9 +233,13 @@ func number(n int) string {
 	return s
 }
 
-// some writes "1 key" or "7 keys".
+// some writes "1 key", "7 keys" or "7 processes".
 func some(n int, what string) string {
-	if n != 1 {
+	switch {
+	case n == 1:
+	case strings.HasSuffix(what, "s"):
+		what += "es"
+	default:
 		what += "s"
 	}
 	return number(n) + " " + what

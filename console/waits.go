@@ -57,10 +57,8 @@ func (c *Console) waits(l look) []list {
 	}
 	picture := struct {
 		waits.Picture
-		Hidden int
-		None   bool
-	}{Picture: waits.Draw(*g), None: len(g.Edges) == 0}
-	picture.Hidden = picture.Picture.Hidden
+		None bool
+	}{waits.Draw(*g), len(g.Edges) == 0}
 	return []list{{"circles", circles}, {"graph", []part{{ID: "picture", HTML: c.write("graph", picture)}}}, {"edges", edges}}
 }
 
