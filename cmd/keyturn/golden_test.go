@@ -167,6 +167,7 @@ func TestGoldenWho(t *testing.T) {
 	for file, a := range map[string]*app{"who.tsv": {}, "who.json": {output: "json"}, "who.jsonl": {output: "jsonl"}} {
 		golden(t, file, a, func(a *app) error { return a.who(seq(append(circles(), samples[4]), nil)) })
 	}
+	golden(t, "ls-none.json", &app{output: "json"}, func(a *app) error { return a.who(seq(nil, nil)) }) // it was null
 }
 
 // watch has a line for each thing that has changed, and none for a renewal.

@@ -145,7 +145,7 @@ func processesOf(locks iter.Seq2[driver.LockInfo, error]) ([]*processInfo, error
 			p.Waits = append(p.Waits, waitedForBy{l.Key, w.Mode.String(), w.Rule, w.Waited.Milliseconds(), holders, is, age(w.Waited)})
 		}
 	}
-	all := slices.Collect(maps.Values(byName))
+	all := slices.AppendSeq([]*processInfo{}, maps.Values(byName)) // none is [] in JSON
 	slices.SortFunc(all, func(a, b *processInfo) int {
 		return cmp.Or(cmp.Compare(a.order(), b.order()), cmp.Compare(a.Host, b.Host), cmp.Compare(a.PID, b.PID), cmp.Compare(a.Process, b.Process))
 	})
