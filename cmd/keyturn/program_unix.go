@@ -174,14 +174,6 @@ func environment(lease *core.Lease) []string {
 	)
 }
 
-// checkSignal checks --signal.
-func checkSignal(name string) error {
-	if _, ok := supervise.Signals[strings.TrimPrefix(name, "SIG")]; !ok {
-		return usage("--signal %q: want TERM, INT, HUP, QUIT, USR1, USR2 or KILL", name)
-	}
-	return nil
-}
-
 // statusOfProgram is the status for the end of a program.
 func (a *app) statusOfProgram(result supervise.Result, released error) error {
 	status := result.Status.ExitStatus()

@@ -32,12 +32,9 @@ The status is the program's own, or 128 and the signal's number. Otherwise: 75 t
 --wait, 76 the lease was lost, 126 and 127 the program can't be run or is not there, 69 the store does not answer.`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			keys, argv, err := splitArgs(cmd, args)
-			if err != nil || len(keys) == 0 {
+			keys, argv := splitArgs(cmd, args)
+			if len(keys) == 0 {
 				return usage("want %s", cmd.UseLine())
-			}
-			if err := checkSignal(f.signal); err != nil {
-				return err
 			}
 			if permits < 1 && cmd.Flags().Changed("permits") {
 				return usage("--permits %d: want 1 or more", permits)

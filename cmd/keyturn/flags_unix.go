@@ -1,14 +1,17 @@
+//go:build unix
+
 package main
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/keyturn/keyturn/cmd/keyturn/internal/supervise"
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/observe"
 	"github.com/keyturn/keyturn/internal/lockjson"
@@ -25,8 +28,6 @@ type runFlags struct {
 	grace    time.Duration
 	rule     string
 	quiet    bool
-
-	graceGiven bool
 }
 
 const (
@@ -49,16 +50,18 @@ func (f *runFlags) add(cmd *cobra.Command, rule string) {
 
 // check checks the flags and returns the options of the engine.
 func (f *runFlags) check(cmd *cobra.Command) ([]core.EngineOption, error) {
-	f.graceGiven = cmd.Flags().Changed("grace")
 	if f.conflict < 0 || f.conflict > 255 {
 		return nil, usage("--conflict-exit-code %d: want 0 to 255", f.conflict)
+	}
+	if _, ok := supervise.Signals[strings.TrimPrefix(f.signal, "SIG")]; !ok {
+		return nil, usage("--signal %q: want TERM, INT, HUP, QUIT, USR1, USR2 or KILL", f.signal)
 	}
 	if f.maxHold < 0 {
 		return nil, usage("--max-hold %v: want 0 or more", f.maxHold)
 	}
 	third := f.ttl / 3
 	switch {
-	case !f.graceGiven:
+	case !cmd.Flags().Changed("grace"):
 		f.grace = min(f.grace, third)
 	case f.grace < 0 || f.grace > third:
 		return nil, usage("--grace %v: want 0 to a third of the TTL, %v, because CMD has to be dead when the lease ends", f.grace, third)
@@ -72,23 +75,18 @@ func (f *runFlags) check(cmd *cobra.Command) ([]core.EngineOption, error) {
 }
 
 func (f *runFlags) waitOption(given bool) (core.Option, error) {
-	if f.failFast {
-		if given && f.wait != "0" {
-			return nil, usage("--no-wait and --wait %s contradict each other", f.wait)
-		}
-		return core.WithFailFast(), nil
-	}
-	switch f.wait {
-	case "forever":
-		return core.WithMaxWait(core.Forever), nil
-	case "0":
-		return core.WithFailFast(), nil
+	if f.failFast && !given {
+		f.wait = "0"
 	}
 	d, err := time.ParseDuration(f.wait)
-	if err != nil || d < 0 {
+	switch {
+	case f.failFast && (err != nil || d != 0):
+		return nil, usage("--no-wait and --wait %s contradict each other", f.wait)
+	case f.wait == "forever":
+		return core.WithMaxWait(core.Forever), nil
+	case err != nil || d < 0:
 		return nil, usage("--wait %q: want 0, a duration such as 30s, or forever", f.wait)
-	}
-	if d == 0 {
+	case d == 0:
 		return core.WithFailFast(), nil
 	}
 	return core.WithMaxWait(d), nil
@@ -104,14 +102,14 @@ func trace() observe.Hooks {
 }
 
 // splitArgs divides the arguments at the "--", or at the second one if keys that may begin with a dash are
-// behind the first.
-func splitArgs(cmd *cobra.Command, args []string) (keys, argv []string, err error) {
+// behind the first. Without a command there are no keys.
+func splitArgs(cmd *cobra.Command, args []string) (keys, argv []string) {
 	dash, behind := cmd.ArgsLenAtDash(), 0
 	if second := slices.Index(args, "--"); dash == 0 && second > 0 {
 		dash, behind = second, 1
 	}
 	if dash < 0 || dash+behind == len(args) {
-		return nil, nil, fmt.Errorf("the command is missing: %s", cmd.UseLine())
+		return nil, nil
 	}
-	return args[:dash], args[dash+behind:], nil
+	return args[:dash], args[dash+behind:]
 }
