@@ -37,8 +37,9 @@ The status is 1 if there is a risk.`,
 // examine looks at what all stores have in common, then has the store look at its own.
 func (a *app) examine(ctx context.Context, eng *core.Engine) []driver.Finding {
 	about := author.Describe(eng)
+	u, _ := a.url() // it was opened
 	all := []driver.Finding{
-		{About: "store", Found: a.storeName(about)},
+		{About: "store", Found: u.String()},
 		{About: "capabilities", Found: capabilities(about)},
 		{About: "TTL", Found: bounds(about.TTLs)},
 	}
@@ -54,14 +55,6 @@ func (a *app) examine(ctx context.Context, eng *core.Engine) []driver.Finding {
 	all = append(all, tryLock(ctx, eng)...)
 	all = append(all, tryLooking(ctx, eng))
 	return append(all, own...)
-}
-
-func (a *app) storeName(about driver.Description) string {
-	u, err := a.url()
-	if err != nil {
-		return about.Name
-	}
-	return u.String()
 }
 
 func capabilities(about driver.Description) string {

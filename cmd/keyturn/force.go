@@ -109,7 +109,7 @@ func (a *app) force(ctx context.Context, eng *core.Engine, key, reason, owner st
 
 // confirm asks back on a terminal.
 func (a *app) confirm(ctx context.Context, key string, holders []driver.Holder) error {
-	if a.stdin == nil || !isTerminal(a.stdin) {
+	if !isTerminal(a.stdin) {
 		return usage("force asks back on a terminal, and standard input is none: give --yes")
 	}
 	for _, h := range holders {

@@ -63,14 +63,3 @@ func age(d time.Duration) string {
 	}
 	return fmt.Sprintf("%dd%02dh", int(d.Hours())/24, int(d.Hours())%24)
 }
-
-// flusher is a writer that keeps lines back; a table is one.
-type flusher interface{ Flush() error }
-
-// finish flushes f and returns the first error.
-func finish(f flusher, err error) error {
-	if end := f.Flush(); err == nil {
-		err = end
-	}
-	return err
-}

@@ -103,7 +103,8 @@ func (a *app) list(locks iter.Seq2[driver.LockInfo, error]) error {
 		case err != nil && empty: // headings alone would say that there is nothing
 			return err
 		case err != nil:
-			return finish(t, err)
+			_ = t.Flush() // what has come; err says that it is not all
+			return err
 		}
 		listRow(t, info)
 		empty = false

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"time"
 
@@ -70,14 +71,8 @@ func waitText(ctx context.Context, eng *core.Engine, keys []string, waited time.
 		if err != nil {
 			return fmt.Sprintf("waiting for %s for %s", table.Safe(key), age(waited))
 		}
-		ahead, found := 0, false
-		for _, w := range info.Waiters {
-			if found = person(w.Owner) == self; found {
-				break
-			}
-			ahead++
-		}
-		if !found {
+		ahead := slices.IndexFunc(info.Waiters, func(w driver.Waiter) bool { return person(w.Owner) == self })
+		if ahead < 0 {
 			continue // of a set, this key is not the one in the way
 		}
 		text := fmt.Sprintf("waiting for %s for %s", table.Safe(key), age(waited))

@@ -27,13 +27,7 @@ func exists(file string) func() bool {
 // taken waits for the key and returns when it was granted, by the wall clock.
 func taken(t *testing.T, eng *core.Engine, key string) time.Time {
 	t.Helper()
-	lease, err := eng.Acquire(t.Context(), key, core.WithRule("next"))
-	must(t, err)
-	at := time.Now()
-	if err := lease.Release(t.Context()); err != nil {
-		t.Error(err)
-	}
-	return at
+	return <-nextHolder(t, eng, key)
 }
 
 func nextHolder(t *testing.T, eng *core.Engine, key string) <-chan time.Time {

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -120,16 +121,10 @@ func look(ctx context.Context, eng *core.Engine, prefix string, records bool) (m
 
 // compare returns the changes from one look to the next, in the order of the keys.
 func compare(before, now map[string]driver.LockInfo, records bool) []change {
-	var keys []string
-	for key := range before {
-		keys = append(keys, key)
-	}
-	for key := range now {
-		keys = append(keys, key)
-	}
-	slices.Sort(keys)
+	both := maps.Clone(before)
+	maps.Copy(both, now)
 	var all []change
-	for _, key := range slices.Compact(keys) {
+	for _, key := range slices.Sorted(maps.Keys(both)) {
 		old, is := before[key], now[key]
 		is.Key = key
 		add := func(what, owner string) {

@@ -67,9 +67,6 @@ func (g *gate) close() {
 	_ = g.write.Close()
 }
 
-// atGate reports whether this process waits at a gate.
-func atGate() bool { return os.Getenv(gateVar) != "" }
-
 // pass waits for the gate to open and becomes the program. It returns the status of a process that
 // could not.
 func pass() int {

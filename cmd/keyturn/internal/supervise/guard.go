@@ -22,7 +22,7 @@ func Helper() (status int, is bool) {
 	switch {
 	case os.Getenv(guardVar) == "1":
 		return runGuard(), true
-	case atGate():
+	case os.Getenv(gateVar) != "":
 		return pass(), true
 	}
 	return 0, false
