@@ -22,12 +22,13 @@ import (
 var templateFiles embed.FS
 
 var templates = template.Must(template.New("").Funcs(template.FuncMap{
-	"colour": func(who.Process) string { return "" }, // of each console: see New
-	"plain":  plain,
-	"add":    func(a, b int) int { return a + b },
-	"number": number,
-	"some":   some,
-	"keyURL": keyURL,
+	"colour":   func(who.Process) string { return "" }, // of each console: see New
+	"plain":    plain,
+	"add":      func(a, b int) int { return a + b },
+	"number":   number,
+	"some":     some,
+	"keyURL":   keyURL,
+	"ruleText": ruleText,
 }).ParseFS(templateFiles, "templates/*.html"))
 
 // page is a kind of page.
