@@ -19,15 +19,16 @@ var hotWindows = []struct {
 
 // windowOf returns the name of the window that the query asks for, and since when it is.
 func windowOf(query url.Values, now time.Time) (name string, since time.Time) {
+	chosen := hotWindows[0]
 	for _, w := range hotWindows {
-		if w.Name == query.Get("window") && w.Length > 0 {
-			return w.Name, now.Add(-w.Length)
-		}
 		if w.Name == query.Get("window") {
-			return w.Name, time.Time{}
+			chosen = w
 		}
 	}
-	return hotWindows[0].Name, now.Add(-hotWindows[0].Length)
+	if chosen.Length > 0 {
+		since = now.Add(-chosen.Length)
+	}
+	return chosen.Name, since
 }
 
 func windows(_ *http.Request, l look) any {

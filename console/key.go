@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/keyturn/keyturn/console/internal/poll"
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/lockjson"
 	"github.com/keyturn/keyturn/internal/who"
@@ -86,7 +85,7 @@ func (c *Console) keyModel(l look, key string) keyModel {
 	m := keyModel{Key: key, Band: c.bandOf(l, "key", key, keyWindow, true)}
 	for _, s := range c.poll.Spans(key, l.clock.now.Add(-keyWindow)) {
 		m.Lingers = m.Lingers || s.Lingers
-		if !s.Free && !named(m.Legend, s.Process) {
+		if !s.Free && !slices.Contains(m.Legend, s.Process) {
 			m.Legend = append(m.Legend, s.Process)
 		}
 	}
@@ -126,25 +125,10 @@ func (c *Console) keyModel(l look, key string) keyModel {
 		}
 		m.Waiters = append(m.Waiters, waiterModel{i + 1, who.Of(w.Owner), mode, w.Rule, c.trace(w.Trace), l.clock.since(at.Add(-w.Waited))})
 	}
-	m.Record = c.record(l, r)
+	if rec := info.Record; rec != nil {
+		m.Record = &recordModel{who.Of(rec.Owner), rec.Size, rec.ResultNotKept, c.trace(rec.Trace), l.clock.until(at.Add(rec.Left))}
+	}
 	return m
-}
-
-func (c *Console) record(l look, r *poll.Row) *recordModel {
-	rec := r.Info().Record
-	if rec == nil {
-		return nil
-	}
-	return &recordModel{who.Of(rec.Owner), rec.Size, rec.ResultNotKept, c.trace(rec.Trace), l.clock.until(r.At().Add(rec.Left))}
-}
-
-func named(all []who.Process, p who.Process) bool {
-	for _, one := range all {
-		if one.ID == p.ID {
-			return true
-		}
-	}
-	return false
 }
 
 // lease is the value of a box in the form: the lease that was shown.
