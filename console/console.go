@@ -7,6 +7,7 @@ import (
 	"iter"
 	"net/http"
 	"reflect"
+	"sync/atomic"
 	"time"
 
 	"github.com/keyturn/keyturn/console/internal/poll"
@@ -33,7 +34,7 @@ type Console struct {
 	colours who.Colours
 	// templates are the package's, with this console's colours.
 	templates *template.Template
-	streams   streams
+	streams   atomic.Int32 // that are open
 	mux       *http.ServeMux
 	origins   *http.CrossOriginProtection
 }
@@ -69,8 +70,12 @@ func (c *Console) Close() error {
 }
 
 func (c *Console) routes() {
-	for pattern, p := range c.pages() {
-		c.mux.HandleFunc("GET "+pattern, func(w http.ResponseWriter, r *http.Request) { c.servePage(w, r, p, http.StatusOK, nil) })
+	for _, p := range c.pages() {
+		pattern := "GET /" + p.Name
+		if p.Name == "locks" {
+			pattern = "GET /{$}"
+		}
+		c.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) { c.servePage(w, r, p, http.StatusOK, nil) })
 	}
 	c.mux.HandleFunc("GET /events", c.serveEvents)
 	c.mux.HandleFunc("GET /api/locks", c.serveLocks)

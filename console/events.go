@@ -2,12 +2,10 @@ package console
 
 import (
 	"encoding/json"
-	"fmt"
 	"html/template"
 	"net/http"
 	"net/url"
 	"slices"
-	"sync/atomic"
 	"time"
 )
 
@@ -18,8 +16,6 @@ const (
 	// writeFor is how long a viewer may take to read a message.
 	writeFor = 10 * time.Second
 )
-
-type streams struct{ open atomic.Int32 }
 
 // message is what a live page gets: what changed.
 type message struct {
@@ -40,25 +36,16 @@ func (c *Console) serveEvents(w http.ResponseWriter, r *http.Request) {
 	}
 	query.Del("page")
 	c.source.open(query)
-	if c.streams.open.Add(1) > mostStreams {
-		c.streams.open.Add(-1)
+	if c.streams.Add(1) > mostStreams {
+		c.streams.Add(-1)
 		w.Header().Set("Retry-After", "30")
 		http.Error(w, "too many viewers", http.StatusServiceUnavailable)
 		return
 	}
-	defer c.streams.open.Add(-1)
+	defer c.streams.Add(-1)
 	w.Header().Set("Content-Type", "text/event-stream")
 	s := stream{console: c, page: p, query: query, w: w, rc: http.NewResponseController(w), sent: make(map[string]template.HTML)}
 	s.run(r)
-}
-
-func (c *Console) pageNamed(name string) *page {
-	for _, p := range c.pages() {
-		if p.name == name {
-			return p
-		}
-	}
-	return nil
 }
 
 type stream struct {
@@ -69,7 +56,6 @@ type stream struct {
 	rc      *http.ResponseController
 	sent    map[string]template.HTML // by part
 	order   map[string][]string      // by list
-	nr      int
 }
 
 // run sends until the viewer goes, reads no more, or the console is closed.
@@ -142,13 +128,12 @@ func (s *stream) news() string {
 		}
 	}
 	s.sent, s.order = sent, order
-	if len(m.Lists) == 0 && len(m.Parts) == 0 && s.nr > 0 {
+	if len(m.Lists) == 0 && len(m.Parts) == 0 {
 		return ""
 	}
-	s.nr++
 	text, err := json.Marshal(m) // escapes line ends, which would end the event
 	if err != nil {
 		panic("console: " + err.Error()) // strings and numbers
 	}
-	return fmt.Sprintf("id: %d\ndata: %s\n\n", s.nr, text)
+	return "data: " + string(text) + "\n\n"
 }

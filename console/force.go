@@ -115,9 +115,9 @@ func (c *Console) failed(w http.ResponseWriter, r *http.Request, err error) {
 }
 
 func (c *Console) refused(w http.ResponseWriter, r *http.Request, status int, text string) {
-	c.servePage(w, r, c.pages()["/key"], status, &notice{Bad: true, Text: text})
+	c.servePage(w, r, c.pageNamed("key"), status, &notice{Bad: true, Text: text})
 }
 
 func (c *Console) answer(w http.ResponseWriter, r *http.Request, status int, text string) {
-	c.servePage(w, r, c.pages()["/key"], status, &notice{Text: text})
+	c.servePage(w, r, c.pageNamed("key"), status, &notice{Text: text})
 }

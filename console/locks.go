@@ -13,45 +13,36 @@ import (
 	"github.com/keyturn/keyturn/internal/who"
 )
 
-func (c *Console) pages() map[string]*page {
-	all := map[string]*page{
-		"/{$}":       {name: "locks", title: "Locks", build: c.locks, fixed: filterForm},
-		"/key":       {name: "key", title: "Key", build: c.key, fixed: c.keyForms},
-		"/processes": {name: "processes", title: "Processes", build: c.processes},
-		"/waits":     {name: "waits", title: "Waits", build: c.waits},
-		"/hot":       {name: "hot", title: "Hot keys", build: c.hot, fixed: windows},
+// pages returns the pages in the order of the links to them, then the one of a key, to which there is none.
+func (c *Console) pages() []*page {
+	all := []*page{
+		{Name: "locks", Title: "Locks", build: c.locks, fixed: filterForm},
+		{Name: "waits", Title: "Waits", build: c.waits},
+		{Name: "hot", Title: "Hot keys", build: c.hot, fixed: windows},
+		{Name: "processes", Title: "Processes", build: c.processes},
 	}
 	if c.cfg.rules != nil {
-		all["/rules"] = &page{name: "rules", title: "Rules", build: func(look) []list { return nil }, fixed: c.ruleTable}
+		all = append(all, &page{Name: "rules", Title: "Rules", build: func(look) []list { return nil }, fixed: c.ruleTable})
 	}
-	return all
+	return append(all, &page{Name: "key", Title: "Key", build: c.key, fixed: c.keyForms})
 }
 
-// nav returns the pages in the order of the links to them.
-func (c *Console) nav() []*page {
-	all := c.pages()
-	var nav []*page
-	for _, path := range []string{"/{$}", "/waits", "/hot", "/processes", "/rules"} {
-		if p := all[path]; p != nil {
-			nav = append(nav, p)
+func (c *Console) pageNamed(name string) *page {
+	for _, p := range c.pages() {
+		if p.Name == name {
+			return p
 		}
 	}
-	return nav
+	return nil
 }
 
 // Href is the page's relative address.
 func (p *page) Href() string {
-	if p.name == "locks" {
+	if p.Name == "locks" {
 		return "./"
 	}
-	return p.name
+	return p.Name
 }
-
-// Name is the page's name.
-func (p *page) Name() string { return p.name }
-
-// Title is the page's title.
-func (p *page) Title() string { return p.title }
 
 // head is the part with the numbers, on each page.
 func (c *Console) head(l look) list {

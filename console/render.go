@@ -33,7 +33,7 @@ var templates = template.Must(template.New("").Funcs(template.FuncMap{
 
 // page is a kind of page.
 type page struct {
-	name, title string
+	Name, Title string
 	// build makes what changes while somebody looks: lists of parts.
 	build func(look) []list
 	// fixed makes what stays as it was when the page was loaded, for the page's template; nil: nothing.
@@ -125,7 +125,7 @@ func (c *Console) view(p *page, query url.Values, live bool) (look, []list) {
 	if !live {
 		return l, c.lists(p, l)
 	}
-	id := p.name + "?" + query.Encode()
+	id := p.Name + "?" + query.Encode()
 	v := c.views.cached[id]
 	if v == nil {
 		if len(c.views.cached) >= mostCached {
@@ -175,11 +175,11 @@ func (c *Console) servePage(w http.ResponseWriter, r *http.Request, p *page, sta
 	l, lists := c.view(p, query, false)
 	l.operator, l.rejected = c.operator(r), n != nil && n.Bad
 	f := frame{
-		Title: c.cfg.title, Page: p.name, Heading: p.title, Style: styleSheet.name, Script: script.name, Icon: icon.name,
-		Nav: c.nav(), Lists: make(map[string][]template.HTML), Now: l.clock.now.UnixMilli(), Origin: l.status.Started.UnixMilli(), Notice: n,
+		Title: c.cfg.title, Page: p.Name, Heading: p.Title, Style: styleSheet.name, Script: script.name, Icon: icon.name,
+		Nav: c.pages(), Lists: make(map[string][]template.HTML), Now: l.clock.now.UnixMilli(), Origin: l.status.Started.UnixMilli(), Notice: n,
 		Operator: l.operator,
 	}
-	live := url.Values{"page": {p.name}}
+	live := url.Values{"page": {p.Name}}
 	for name, values := range query {
 		if name != "page" {
 			live[name] = values
@@ -187,7 +187,7 @@ func (c *Console) servePage(w http.ResponseWriter, r *http.Request, p *page, sta
 	}
 	f.Events = "events?" + live.Encode()
 	// What is typed into a form must stay, and what has become of one.
-	f.Reload = n == nil && (p.name != "key" || query.Get("k") != "" && f.Operator == "")
+	f.Reload = n == nil && (p.Name != "key" || query.Get("k") != "" && f.Operator == "")
 	for _, one := range lists {
 		for _, p := range one.Parts {
 			f.Lists[one.ID] = append(f.Lists[one.ID], p.whole())
@@ -197,7 +197,7 @@ func (c *Console) servePage(w http.ResponseWriter, r *http.Request, p *page, sta
 		f.Fixed = p.fixed(r, l)
 	}
 	var b bytes.Buffer
-	if err := c.templates.ExecuteTemplate(&b, "page-"+p.name, f); err != nil {
+	if err := c.templates.ExecuteTemplate(&b, "page-"+p.Name, f); err != nil {
 		panic("console: " + err.Error()) // as in write
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
