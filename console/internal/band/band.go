@@ -18,8 +18,6 @@ type Span struct {
 	Token   uint64
 	// Lingers: the process may have kept the lease although nobody used it.
 	Lingers bool
-	// Shared: others may have held the key at the same time.
-	Shared bool
 }
 
 // Band is the history of one key. The zero value is empty. It is not for concurrent use.
@@ -47,7 +45,7 @@ func (b *Band) Add(at time.Time, info driver.LockInfo) {
 		b.stayFree(at)
 	}
 	b.last, b.free = at, free
-	b.drop()
+	b.spans = slices.Delete(b.spans, 0, max(0, len(b.spans)-most)) // the oldest
 }
 
 // hold adds a lease, or makes its span longer.
@@ -65,21 +63,10 @@ func (b *Band) hold(at time.Time, near bool, h driver.Holder, shared bool) {
 		return
 	}
 	from := at.Add(-h.HeldFor)
-	if end := b.lastEnd(); !shared && from.Before(end) {
-		from = end // the way of the sample took some milliseconds
+	if !shared && from.Before(b.last) { // all that is known ends there; the way of the sample took some milliseconds
+		from = b.last
 	}
-	b.spans = append(b.spans, Span{From: from, To: at, Process: who.Of(h.Owner), Owner: h.Owner, Token: h.Token, Lingers: h.Lingers, Shared: shared})
-}
-
-// lastEnd is the end of what is known: an exclusive lease that is new began after that.
-func (b *Band) lastEnd() time.Time {
-	end := b.last
-	for _, s := range b.spans {
-		if s.To.After(end) {
-			end = s.To
-		}
-	}
-	return end
+	b.spans = append(b.spans, Span{From: from, To: at, Process: who.Of(h.Owner), Owner: h.Owner, Token: h.Token, Lingers: h.Lingers})
 }
 
 func (b *Band) stayFree(at time.Time) {
@@ -88,13 +75,6 @@ func (b *Band) stayFree(at time.Time) {
 		return
 	}
 	b.spans = append(b.spans, Span{From: b.last, To: at, Free: true})
-}
-
-// drop forgets the oldest spans.
-func (b *Band) drop() {
-	if n := len(b.spans) - most; n > 0 {
-		b.spans = append(b.spans[:0], b.spans[n:]...)
-	}
 }
 
 // Spans returns what is known of the time after from, in no particular order. The caller gets a
