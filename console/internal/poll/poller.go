@@ -51,7 +51,7 @@ type Poller struct {
 	closed  bool
 	until   time.Time     // somebody looks until then
 	next    chan struct{} // closed with the next publication
-	seen                  // what was seen
+	seen    seen          // what was seen
 }
 
 // Reach is how far apart two samples of a key may be that are taken to follow each other.
@@ -85,8 +85,8 @@ func (p *Poller) Look(key string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.until = time.Now().Add(lookFor)
-	if _, again := p.opened[key]; key != "" && (again || len(p.opened) < mostOpened) {
-		p.opened[key] = p.until
+	if _, again := p.seen.opened[key]; key != "" && (again || len(p.seen.opened) < mostOpened) {
+		p.seen.opened[key] = p.until
 	}
 	if !p.running && !p.closed {
 		p.running = true

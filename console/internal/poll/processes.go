@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/who"
 )
 
@@ -56,18 +57,17 @@ func (p *Poller) Processes(most int) []Process {
 		all = append(all, *one)
 	}
 	slices.SortFunc(all, func(a, b Process) int {
-		return cmp.Or(cmp.Compare(b.waited(), a.waited()), cmp.Compare(b.Held, a.Held), strings.Compare(a.ID, b.ID))
+		return cmp.Or(cmp.Compare(a.waits(), b.waits()), cmp.Compare(b.Held, a.Held), strings.Compare(a.ID, b.ID))
 	})
 	return all
 }
 
-// waited is how long the process's longest wait is, in steps of time that keep the order steady.
-func (p Process) waited() int64 {
+// waits is since when the process's longest wait goes on.
+func (p Process) waits() int64 {
 	if len(p.Waits) == 0 {
-		return 0
+		return never
 	}
-	const epoch = 1 << 62
-	return epoch - newRanked(p.Waits[0]).waits
+	return newRanked(p.Waits[0]).waits
 }
 
 // rowsInOrder returns all rows, in the order of [Poller.Rows].
@@ -87,14 +87,8 @@ func (p *Poller) rowsInOrder() []ranked {
 func (p *Poller) KeysOf(owners map[string]bool, but string) []string {
 	var keys []string
 	for _, r := range p.rowsInOrder() {
-		if r.Key == but {
-			continue
-		}
-		for _, h := range r.Info().Holders {
-			if owners[h.Owner] {
-				keys = append(keys, r.Key)
-				break
-			}
+		if r.Key != but && slices.ContainsFunc(r.Info().Holders, func(h driver.Holder) bool { return owners[h.Owner] }) {
+			keys = append(keys, r.Key)
 		}
 	}
 	slices.Sort(keys)

@@ -2,6 +2,7 @@ package poll
 
 import (
 	"encoding/hex"
+	"slices"
 	"strings"
 	"time"
 	"unique"
@@ -173,15 +174,6 @@ func (r *Row) HasRule(rule string) bool {
 	if r.full == nil {
 		return r.rule.Value() == rule
 	}
-	for _, h := range r.full.Holders {
-		if h.Rule == rule {
-			return true
-		}
-	}
-	for _, w := range r.full.Waiters {
-		if w.Rule == rule {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(r.full.Holders, func(h driver.Holder) bool { return h.Rule == rule }) ||
+		slices.ContainsFunc(r.full.Waiters, func(w driver.Waiter) bool { return w.Rule == rule })
 }

@@ -21,6 +21,7 @@ const (
 
 // seen is what the poller has seen. The poller's mutex guards it.
 type seen struct {
+	Status
 	reach time.Duration
 	rows  map[string]*Row
 	// opened are the keys that somebody looks at until then. onRecord are those of them that are only on
@@ -30,19 +31,9 @@ type seen struct {
 	bands    map[string]*history
 	hot      [kinds]hot.Sketch
 
-	started   time.Time // the poller's first look
-	since     time.Time // the first look of this run
-	turn      uint64    // of the opened keys
-	tick      uint64
-	at        time.Time // the last publication
-	sweptAt   time.Time // the end of the last complete sweep of this run
-	sweepTook time.Duration
-	contended int // keys for which somebody waits, at the last publication
-	waiters   int
-	records   int // of the last complete sweep
-	recorded  int // of this one, so far
-	err       error
-	errSince  time.Time
+	since    time.Time // the first look of this run
+	turn     uint64    // of the opened keys
+	recorded int       // keys that are only on record, of this sweep so far
 }
 
 // history is a band and when something about it was last of interest.
@@ -61,16 +52,16 @@ func (s *seen) init(reach time.Duration) {
 func (s *seen) begin(at time.Time) {
 	clear(s.rows)
 	clear(s.onRecord)
-	if s.started.IsZero() {
-		s.started = at
+	if s.Started.IsZero() {
+		s.Started = at
 	}
-	s.since, s.sweptAt, s.err, s.recorded = at, time.Time{}, nil, 0
+	s.since, s.SweptAt, s.Err, s.recorded = at, time.Time{}, nil, 0
 }
 
 // listed takes a sample from the list.
 func (s *seen) listed(at time.Time, info driver.LockInfo) {
-	if s.err == errSilent {
-		s.err = nil
+	if s.Err == errSilent {
+		s.Err = nil
 	}
 	if len(info.Holders) == 0 && len(info.Waiters) == 0 {
 		s.recorded++
@@ -105,8 +96,8 @@ func (s *seen) add(at time.Time, info driver.LockInfo) {
 // hands.
 func (s *seen) count(old *Row, at time.Time, info driver.LockInfo) (changed bool) {
 	last := s.since
-	if s.sweptAt.After(last) { // it was free then, or there is no room for its row
-		last = s.sweptAt
+	if s.SweptAt.After(last) { // it was free then, or there is no room for its row
+		last = s.SweptAt
 	}
 	var owner string
 	var token uint64
@@ -193,25 +184,25 @@ func (s *seen) swept(began, at time.Time, err error) {
 			}
 		}
 	}
-	s.records, s.recorded, s.sweptAt, s.sweepTook = s.recorded, 0, at, at.Sub(began)
-	s.err = nil
+	s.Records, s.recorded, s.SweptAt, s.SweepTook = s.recorded, 0, at, at.Sub(began)
+	s.Err = nil
 }
 
 func (s *seen) failed(at time.Time, err error) {
-	if s.err == nil {
-		s.errSince = at
+	if s.Err == nil {
+		s.ErrSince = at
 	}
-	s.err = err
+	s.Err = err
 }
 
 func (s *seen) published(at time.Time) {
-	s.tick++
-	s.at = at
-	s.contended, s.waiters = 0, 0
+	s.Tick++
+	s.At = at
+	s.Contended, s.Waiters = 0, 0
 	for _, r := range s.rows {
 		if n, _ := r.Waiters(); n > 0 {
-			s.contended++
-			s.waiters += n
+			s.Contended++
+			s.Waiters += n
 		}
 	}
 }
@@ -236,7 +227,7 @@ func (s *seen) focus(most int) []string {
 		keys = append(keys[first:], keys[:first]...)[:turn]
 		s.turn++
 	}
-	if len(s.rows)+s.records <= sweepMost { // the list shows them all, each time
+	if len(s.rows)+s.Records <= sweepMost { // the list shows them all, each time
 		return keys
 	}
 	type candidate struct {

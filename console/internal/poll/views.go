@@ -16,10 +16,10 @@ import (
 type Status struct {
 	Tick uint64    // the number of the last publication; 0: there was none yet
 	At   time.Time // when that was
-	// Keys are held or waited for. Waiters wait, for Contended keys. Records is how many keys are only
-	// on record.
+	// Keys are held or waited for. Waiters wait, for Contended keys, at the last publication. Records is how many
+	// keys were only on record, when all had been seen.
 	Keys, Waiters, Contended, Records int
-	// SweptAt is when all keys had been seen last; zero: not yet. SweepTook is how long that took.
+	// SweptAt is when all keys had been seen last; zero: not yet since somebody looks. SweepTook is how long that took.
 	SweptAt   time.Time
 	SweepTook time.Duration
 	// Started is when the poller first looked.
@@ -33,26 +33,23 @@ type Status struct {
 func (p *Poller) Status() Status {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	s := &p.seen
-	return Status{
-		Tick: s.tick, At: s.at, Keys: len(s.rows), Waiters: s.waiters, Contended: s.contended, Records: s.records,
-		SweptAt: s.sweptAt, SweepTook: s.sweepTook, Started: s.started, Err: s.err, ErrSince: s.errSince,
-	}
+	st := p.seen.Status
+	st.Keys = len(p.seen.rows)
+	return st
 }
 
-// Rows returns up to limit of the rows that pass filter, and how many pass. The key that was waited
+// Rows returns up to limit, which is 1 or more, of the rows that pass filter, and how many pass. The key that was waited
 // for longest comes first, then the one that was held longest.
 func (p *Poller) Rows(filter func(*Row) bool, limit int) (rows []*Row, pass int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var top least
 	for _, r := range p.seen.rows {
-		if filter != nil && !filter(r) {
+		if !filter(r) {
 			continue
 		}
 		pass++
 		switch one := newRanked(r); {
-		case limit <= 0:
 		case len(top) < limit:
 			heap.Push(&top, one)
 		case before(one, top[0]) < 0:
@@ -71,11 +68,13 @@ func (p *Poller) Rows(filter func(*Row) bool, limit int) (rows []*Row, pass int)
 // the order is the same from one look to the next.
 type ranked struct {
 	*Row
-	waits, held int64 // since when; the greatest number if nobody does
+	waits, held int64 // since when
 }
 
+// never is later than every moment.
+const never = 1<<63 - 1
+
 func newRanked(r *Row) ranked {
-	const never = 1<<63 - 1
 	one := ranked{r, never, never}
 	if n, longest := r.Waiters(); n > 0 {
 		one.waits = r.at - longest.Milliseconds()
