@@ -22,9 +22,6 @@ type begun struct {
 	places   map[labels]bool
 }
 
-// lossReasons are the values of [semconv.LossReasonKey] for which a series begins.
-var lossReasons = []string{"expired", "taken", "max_hold", "suspended", "closed", "forced", "outer", semconv.ErrorOther}
-
 // declared begins the series of a rule's counters.
 func (o *observer) declared(d observe.Declaration) {
 	if len(d.Claims) == 0 {
@@ -58,9 +55,10 @@ func (m *metrics) begin(at labels) {
 	if at.mode == driver.ModeExclusive.String() && !info.Once {
 		m.zero(m.handoffs, at)
 	}
-	for _, reason := range lossReasons {
-		lost := at
-		lost.reason = reason
+	lost := at
+	lost.reason = semconv.ErrorOther
+	m.zero(m.losses, lost)
+	for _, lost.reason = range lossReasons {
 		m.zero(m.losses, lost)
 	}
 	if info.RunUnlocked {

@@ -81,10 +81,8 @@ func (o *observer) extended(lease observe.Lease, err error) {
 // renewalError classifies the store's error for a renewal. A context's error is the engine's
 // timeout for a silent store, because nobody cancels a renewal.
 func renewalError(err error) string {
-	for _, silent := range []error{core.ErrUnavailable, context.DeadlineExceeded, context.Canceled} {
-		if errors.Is(err, silent) {
-			return semconv.ErrorUnavailable
-		}
+	if errors.Is(err, core.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
+		return semconv.ErrorUnavailable
 	}
 	return semconv.ErrorOther
 }
@@ -111,8 +109,8 @@ func (o *observer) lost(ctx context.Context, holding *running, err error) {
 	l := holding.labels
 	l.reason = semconv.ErrorOther
 	var loss *core.LeaseLostError
-	if errors.As(err, &loss) {
-		l.reason = lossReason(loss)
+	if errors.As(err, &loss) && lossReasons[loss.Reason] != "" {
+		l.reason = lossReasons[loss.Reason]
 	}
 	o.metrics.add(ctx, o.metrics.losses, l)
 	if holding.IsRecording() {
@@ -121,16 +119,9 @@ func (o *observer) lost(ctx context.Context, holding *running, err error) {
 	}
 }
 
-// lossReason returns a value of [semconv.LossReasonKey]: one of a short list, whatever the store
-// returned.
-func lossReason(loss *core.LeaseLostError) string {
-	switch loss.Reason {
-	case driver.LossExpired, driver.LossTaken, driver.LossForced, driver.LossSuspended, driver.LossClosed:
-		return string(loss.Reason)
-	case driver.LossMaxHold:
-		return "max_hold"
-	case driver.LossOuter:
-		return "outer"
-	}
-	return semconv.ErrorOther
+// lossReasons has the values of [semconv.LossReasonKey]: a short list, whatever the store returns. What is not in it is
+// [semconv.ErrorOther].
+var lossReasons = map[driver.LossReason]string{
+	driver.LossExpired: "expired", driver.LossTaken: "taken", driver.LossMaxHold: "max_hold", driver.LossSuspended: "suspended",
+	driver.LossClosed: "closed", driver.LossForced: "forced", driver.LossOuter: "outer",
 }

@@ -32,8 +32,7 @@ type config struct {
 
 func newConfig(opts []Option) (config, error) {
 	cfg := config{
-		meters: otel.GetMeterProvider(),
-
+		meters:      otel.GetMeterProvider(),
 		propagators: propagation.TraceContext{},
 	}
 	var errs []error
