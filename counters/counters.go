@@ -9,6 +9,7 @@ import (
 
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/core/observe"
+	"github.com/keyturn/keyturn/internal/refusal"
 )
 
 // mostRules bounds the series: a program that names a rule after each key must not run out of memory.
@@ -23,7 +24,7 @@ const (
 	losses     = "keyturn_losses_total"
 	unlocked   = "keyturn_unlocked_total"
 
-	rehearsedWait = "" // a request of a shadow rule that waited: LogShadows alone tells of it
+	rehearsal = "" // a call of a shadow rule that waited, or was refused by its record: LogShadows alone tells of it
 )
 
 // labels name a series.
@@ -75,7 +76,7 @@ func (c *Counters) all() []one {
 	defer c.mu.Unlock()
 	var list []one
 	for l, a := range c.series {
-		if l.metric != rehearsedWait {
+		if l.metric != rehearsal {
 			list = append(list, one{l, a})
 		}
 	}
@@ -120,7 +121,7 @@ func (c *Counters) Hooks() observe.Hooks {
 				r.blocked = true
 				c.add(of(conflicts, a), 0)
 				if a.Shadow && a.Wait {
-					c.add(of(rehearsedWait, a), 0)
+					c.add(of(rehearsal, a), 0)
 				}
 			}
 		},
@@ -145,9 +146,14 @@ func (c *Counters) Hooks() observe.Hooks {
 				c.add(l, 0)
 			}
 		},
-		OnceEnd: func(_ context.Context, x observe.Execution, out observe.Outcome, _ error) {
-			if out.Duplicate {
-				c.add(labels{metric: duplicates, rule: x.Rule, store: x.Store, shadow: x.Shadow}, 0)
+		OnceEnd: func(_ context.Context, x observe.Execution, out observe.Outcome, err error) {
+			l := labels{metric: duplicates, rule: x.Rule, store: x.Store, shadow: x.Shadow}
+			switch {
+			case out.Duplicate:
+				c.add(l, 0)
+			case x.Shadow && refusal.Of(err) == refusal.FingerprintMismatch:
+				l.metric, l.outcome = rehearsal, "mismatch"
+				c.add(l, 0)
 			}
 		},
 		Unlocked: func(_ context.Context, a observe.Acquisition, _ error) { c.add(of(unlocked, a), 0) },

@@ -102,10 +102,15 @@ func TestLogShadows(t *testing.T) {
 			synctest.Wait()
 		}
 		wantNil(t, eng.Do(ctx, "k", func(context.Context) error { return nil }, core.WithShadow(), core.WithRule("members"), core.WithFailFast()))
+		for _, content := range []string{"a", "b"} { // the second one would have been refused
+			wantNil(t, checktest.ErrorOf(eng.Once(ctx, "once", func(context.Context) ([]byte, error) { return nil, nil },
+				core.WithShadow(), core.WithRule("members"), core.WithFingerprint([]byte(content)))))
+			synctest.Wait()
+		}
 		time.Sleep(3 * time.Minute)
 		cancel()
 		<-ended
-		if text := log.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, "rule=members calls=4 waited=2 refused=2 duplicates=0") {
+		if text := log.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, "rule=members calls=6 waited=2 refused=3 duplicates=0") {
 			t.Error(text)
 		}
 		wantNil(t, eng.Close(t.Context()))

@@ -105,12 +105,14 @@ func (c *Counters) shadows() map[string]rehearsed {
 			continue
 		}
 		r := all[s.rule]
-		switch s.metric {
-		case rehearsedWait:
+		switch {
+		case s.metric == rehearsal && s.outcome == "mismatch":
+			r.refused += n.count
+		case s.metric == rehearsal:
 			r.waited += n.count
-		case duplicates:
+		case s.metric == duplicates:
 			r.duplicates += n.count
-		case wait:
+		case s.metric == wait:
 			r.calls += n.count
 			switch s.outcome {
 			case "held", "wait_timeout", "too_many_waiters", "deadline":
