@@ -73,7 +73,7 @@ lint: $(TOOLS) ## Check format, vet, staticcheck, generated code, go.mod files, 
 	@list=$$($(FILES) | xargs -0 $(BIN)/gofumpt -l); [[ -z $$list ]] || { printf 'not formatted, run make format:\n%s\n' "$$list"; exit 1; }
 	@scripts/proto $(BIN) -check
 	@scripts/check-imports
-	@scripts/check-docs $(BIN)
+	@find . -name '.?*' -prune -o -type f \( -name '*.go' -o -name '*.md' \) -print0 | xargs -0 $(BIN)/checkdocs
 	@scripts/pin-modules -check
 	@scripts/each-module go mod tidy -diff
 	@scripts/each-module go vet ./...
