@@ -53,16 +53,19 @@ simulate: ## Simulate fleets: 100 000 operations, the same ones each time
 	@cd proof && GOWORK=off ../scripts/reproducible go test ./sim
 
 .PHONY: test-core
-test-core: packages-core ## Run the tests of core and of the Redis store only, which need no databases
+test-core: ## Run the tests of core and of the Redis store only, which need no databases
+	@scripts/ensure-packages core
 	@GOWORK=off go test -race -parallel $(PARALLEL) ./core/... ./keytmpl ./internal/gather ./internal/waitloop ./store/memstore ./store/redisstore/...
 
 .PHONY: test-browser
-test-browser: packages-browser $(TOOLS) ## Test the console's pages in a real browser
+test-browser: $(TOOLS) ## Test the console's pages in a real browser
+	@scripts/ensure-packages browser
 	@cd proof && GOWORK=off go vet -tags browser ./browsertest && GOWORK=off $(BIN)/staticcheck -tags browser ./browsertest
 	@cd proof && GOWORK=off ../scripts/test-packages -tags browser ./browsertest
 
 .PHONY: screenshots
-screenshots: packages-browser ## Make the pictures of docs/console.md, which takes some minutes
+screenshots: ## Make the pictures of docs/console.md, which takes some minutes
+	@scripts/ensure-packages browser
 	@cd proof && GOWORK=off go test -tags browser -timeout 20m ./browsertest -run Screenshots -screenshots $(CURDIR)/docs
 
 # Without what is in .bin: a part of Go's runtime is there.
@@ -110,14 +113,6 @@ clean: ## Remove what was built
 .PHONY: packages
 packages:
 	@scripts/ensure-packages
-
-.PHONY: packages-core
-packages-core:
-	@scripts/ensure-packages core
-
-.PHONY: packages-browser
-packages-browser:
-	@scripts/ensure-packages browser
 
 $(TOOLS): tools/go.mod tools/go.sum $(wildcard tools/protogen/*.go tools/checkdocs/*.go tools/modproxy/*.go)
 	@mkdir -p $(BIN) && rm -f $(BIN)/go[0-9]*
