@@ -14,7 +14,6 @@ import (
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/author"
 	"github.com/keyturn/keyturn/core/driver"
-	"github.com/keyturn/keyturn/internal/lockjson"
 )
 
 func (a *app) doctorCommand() *cobra.Command {
@@ -187,15 +186,8 @@ func (a *app) report(all []driver.Finding) error {
 }
 
 func (a *app) writeFindings(rows []finding) error {
-	switch a.output {
-	case "json":
-		return lockjson.Write(a.stdout, rows)
-	case "jsonl":
-		var errs []error
-		for _, f := range rows {
-			errs = append(errs, lockjson.WriteLine(a.stdout, f))
-		}
-		return errors.Join(errs...)
+	if done, err := jsonRows(a, rows); done {
+		return err
 	}
 	t := a.table("STATE", "ABOUT", "FOUND", "RISK", "ADVICE")
 	for _, f := range rows {

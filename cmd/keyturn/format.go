@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"strconv"
@@ -35,6 +36,18 @@ func (a *app) json(v any) (bool, error) {
 		return true, lockjson.WriteLine(a.stdout, v)
 	}
 	return false, nil
+}
+
+// jsonRows is json for rows: one array, or one object a line.
+func jsonRows[T any](a *app, rows []T) (bool, error) {
+	if a.output != "jsonl" {
+		return a.json(rows)
+	}
+	var errs []error
+	for _, row := range rows {
+		errs = append(errs, lockjson.WriteLine(a.stdout, row))
+	}
+	return true, errors.Join(errs...)
 }
 
 // person is how an owner is shown: its process, or a foreign client's own text.

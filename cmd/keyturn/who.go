@@ -74,17 +74,8 @@ func (a *app) who(locks iter.Seq2[driver.LockInfo, error]) error {
 	if err != nil {
 		return err
 	}
-	switch a.output {
-	case "json":
-		_, err := a.json(all)
+	if done, err := jsonRows(a, all); done {
 		return err
-	case "jsonl":
-		for _, p := range all {
-			if err := lockjson.WriteLine(a.stdout, p); err != nil {
-				return err
-			}
-		}
-		return nil
 	}
 	t := a.table("CIRCLE", "PROCESS", "WHAT", "KEY", "MODE", "FOR", "RULE", "BEHIND")
 	for _, p := range all {
