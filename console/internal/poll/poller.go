@@ -85,8 +85,8 @@ func (p *Poller) Look(key string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.until = time.Now().Add(lookFor)
-	if _, again := p.seen.opened[key]; key != "" && (again || len(p.seen.opened) < mostOpened) {
-		p.seen.opened[key] = p.until
+	if key != "" {
+		p.seen.open(key, p.until)
 	}
 	if !p.running && !p.closed {
 		p.running = true

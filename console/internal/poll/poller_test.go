@@ -93,6 +93,12 @@ func TestRowsComeAndGo(t *testing.T) {
 		f.free("a")
 		step()
 		check(t, p.Row("a") == nil, "the record stays")
+		f.set("a", lock{recorded: true})
+		for i := range 300 { // more than are kept
+			p.Look(fmt.Sprint(i))
+		}
+		p.Look("a")
+		check(t, p.Refresh(t.Context(), "a") == nil && p.Row("a") != nil, "the record of the key that was opened last is not shown")
 	})
 }
 

@@ -207,6 +207,18 @@ func (s *seen) published(at time.Time) {
 	}
 }
 
+// open notes that somebody looks at key until then. If too many are open, another one gives way.
+func (s *seen) open(key string, until time.Time) {
+	for other := range s.opened {
+		if _, again := s.opened[key]; again || len(s.opened) < mostOpened {
+			break
+		}
+		delete(s.opened, other)
+		delete(s.onRecord, other)
+	}
+	s.opened[key] = until
+}
+
 // shut forgets the keys that nobody looks at any more.
 func (s *seen) shut(now time.Time) {
 	for key, until := range s.opened {
