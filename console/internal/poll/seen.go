@@ -73,8 +73,8 @@ func (s *seen) listed(at time.Time, info driver.LockInfo) {
 func (s *seen) add(at time.Time, info driver.LockInfo) {
 	at = at.Truncate(time.Millisecond) // as rows keep it: otherwise moments would drift
 	old := s.rows[info.Key]
-	if old != nil && old.At().After(at) {
-		return // two looks at a time
+	if old != nil && old.At().After(at) && old.At().Sub(at) < patience {
+		return // two looks at a time; if it is more, the clock was set back
 	}
 	settle(old, at, info)
 	changed := s.count(old, at, info)
@@ -172,7 +172,7 @@ func (s *seen) swept(began, at time.Time, err error) {
 		return
 	}
 	for key, row := range s.rows {
-		if row.At().Before(began.Truncate(time.Millisecond)) {
+		if row.At().Before(began.Truncate(time.Millisecond)) || row.At().Sub(at) > patience {
 			delete(s.rows, key)
 		}
 	}
