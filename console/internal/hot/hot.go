@@ -2,7 +2,6 @@ package hot
 
 import (
 	"cmp"
-	"container/heap"
 	"slices"
 	"strings"
 	"time"
@@ -16,10 +15,7 @@ const (
 )
 
 // Sketch counts an amount by key. The zero value is empty. It is not for concurrent use.
-type Sketch struct {
-	entries map[string]*entry
-	least   queue
-}
+type Sketch struct{ entries []entry }
 
 type entry struct {
 	key string
@@ -27,7 +23,6 @@ type entry struct {
 	total, over float64
 	buckets     [minutes]float32
 	newest      int64 // the minute of the newest bucket
-	at          int   // in the queue
 }
 
 // Add adds an amount for key at a moment.
@@ -35,27 +30,31 @@ func (s *Sketch) Add(key string, at time.Time, amount float64) {
 	if amount <= 0 {
 		return
 	}
-	e := s.entries[key]
-	switch {
-	case e != nil:
-	case len(s.entries) < most:
-		if s.entries == nil {
-			s.entries = make(map[string]*entry)
-		}
-		e = &entry{key: key}
-		heap.Push(&s.least, e)
-		s.entries[key] = e
-	default: // in place of the smallest
-		e = s.least[0]
-		delete(s.entries, e.key)
-		*e = entry{key: key, total: e.total, over: e.total, at: e.at}
-		s.entries[key] = e
-	}
+	e := s.of(key)
 	e.total += amount
-	heap.Fix(&s.least, e.at)
 	minute := at.Unix() / 60
 	e.turn(minute)
 	e.buckets[minute%minutes] += float32(amount)
+}
+
+// of returns the entry of key, which may begin in place of the smallest.
+func (s *Sketch) of(key string) *entry {
+	least := 0
+	for i := range s.entries {
+		switch e := &s.entries[i]; {
+		case e.key == key:
+			return e
+		case e.total < s.entries[least].total:
+			least = i
+		}
+	}
+	if len(s.entries) < most {
+		s.entries = append(s.entries, entry{key: key})
+		return &s.entries[len(s.entries)-1]
+	}
+	e := &s.entries[least]
+	*e = entry{key: key, total: e.total, over: e.total}
+	return e
 }
 
 // turn empties the buckets of minutes that have passed since the newest one.
@@ -81,7 +80,8 @@ type Key struct {
 // minute and reaches back an hour; the zero time means since the beginning.
 func (s *Sketch) Top(now, since time.Time, n int) []Key {
 	var top []Key
-	for _, e := range s.entries {
+	for i := range s.entries {
+		e := &s.entries[i]
 		amount := e.total - e.over
 		if !since.IsZero() {
 			amount = e.sum(now.Unix()/60, since.Unix()/60)
@@ -104,22 +104,3 @@ func (e *entry) sum(now, since int64) float64 {
 	}
 	return float64(sum)
 }
-
-// queue has the entry with the least in front.
-type queue []*entry
-
-func (q queue) Len() int           { return len(q) }
-func (q queue) Less(i, j int) bool { return q[i].total < q[j].total }
-
-func (q queue) Swap(i, j int) {
-	q[i], q[j] = q[j], q[i]
-	q[i].at, q[j].at = i, j
-}
-
-func (q *queue) Push(x any) {
-	e := x.(*entry)
-	e.at = len(*q)
-	*q = append(*q, e)
-}
-
-func (q *queue) Pop() any { panic("entries are replaced, never taken out") }
