@@ -2,7 +2,6 @@ package poll
 
 import (
 	"cmp"
-	"container/heap"
 	"slices"
 	"strings"
 	"time"
@@ -43,22 +42,24 @@ func (p *Poller) Status() Status {
 func (p *Poller) Rows(filter func(*Row) bool, limit int) (rows []*Row, pass int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	var top least
+	var top []ranked
+	full := false // the first limit ones of top are those so far, in order
 	for _, r := range p.seen.rows {
 		if !filter(r) {
 			continue
 		}
 		pass++
-		switch one := newRanked(r); {
-		case len(top) < limit:
-			heap.Push(&top, one)
-		case before(one, top[0]) < 0:
-			top[0] = one
-			heap.Fix(&top, 0)
+		one := newRanked(r)
+		if full && before(top[limit-1], one) < 0 {
+			continue
+		}
+		if top = append(top, one); len(top) == 2*limit {
+			slices.SortFunc(top, before)
+			top, full = top[:limit], true
 		}
 	}
 	slices.SortFunc(top, before)
-	for _, one := range top {
+	for _, one := range top[:min(limit, len(top))] {
 		rows = append(rows, one.Row)
 	}
 	return rows, pass
@@ -88,15 +89,6 @@ func newRanked(r *Row) ranked {
 func before(a, b ranked) int {
 	return cmp.Or(cmp.Compare(a.waits, b.waits), cmp.Compare(a.held, b.held), strings.Compare(a.Key, b.Key))
 }
-
-// least is a heap with the row in front that comes last in the order.
-type least []ranked
-
-func (l least) Len() int           { return len(l) }
-func (l least) Less(i, j int) bool { return before(l[i], l[j]) > 0 }
-func (l least) Swap(i, j int)      { l[i], l[j] = l[j], l[i] }
-func (l *least) Push(x any)        { *l = append(*l, x.(ranked)) }
-func (l *least) Pop() any          { panic("rows are replaced, never taken out") }
 
 // Row returns what was seen of a key; nil if it was seen free or not at all. Of a key that is only on record
 // there is a row while somebody looks at it.
