@@ -17,7 +17,7 @@ import (
 	"github.com/keyturn/keyturn/internal/lockjson"
 )
 
-// runFlags are the flags of run and once.
+// runFlags are the flags of run and once, and the program.
 type runFlags struct {
 	ttl      time.Duration
 	wait     string
@@ -28,6 +28,10 @@ type runFlags struct {
 	grace    time.Duration
 	rule     string
 	quiet    bool
+	detach   bool // of run
+
+	path string
+	argv []string
 }
 
 const (
@@ -48,8 +52,8 @@ func (f *runFlags) add(cmd *cobra.Command, rule string) {
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "do not say on standard error who is waited for")
 }
 
-// check checks the flags and returns the options of the engine.
-func (f *runFlags) check(cmd *cobra.Command) ([]core.EngineOption, error) {
+// check checks the flags, finds the program, and returns the options of the engine.
+func (f *runFlags) check(cmd *cobra.Command, argv []string) ([]core.EngineOption, error) {
 	if f.conflict < 0 || f.conflict > 255 {
 		return nil, usage("--conflict-exit-code %d: want 0 to 255", f.conflict)
 	}
@@ -70,6 +74,10 @@ func (f *runFlags) check(cmd *cobra.Command) ([]core.EngineOption, error) {
 	if err != nil {
 		return nil, err
 	}
+	if f.path, err = program(argv); err != nil {
+		return nil, err
+	}
+	f.argv = argv
 	// The time that CMD may take is bounded here, because the key stays held while CMD ends.
 	return []core.EngineOption{core.WithTTL(f.ttl), core.WithMaxHold(core.Forever), wait, core.WithHooks(trace())}, nil
 }

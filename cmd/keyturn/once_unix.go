@@ -49,18 +49,14 @@ ran before, but the store had no room for its output.`,
 			if len(keys) != 1 {
 				return usage("want %s", cmd.UseLine())
 			}
-			opts, err := f.check(cmd)
-			if err != nil {
-				return err
-			}
-			path, err := program(argv)
+			opts, err := f.check(cmd, argv)
 			if err != nil {
 				return err
 			}
 			opts = append(opts, core.WithRetention(retention), core.WithResultLimit(mostOutput+1<<10))
 			sigs, ctx := catch(cmd.Context())
 			return ended(ctx, a.withEngine(ctx, func(eng *core.Engine) error {
-				return a.once(ctx, sigs, eng, keys[0], path, argv, &f, failures)
+				return a.once(ctx, sigs, eng, keys[0], &f, failures)
 			}, opts...))
 		},
 		ValidArgsFunction: a.completeKeys,
@@ -74,7 +70,7 @@ ran before, but the store had no room for its output.`,
 // errNotRecorded ends an execution that is not to be on record.
 var errNotRecorded = errors.New("not recorded")
 
-func (a *app) once(ctx context.Context, sigs *signals, eng *core.Engine, key, path string, argv []string, f *runFlags, failures bool) error {
+func (a *app) once(ctx context.Context, sigs *signals, eng *core.Engine, key string, f *runFlags, failures bool) error {
 	ctx = carry.Accept(ctx, os.Getenv(leasesVar)) // within its own key it would wait for itself
 	stopProgress := func() {}
 	if !f.quiet {
@@ -92,7 +88,7 @@ func (a *app) once(ctx context.Context, sigs *signals, eng *core.Engine, key, pa
 		ran = true
 		lease, _ := core.LeaseFrom(within) // Once has one
 		var record []byte
-		result, record, failed = a.captured(path, argv, lease, f, passed)
+		result, record, failed = a.captured(lease, f, passed)
 		switch {
 		case failed != nil:
 			return nil, failed
@@ -124,7 +120,7 @@ func (a *app) once(ctx context.Context, sigs *signals, eng *core.Engine, key, pa
 
 // captured runs the program and keeps the beginning of its standard output, which is also passed on as
 // it comes.
-func (a *app) captured(path string, argv []string, lease *core.Lease, f *runFlags, sigs <-chan os.Signal) (supervise.Result, []byte, error) {
+func (a *app) captured(lease *core.Lease, f *runFlags, sigs <-chan os.Signal) (supervise.Result, []byte, error) {
 	read, write, err := os.Pipe()
 	if err != nil {
 		return supervise.Result{}, nil, exit(statusBug, "%v", err)
@@ -140,7 +136,7 @@ func (a *app) captured(path string, argv []string, lease *core.Lease, f *runFlag
 			a.say("not all of the output was passed on: %v", kept.lost)
 		}
 	}()
-	result, err := a.supervised(path, argv, lease, f, sigs, false, write)
+	result, err := a.supervised(lease, f, sigs, write)
 	_ = write.Close() // nothing was written here
 	// The group is dead, so the pipe has all of its output. A process outside of the group may keep the pipe open.
 	_ = read.SetReadDeadline(time.Now())

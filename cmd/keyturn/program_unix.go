@@ -134,16 +134,16 @@ func (a *app) waitFailed(err error, f *runFlags) error {
 }
 
 // supervised runs the program under the lease.
-func (a *app) supervised(path string, argv []string, lease *core.Lease, f *runFlags, sigs <-chan os.Signal, detach bool, stdout *os.File) (supervise.Result, error) {
+func (a *app) supervised(lease *core.Lease, f *runFlags, sigs <-chan os.Signal, stdout *os.File) (supervise.Result, error) {
 	if err := prolong(lease); err != nil {
 		return supervise.Result{}, err
 	}
 	ttl := lease.TTL() // a carried lease has that of its holder, which may be shorter than --ttl
 	result, err := supervise.Run(supervise.Program{
-		Path: path, Args: argv, Env: environment(lease),
+		Path: f.path, Args: f.argv, Env: environment(lease),
 		Files:  []*os.File{a.stdin, stdout, os.Stderr},
 		Signal: supervise.Signals[strings.TrimPrefix(f.signal, "SIG")], Grace: min(f.grace, ttl/3), Margin: min(ttl/20, mostMargin), MaxHold: f.maxHold,
-		Detach: detach, Say: a.say,
+		Detach: f.detach, Say: a.say,
 	}, lease, sigs)
 	if err != nil {
 		return result, exit(statusNotRun, "%v", err)

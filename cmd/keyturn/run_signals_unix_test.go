@@ -64,10 +64,10 @@ func TestRunSignalEndsTheWait(t *testing.T) {
 func TestSignalAtTheGrant(t *testing.T) {
 	for name, call := range map[string]func(*app, context.Context, *signals, *core.Engine) error{
 		"run": func(a *app, ctx context.Context, s *signals, eng *core.Engine) error {
-			return a.run(ctx, s, eng, []core.Claim{core.Exclusive("k")}, "/bin/true", nil, &runFlags{}, false)
+			return a.run(ctx, s, eng, []core.Claim{core.Exclusive("k")}, &runFlags{path: "/bin/true"})
 		},
 		"once": func(a *app, ctx context.Context, s *signals, eng *core.Engine) error {
-			return a.once(ctx, s, eng, "k", "/bin/true", nil, &runFlags{}, false)
+			return a.once(ctx, s, eng, "k", &runFlags{path: "/bin/true"}, false)
 		},
 	} {
 		sigs, ctx := catch(t.Context())

@@ -16,7 +16,7 @@ import (
 
 func (a *app) runCommand() *cobra.Command {
 	var f runFlags
-	var shared, detach bool
+	var shared bool
 	var permits int
 	cmd := &cobra.Command{
 		Use:   "run KEY... [flags] -- CMD ARGS...",
@@ -51,17 +51,13 @@ The status is the program's own, or 128 and the signal's number. Otherwise: 75 t
 					claims[i] = core.Permit(key, permits)
 				}
 			}
-			opts, err := f.check(cmd)
-			if err != nil {
-				return err
-			}
-			path, err := program(argv)
+			opts, err := f.check(cmd, argv)
 			if err != nil {
 				return err
 			}
 			sigs, ctx := catch(cmd.Context())
 			return ended(ctx, a.withEngine(ctx, func(eng *core.Engine) error {
-				return a.run(ctx, sigs, eng, claims, path, argv, &f, detach)
+				return a.run(ctx, sigs, eng, claims, &f)
 			}, opts...))
 		},
 		ValidArgsFunction: a.completeKeys,
@@ -69,11 +65,11 @@ The status is the program's own, or 128 and the signal's number. Otherwise: 75 t
 	f.add(cmd, "cli:run")
 	cmd.Flags().BoolVar(&shared, "shared", false, "share the keys with others that do the same")
 	cmd.Flags().IntVar(&permits, "permits", 0, "let at most N hold a key at a time")
-	cmd.Flags().BoolVar(&detach, "detach", false, "release the keys when the program ends, whatever it leaves running")
+	cmd.Flags().BoolVar(&f.detach, "detach", false, "release the keys when the program ends, whatever it leaves running")
 	return cmd
 }
 
-func (a *app) run(ctx context.Context, sigs *signals, eng *core.Engine, claims []core.Claim, path string, argv []string, f *runFlags, detach bool) error {
+func (a *app) run(ctx context.Context, sigs *signals, eng *core.Engine, claims []core.Claim, f *runFlags) error {
 	// A run under a run of the same key goes on under its lease.
 	lease, err := a.acquire(carry.Accept(ctx, os.Getenv(leasesVar)), eng, claims, f)
 	if err != nil {
@@ -82,7 +78,7 @@ func (a *app) run(ctx context.Context, sigs *signals, eng *core.Engine, claims [
 	var result supervise.Result
 	passed, err := sigs.running(ctx)
 	if err == nil {
-		result, err = a.supervised(path, argv, lease, f, passed, detach, os.Stdout)
+		result, err = a.supervised(lease, f, passed, os.Stdout)
 	}
 	released := lease.Release(context.Background())
 	if err != nil {
