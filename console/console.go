@@ -106,10 +106,13 @@ func (c *Console) fresh(ctx context.Context, key string) error {
 		case <-ctx.Done():
 		}
 	}
-	if key != "" && c.poll.Row(key) == nil {
-		return c.poll.Refresh(ctx, key)
+	if key == "" {
+		return nil
 	}
-	return nil
+	if r := c.poll.Row(key); r != nil && !c.stale(r, time.Now()) {
+		return nil
+	}
+	return c.poll.Refresh(ctx, key)
 }
 
 // isOld reports whether what was seen last is no longer the present.

@@ -101,7 +101,7 @@ func (c *Console) keyModel(l look, key string) keyModel {
 	}
 	info, at := r.Info(), r.At()
 	m.Mode, m.Free, m.Leases = info.Mode.String(), len(info.Holders) == 0, leases(info.Holders)
-	if l.status.At.Sub(at) > staleAfter+2*c.cfg.interval {
+	if c.stale(r, l.status.At) {
 		m.Seen = l.clock.since(at)
 	}
 	for _, h := range info.Holders {

@@ -150,7 +150,7 @@ type knownRow struct {
 func (c *Console) lockPart(l look, r *poll.Row) part {
 	age := l.status.At.Sub(r.At())
 	now := knownRow{
-		row: r, stale: age > staleAfter+2*c.cfg.interval, open: age <= c.reach(), outage: l.status.Err != nil, minute: l.clock.now.Unix() / 60,
+		row: r, stale: c.stale(r, l.status.At), open: age <= c.reach(), outage: l.status.Err != nil, minute: l.clock.now.Unix() / 60,
 	}
 	if was, is := l.known[r.Key]; is {
 		now.part = was.part
@@ -188,11 +188,13 @@ func (c *Console) row(l look, r *poll.Row) rowModel {
 	if n, longest := r.Waiters(); n > 0 {
 		m.Waiters, m.Longest = n, l.clock.since(r.At().Add(-longest))
 	}
-	if l.status.At.Sub(r.At()) > staleAfter+2*c.cfg.interval {
+	if c.stale(r, l.status.At) {
 		m.Seen = l.clock.since(r.At())
 	}
 	return m
 }
 
-// staleAfter is the age from which a row says when it was seen.
-const staleAfter = 3 * time.Second
+// stale reports whether a row is so old at a moment that it says when it was seen.
+func (c *Console) stale(r *poll.Row, at time.Time) bool {
+	return at.Sub(r.At()) > 3*time.Second+2*c.cfg.interval
+}

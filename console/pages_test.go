@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"flag"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -85,6 +86,24 @@ func TestAKeyThatNobodyKnows(t *testing.T) {
 	}
 	f.fail(nil)
 	checktest.Eventually(t, "it is known", func() bool { return strings.Contains(get(t, c, "/key?k=b"), "Nobody holds it") })
+}
+
+// A key that the list has not come round to for a while is looked at when somebody opens it: the holder before was shown,
+// in JSON as if it were the present one.
+func TestAKeyThatWasNotSeenForAWhile(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		for i := range 5000 {
+			f.put(held(fmt.Sprintf("k%04d", i), 41))
+		}
+		c := open(t, f)
+		get(t, c, "/")
+		f.put(held("k0000", 42), held("k0001", 42))
+		time.Sleep(6500 * time.Millisecond)
+		contains(t, get(t, c, "/api/lock?key=k0000"), `"pid": 42`)
+		contains(t, get(t, c, "/key?k=k0001"), "im pid 42")
+	})
 }
 
 var update = flag.Bool("update", false, "write the files of testdata")
