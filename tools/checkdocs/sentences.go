@@ -31,7 +31,7 @@ func long(text string) (sentences [][]string) {
 		}
 		for _, word := range strings.Fields(trimmed) {
 			words = append(words, word)
-			if strings.ContainsAny(strings.TrimRight(word, `)"*'`+"`")[max(0, len(strings.TrimRight(word, `)"*'`+"`"))-1):], ".!?:;") {
+			if text := strings.TrimRight(word, ")\"*'`"); strings.TrimRight(text, ".!?:;") != text {
 				end()
 			}
 		}
