@@ -84,10 +84,10 @@ func statusOf(err error) int {
 }
 
 // refusals are how servers say that an account may not do something: Redis, PostgreSQL, MySQL, SQLite,
-// etcd and ZooKeeper. They have nothing in common but the text.
+// etcd, ZooKeeper and NATS. They have nothing in common but the text.
 var refusals = []string{
 	"NOPERM", "can't run this command", "NOAUTH", "WRONGPASS", "SQLSTATE 42501", "SQLSTATE 28", "Error 1142", "Error 1044", "Error 1045", "readonly database",
-	"permission denied", "not authenticated", "authentication failed", "user name is empty",
+	"permission denied", "not authenticated", "authentication failed", "user name is empty", "permissions violation", "authorization violation",
 }
 
 // isForbidden reports whether the store's server has refused the account.
