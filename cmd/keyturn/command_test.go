@@ -106,6 +106,7 @@ func TestConfiguration(t *testing.T) {
 		"another prefix":         {[]string{"--store", "redis://" + addr + "?prefix=p:", "--prefix", "q:", "show", "k"}, nil, 66},
 		"no store":               {[]string{"ls"}, nil, 78},
 		"no file":                {[]string{"ls", "--config", filepath.Join(dir, "nosuch")}, nil, 78},
+		"no file, nor a store":   {[]string{"help"}, []string{"KEYTURN_CONFIG=" + filepath.Join(dir, "nosuch")}, 0},
 		"no such setting":        {[]string{"ls", "--config", write("bad", "stor = x\n")}, nil, 78},
 		"no form":                {[]string{"ls", "--config", write("worse", "store\n")}, nil, 78},
 	} {

@@ -27,7 +27,8 @@ type app struct {
 	stderr *sayer
 
 	storeURL, prefix, config string
-	prefixed                 bool // prefix is set, perhaps to ""
+	prefixed                 bool  // prefix is set, perhaps to ""
+	misconfigured            error // for those commands that need a store
 	output                   string
 	noHeaders, verbose       bool
 	timeout                  time.Duration
@@ -199,7 +200,8 @@ func (a *app) setUp(cmd *cobra.Command) error {
 		log = a.log()
 	}
 	slog.SetDefault(log)
-	return a.configure(cmd)
+	a.misconfigured = a.configure(cmd)
+	return nil
 }
 
 // log is what is meant to be kept, beside what people are told.

@@ -101,7 +101,10 @@ func readConfig(file string) (map[string]string, error) {
 // url returns the URL of the store. There is no default server: a lock that was taken on the wrong
 // one is no lock.
 func (a *app) url() (*storeurl.URL, error) {
-	if a.storeURL == "" {
+	switch {
+	case a.misconfigured != nil:
+		return nil, a.misconfigured
+	case a.storeURL == "":
 		return nil, exit(statusConfig, "no store: give --store URL, KEYTURN_STORE or --config FILE, as in --store redis://localhost (schemes: %s)",
 			strings.Join(storeurl.Schemes(), ", "))
 	}
