@@ -161,7 +161,7 @@ func TestRunGuardKilled(t *testing.T) {
 func TestRunMaxHold(t *testing.T) {
 	store := onRedis(t)
 	p, file := beating(t, store, "--max-hold=4s", "--grace=300ms")
-	wantDead(t, file, taken(t, engine(t, store), "k"))
+	wantDead(t, file, <-nextHolder(t, engine(t, store), "k"))
 	p.ends(76).says("--max-hold")
 }
 

@@ -121,7 +121,7 @@ func TestRunTSTPUntilTheLeaseIsOver(t *testing.T) {
 	store := onRedis(t)
 	p, file := beating(t, store)
 	must(t, p.Process.Signal(syscall.SIGTSTP))
-	next := taken(t, engine(t, store), "k")
+	next := <-nextHolder(t, engine(t, store), "k")
 	must(t, p.Process.Signal(syscall.SIGCONT))
 	p.ends(76)
 	wantDead(t, file, next)

@@ -24,12 +24,7 @@ func exists(file string) func() bool {
 	return func() bool { info, err := os.Stat(file); return err == nil && info.Size() > 0 }
 }
 
-// taken waits for the key and returns when it was granted, by the wall clock.
-func taken(t *testing.T, eng *core.Engine, key string) time.Time {
-	t.Helper()
-	return <-nextHolder(t, eng, key)
-}
-
+// nextHolder waits for the key, and tells when it was granted, by the wall clock.
 func nextHolder(t *testing.T, eng *core.Engine, key string) <-chan time.Time {
 	t.Helper()
 	at := make(chan time.Time, 1)
@@ -153,7 +148,7 @@ func TestRunBackground(t *testing.T) {
 	p.ends(5)
 	left := pids(p.stdout.String())
 	check(t, !gone(left), "the background process was killed")
-	taken(t, eng, "k")
+	<-nextHolder(t, eng, "k")
 	_ = syscall.Kill(left[0], syscall.SIGKILL)
 }
 

@@ -40,7 +40,7 @@ func (silent) Printf(context.Context, string, ...any) {}
 func (silent) Print(...any) {}
 
 // configure fills what the command line leaves open from the environment, then from the file. An empty value
-// is a value everywhere: "--prefix ”" is a prefix.
+// is a value everywhere: --prefix "" is a prefix.
 func (a *app) configure(cmd *cobra.Command) error {
 	given := func(name string) bool { f := cmd.Flag(name); return f != nil && f.Changed }
 	if !given("config") {
