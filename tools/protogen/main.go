@@ -47,28 +47,31 @@ func main() {
 }
 
 func run(pluginDir string, check bool, files []string) error {
-	if len(files) == 0 {
-		return nil
-	}
-	set, err := newSources(files)
-	if err != nil {
-		return err
-	}
-	request, err := set.compile(context.Background())
-	if err != nil {
-		return err
-	}
-	var generated []output
-	for _, name := range plugins {
-		out, err := runPlugin(filepath.Join(pluginDir, name), request, set)
+	var roots []string
+	for _, file := range files {
+		root, err := protoRoot(file)
 		if err != nil {
 			return err
 		}
-		for _, f := range out {
-			if f.content, err = format(filepath.Join(pluginDir, formatter), f.content); err != nil {
-				return fmt.Errorf("%s: %w", f.path, err)
+		roots = append(roots, root)
+	}
+	var generated []output
+	for i, file := range files {
+		request, err := compile(context.Background(), roots[i], file, roots)
+		if err != nil {
+			return err
+		}
+		for _, name := range plugins {
+			out, err := runPlugin(filepath.Join(pluginDir, name), request, filepath.Dir(file))
+			if err != nil {
+				return err
 			}
-			generated = append(generated, f)
+			for _, f := range out {
+				if f.content, err = format(filepath.Join(pluginDir, formatter), f.content); err != nil {
+					return fmt.Errorf("%s: %w", f.path, err)
+				}
+				generated = append(generated, f)
+			}
 		}
 	}
 	if check {

@@ -4,7 +4,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 )
@@ -85,7 +84,6 @@ func TestErrorsNameThePlace(t *testing.T) {
 	bin := inTree(t)
 	put(t, "broken/go.mod", "module b\n")
 	put(t, "broken/b.proto", "syntax = \"proto3\";\nmessage {}\n")
-	put(t, "twice/proto/m/v1/other.proto", "syntax = \"proto3\";\n")
 	put(t, "nopackage/go.mod", "module n\n")
 	put(t, "nopackage/n.proto", "syntax = \"proto3\";\nmessage N {}\n")
 	for name, test := range map[string]struct {
@@ -94,7 +92,6 @@ func TestErrorsNameThePlace(t *testing.T) {
 	}{
 		"syntax":        {[]string{"broken/b.proto"}, "b.proto:2"},
 		"missing":       {[]string{"proto/m/v1/none.proto"}, "none.proto"},
-		"ambiguous":     {append(slices.Clone(sourceFiles), "twice/proto/m/v1/other.proto"), "twice"},
 		"no go_package": {[]string{"nopackage/n.proto"}, "protoc-gen-go"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -6,14 +6,16 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path"
+	"path/filepath"
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/pluginpb"
 )
 
 // runPlugin sends the request to a protoc plugin: the request on stdin, the response on stdout,
-// complaints on stderr, as descriptor's plugin.proto defines it.
-func runPlugin(bin string, request *pluginpb.CodeGeneratorRequest, set *sources) ([]output, error) {
+// complaints on stderr, as descriptor's plugin.proto defines it. The files that it answers belong into dir.
+func runPlugin(bin string, request *pluginpb.CodeGeneratorRequest, dir string) ([]output, error) {
 	in, err := proto.MarshalOptions{Deterministic: true}.Marshal(request)
 	if err != nil {
 		return nil, err
@@ -33,11 +35,7 @@ func runPlugin(bin string, request *pluginpb.CodeGeneratorRequest, set *sources)
 	}
 	files := make([]output, 0, len(response.File))
 	for _, f := range response.File {
-		place, err := set.path(f.GetName())
-		if err != nil {
-			return nil, err
-		}
-		files = append(files, output{path: place, content: []byte(f.GetContent())})
+		files = append(files, output{path: filepath.Join(dir, path.Base(f.GetName())), content: []byte(f.GetContent())})
 	}
 	return files, nil
 }
