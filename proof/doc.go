@@ -58,10 +58,6 @@
 //
 // Not included are leases that are carried to another process.
 //
-// # The way of one call
-//
-// Command way counts the functions, files, frames, mutexes and heap objects of one Do over Redis.
-//
 // # Controls
 //
 // A checker that sees nothing proves nothing. So tests break stores, and make up histories,
