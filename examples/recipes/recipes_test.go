@@ -9,27 +9,16 @@ import (
 	"testing"
 
 	"github.com/ThreeDotsLabs/watermill/message"
-	"github.com/gin-gonic/gin"
 	"github.com/labstack/echo/v5"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/internal/checktest"
 	"github.com/keyturn/keyturn/locktest"
 	lockfunc "github.com/keyturn/keyturn/middleware/func"
 	lockhttp "github.com/keyturn/keyturn/middleware/http"
 )
 
-// must fails the test at once.
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-func newGin() *gin.Engine {
-	gin.SetMode(gin.ReleaseMode)
-	return gin.New()
-}
+var must = checktest.Must
 
 // do sends a request to h.
 func do(t *testing.T, h http.Handler, method, target, body string, header ...string) (int, string) {
