@@ -12,7 +12,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"slices"
 	"sync"
 	"time"
 )
@@ -80,30 +79,12 @@ func (f *Fleet) watch(p *process) {
 	err := p.cmd.Wait()
 	f.mu.Lock()
 	p.err = err
-	p.unexpected = !f.stopping && !p.killed
+	p.unexpected = !f.stopping
 	f.mu.Unlock()
 	close(p.done)
 	if p.unexpected {
 		f.ended(p.failure())
 	}
-}
-
-// Kill ends a process with SIGKILL, as a crash would, and returns when it is gone. It counts as an end
-// that was asked for.
-func (f *Fleet) Kill(pid int) error {
-	f.mu.Lock()
-	i := slices.IndexFunc(f.procs, func(p *process) bool { return p.cmd.Process.Pid == pid })
-	if i < 0 {
-		f.mu.Unlock()
-		return fmt.Errorf("kill: there is no process %d", pid)
-	}
-	p := f.procs[i]
-	p.killed = true
-	f.procs = slices.Delete(f.procs, i, i+1)
-	f.mu.Unlock()
-	_ = p.cmd.Process.Kill() // fails only if it has just ended
-	<-p.done
-	return nil
 }
 
 // Stop ends all processes, first politely, and returns when they are gone. The error names

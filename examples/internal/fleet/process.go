@@ -19,8 +19,6 @@ type process struct {
 	log   *tail
 	done  chan struct{} // closed when the process is gone
 
-	killed bool // by [Fleet.Kill]; guarded by the fleet's mutex
-
 	// To be read after done.
 	err        error // how it ended
 	unexpected bool  // it ended without having been told to
