@@ -12,8 +12,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
+	"github.com/keyturn/keyturn/internal/redistest"
 	"github.com/keyturn/keyturn/proof/member"
 	"github.com/keyturn/keyturn/proof/trial"
 )
@@ -22,7 +21,7 @@ func main() {
 	member.ActAsProcess()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	redis.SetLogger(quiet{}) // servers that are killed
+	redistest.Quiet() // servers that are killed
 	switch err := run(ctx, os.Args[1:], os.Stdout, os.Stderr); {
 	case errors.Is(err, flag.ErrHelp):
 	case err != nil:
@@ -83,7 +82,3 @@ func run(ctx context.Context, args []string, out, messages io.Writer) error {
 	}
 	return nil
 }
-
-type quiet struct{}
-
-func (quiet) Printf(context.Context, string, ...any) {}

@@ -10,9 +10,8 @@ import (
 	"os"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/internal/redistest"
 	"github.com/keyturn/keyturn/proof/history"
 	"github.com/keyturn/keyturn/proof/work"
 )
@@ -78,7 +77,7 @@ func (p Process) run() error {
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		cancel()
 	}()
-	redis.SetLogger(quiet{}) // connections break all the time
+	redistest.Quiet() // connections break all the time
 	recorder := history.NewRecorder(p.Nr, file, work.Monotonic, work.SharedClock())
 	if p.System != "keyturn" {
 		return (&peer{p, recorder, resource}).work(ctx)
@@ -105,7 +104,3 @@ func (p Process) work(ctx context.Context, w *work.Worker) error {
 	}
 	return errors.Join(err, done())
 }
-
-type quiet struct{}
-
-func (quiet) Printf(context.Context, string, ...any) {}

@@ -13,10 +13,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/redistest"
 	"github.com/keyturn/keyturn/proof/sim"
 )
 
@@ -30,13 +29,9 @@ func TestMain(m *testing.M) {
 	if raceEnabled {
 		return // one event follows the other, which the race detector can't know
 	}
-	redis.SetLogger(quiet{}) // connections break all the time
+	redistest.Quiet() // connections break all the time
 	m.Run()
 }
-
-type quiet struct{}
-
-func (quiet) Printf(context.Context, string, ...any) {}
 
 // TestFleet: whatever strikes, nothing is wrong that the guarantees do not admit.
 func TestFleet(t *testing.T) {
