@@ -1,4 +1,6 @@
-package sim_test
+//go:build !race
+
+package sim_test // one event follows the other, which the race detector can't know
 
 import (
 	"context"
@@ -26,9 +28,6 @@ var (
 )
 
 func TestMain(m *testing.M) {
-	if raceEnabled {
-		return // one event follows the other, which the race detector can't know
-	}
 	redistest.Quiet() // connections break all the time
 	m.Run()
 }
