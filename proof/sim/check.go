@@ -71,7 +71,7 @@ func (f *fleet) losses(faults []*Fault) []history.Loss {
 		if !x.kind.loses {
 			continue
 		}
-		l := history.Loss{From: x.From, Over: x.To, To: x.To + admitted, ForcesOnly: f.Replicas > 0 && x.Name == failover, Late: f.lateGrants}
+		l := history.Loss{From: x.From, Over: x.To, To: x.To + admitted, ForcesOnly: f.confirmed && x.Name == failover, Late: f.lateGrants}
 		for _, other := range faults {
 			if other.From < l.To && other.To+admitted > l.To && other.kind.lane != processes {
 				l.To = other.To + admitted

@@ -74,12 +74,7 @@ var kinds = slices.Concat(kindsOfProcesses, []kind{
 		}, f.hosts[0])
 		f.servers[0].set(func() { f.servers[0].alone = false })
 	}},
-	{"flush", servers, 1, 2, false, func(f *fleet, x *Fault) {
-		for range 20 {
-			f.servers[0].do("SCRIPT", "FLUSH")
-			time.Sleep(x.Lasts / 20)
-		}
-	}},
+	flush,
 	{"memory", servers, 0.5, 2, false, func(f *fleet, x *Fault) {
 		f.servers[0].set(func() { f.servers[0].full = true })
 		time.Sleep(x.Lasts)
@@ -90,6 +85,16 @@ var kinds = slices.Concat(kindsOfProcesses, []kind{
 
 // empty is a fault of the only server, whatever it is: it is started anew without its data.
 var empty = kind{"empty", servers, 0, 1, true, func(f *fleet, x *Fault) { f.outage(x.Lasts, f.lose, f.hosts[0]) }}
+
+// flush is one of all Redis servers: they forget their scripts, again and again.
+var flush = kind{"flush", servers, 1, 2, false, func(f *fleet, x *Fault) {
+	for range 20 {
+		for _, s := range f.servers {
+			s.do("SCRIPT", "FLUSH")
+		}
+		time.Sleep(x.Lasts / 20)
+	}
+}}
 
 // clock is a fault of a server whose clock says when leases end.
 var clock = kind{"clock", servers, 0, 0, true, func(f *fleet, x *Fault) { f.jump(x) }}

@@ -75,7 +75,7 @@ func (f *fleet) start(place int) error {
 	}
 	recorder := &history.Recorder{Process: p.nr, Clock: now, Mono: since, Keep: func(e history.Event) { f.keep(p, e) }}
 	w := &work.Worker{
-		Recorder: recorder, Resource: owned{f, p}, TTL: f.TTL, Rest: f.Rest, Think: time.Millisecond,
+		Recorder: recorder, Resource: owned{f, p}, TTL: f.TTL, Rest: rest, Think: time.Millisecond,
 		Seed: uint64(f.chance.of(6, uint64(p.nr))), Retention: 5 * time.Second,
 		Plain: f.plain,
 	}

@@ -27,14 +27,7 @@ var kindsOfNodes = slices.Concat(kindsOfProcesses, []kind{
 		freeze(hosts(all[:minority]), x.Lasts)
 		f.renew(0, all[minority:][:minority])
 	}},
-	{"flush", servers, 1, 2, false, func(f *fleet, x *Fault) {
-		for range 20 {
-			for _, s := range f.servers {
-				s.do("SCRIPT", "FLUSH")
-			}
-			time.Sleep(x.Lasts / 20)
-		}
-	}},
+	flush,
 	{"disk", servers, 0.5, 2, false, func(f *fleet, x *Fault) {
 		slowDisk(hosts(f.some(x, minority)), x.of(2).between(0, f.TTL/2), x.Lasts)
 	}},

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	crypto "crypto/rand"
 	"crypto/sha256"
 	"fmt"
@@ -22,21 +23,24 @@ import (
 
 // Run says which history to make. Its zero values are those of a usual history.
 type Run struct {
-	Seed      uint64
-	Lasts     time.Duration // of the bubble's time
-	Processes int
-	Store     string // one of the constants; "": Redisstore
-	TTL       time.Duration
-	Rest      time.Duration
-	Replicas  int   // how many confirm each grant (redisstore.WithReplicas)
-	Only      []int // the numbers of the faults that strike; nil: all
+	Seed  uint64
+	Lasts time.Duration // of the bubble's time
+	Store string        // one of the constants; "": Redisstore
+	TTL   time.Duration
+	Only  []int // the numbers of the faults that strike; nil: all
 	// Wrap makes a wrong store of a right one, for tests of the simulator; nil: it stays right.
 	Wrap func(driver.Store) driver.Store
 
 	chance
 	*backend
-	losing bool // faults may strike that lose data
+	losing    bool // faults may strike that lose data
+	confirmed bool // replicas confirm each grant (redisstore.WithReplicas)
 }
+
+const (
+	fleetSize = 3                    // processes at a time
+	rest      = 5 * time.Millisecond // between two operations of a goroutine, on average
+)
 
 // History is what came of a run.
 type History struct {
@@ -51,42 +55,23 @@ type History struct {
 }
 
 func (r *Run) fill() {
-	if r.Lasts == 0 {
-		r.Lasts = 20 * time.Second
-	}
-	if r.Processes == 0 {
-		r.Processes = 3
-	}
-	if r.Store == "" {
-		r.Store = Redisstore
-	}
+	r.Lasts, r.Store = cmp.Or(r.Lasts, 20*time.Second), cmp.Or(r.Store, Redisstore)
 	r.backend = backends[r.Store]
 	r.chance = chance(r.Seed).of(0)
-	if r.TTL == 0 {
-		r.TTL = r.of(9).between(400*time.Millisecond, 2*time.Second).Round(10 * time.Millisecond)
-	}
+	r.TTL = cmp.Or(r.TTL, r.of(9).between(400*time.Millisecond, 2*time.Second).Round(10*time.Millisecond))
 	if r.wholeSeconds {
 		r.TTL = max(r.TTL.Round(time.Second), 2*time.Second)
 	}
-	if r.Rest == 0 {
-		r.Rest = 5 * time.Millisecond
-	}
 	// In two of three histories no fault loses leases, so they need no exceptions. In one of these the
 	// replicas confirm each grant, and a failover loses nothing either.
-	r.losing = r.Seed%3 == 1
-	if r.Seed%3 == 0 && r.Replicas == 0 {
-		r.Replicas = 2
-	}
-	r.losing = r.losing && !r.keepsData
-	if !r.replicas {
-		r.Replicas = 0
-	}
+	r.losing = r.Seed%3 == 1 && !r.keepsData
+	r.confirmed = r.Seed%3 == 0 && r.replicas
 }
 
 // kinds are the faults that may strike.
 func (r *Run) kinds() []kind {
 	return slices.DeleteFunc(slices.Clone(r.backend.faults), func(k kind) bool {
-		return k.loses && !r.losing && (k.name != failover || r.Replicas == 0)
+		return k.loses && !r.losing && (k.name != failover || !r.confirmed)
 	})
 }
 
@@ -113,7 +98,7 @@ func Make(t *testing.T, r Run) *History {
 	if r.outside != nil {
 		defer r.outside(t)()
 	}
-	f := &fleet{Run: r, registers: &work.Registers{}, alive: make([]*process, r.Processes)}
+	f := &fleet{Run: r, registers: &work.Registers{}, alive: make([]*process, fleetSize)}
 	var left []string
 	var faults []*Fault
 	synctest.Test(t, func(t *testing.T) {

@@ -93,8 +93,8 @@ func (f *fleet) openRedlock(p *process) (store driver.Store, hangUp func(), err 
 func (f *fleet) openRedisstore(p *process) (store driver.Store, hangUp func(), err error) {
 	clients, hangUp := f.clients(p)
 	opts := []redisstore.Option{redisstore.WithWaiterLease(waiterLease), redisstore.WithLogger(silent)}
-	if f.Replicas > 0 {
-		opts = append(opts, redisstore.WithReplicas(f.Replicas, f.TTL/20))
+	if f.confirmed {
+		opts = append(opts, redisstore.WithReplicas(2, f.TTL/20))
 	}
 	store, err = redisstore.New(clients[0], opts...)
 	return store, hangUp, err
