@@ -27,6 +27,7 @@ func init() { never = nil }
 // etcdServer is an etcd on a host.
 type etcdServer struct {
 	*host
+	simple
 	*etcd.Server
 }
 
@@ -43,14 +44,8 @@ func newEtcd(c chance) *etcdServer {
 // serve implements program.
 func (s *etcdServer) serve(c net.Conn) { s.Serve(c) }
 
-// tick implements program: the server has the bubble's time.
-func (*etcdServer) tick() {}
-
 // restart implements program. Its connections are gone, and its data is there.
 func (s *etcdServer) restart() { s.Restart() }
-
-// writes implements program. A packet is a part of a stream, so none is repeated.
-func (*etcdServer) writes([]byte) bool { return false }
 
 // left returns the keys that don't go by themselves.
 func (s *etcdServer) left() []string {

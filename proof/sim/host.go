@@ -24,6 +24,14 @@ type program interface {
 	writes([]byte) bool // reports whether a packet has a request that is worth repeating
 }
 
+// simple is embedded in programs that have the bubble's time, that come back with their data, and whose packets are
+// parts of a stream, so that none is repeated.
+type simple struct{}
+
+func (simple) tick()              {}
+func (simple) restart()           {}
+func (simple) writes([]byte) bool { return false }
+
 // set changes the state of the host, or of its server.
 func (h *host) set(change func()) {
 	h.mu.Lock()

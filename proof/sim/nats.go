@@ -27,6 +27,7 @@ import (
 // in memory, because a bubble in which somebody waits for the disk may not do the same again.
 type natsServer struct {
 	*host
+	simple
 	dir    string
 	nats   *natsd.Server
 	client *nats.Conn // the simulator's own
@@ -73,18 +74,12 @@ func (s *natsServer) stop() {
 	_ = os.RemoveAll(s.dir)
 }
 
-// restart implements program. Its connections are gone, and its data is there.
-func (*natsServer) restart() {}
-
 // erase has it lose the bucket.
 func (s *natsServer) erase() {
 	if err := errors.Join(s.js.DeleteStream(context.Background(), bucket), s.makeBucket()); err != nil {
 		panic(err) // nothing is between the server and this client
 	}
 }
-
-// tick implements program: the server has the bubble's time.
-func (*natsServer) tick() {}
 
 // writes implements program.
 func (*natsServer) writes(data []byte) bool { return bytes.HasPrefix(data, []byte("HPUB $KV.")) }

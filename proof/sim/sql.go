@@ -24,6 +24,7 @@ import (
 // statements out is SQLite, in memory, by the bubble's clock.
 type sqlServer struct {
 	*host
+	simple
 	driver *sqlite.Driver
 	name   string
 	admin  *session
@@ -106,12 +107,6 @@ func (s *sqlServer) tables() []string {
 	}
 	return names
 }
-
-// tick implements program: the server has the bubble's time.
-func (*sqlServer) tick() {}
-
-// restart implements program: its sessions are gone, and what was committed is there.
-func (*sqlServer) restart() {}
 
 // writes implements program. Which ones write does not matter: any of them may come late.
 func (*sqlServer) writes([]byte) bool { return true }

@@ -16,20 +16,15 @@ import (
 // zkServer is a ZooKeeper on a host.
 type zkServer struct {
 	*host
+	simple
 	*zookeeper.Server
 }
 
 // serve implements program.
 func (s *zkServer) serve(c net.Conn) { s.Serve(c) }
 
-// tick implements program: the server has the bubble's time.
-func (*zkServer) tick() {}
-
 // restart implements program. Its connections are gone, and its data and sessions are there.
 func (s *zkServer) restart() { s.Restart() }
-
-// writes implements program. A packet is a part of a stream, so none is repeated.
-func (*zkServer) writes([]byte) bool { return false }
 
 func (f *fleet) bootZooKeeper() error {
 	f.zk = &zkServer{host: &host{}, Server: zookeeper.New()}
