@@ -1,25 +1,16 @@
 package zookeeper
 
 import (
+	"bytes"
 	"encoding/binary"
-	"errors"
 
 	"github.com/go-zookeeper/zk"
 )
 
-// input reads the fields of a record. After the first one that is not there all are zero.
-type input struct {
-	rest []byte
-	err  error
-}
-
-var errShort = errors.New("zookeeper: a record ends too soon")
+// input reads the fields of a record, which the real client has written: they are all there.
+type input struct{ rest []byte }
 
 func (in *input) take(n int) []byte {
-	if n < 0 || n > len(in.rest) {
-		in.err, in.rest = errShort, nil
-		return make([]byte, max(n, 0))
-	}
 	taken := in.rest[:n]
 	in.rest = in.rest[n:]
 	return taken
@@ -34,17 +25,13 @@ func (in *input) bytes() []byte {
 	if n < 0 { // null
 		return nil
 	}
-	if int(n) > len(in.rest) {
-		in.err, in.rest = errShort, nil
-		return nil
-	}
-	return append([]byte(nil), in.take(int(n))...)
+	return bytes.Clone(in.take(int(n)))
 }
 
 func (in *input) text() string { return string(in.bytes()) }
 
 func (in *input) texts() (all []string) {
-	for n := in.int32(); n > 0 && in.err == nil; n-- {
+	for n := in.int32(); n > 0; n-- {
 		all = append(all, in.text())
 	}
 	return all
@@ -52,7 +39,7 @@ func (in *input) texts() (all []string) {
 
 // skipACL reads a list of permissions, which nobody looks at.
 func (in *input) skipACL() {
-	for n := in.int32(); n > 0 && in.err == nil; n-- {
+	for n := in.int32(); n > 0; n-- {
 		in.int32()
 		in.bytes()
 		in.bytes()

@@ -36,9 +36,6 @@ func (s *Server) answer(c *conn, in *input) bool {
 	xid, op := in.int32(), in.int32()
 	var body output
 	err := s.carryOut(c, op, in, &body)
-	if in.err != nil {
-		return false
-	}
 	var out output
 	out.int32(xid)
 	out.int64(s.zxid)
@@ -127,7 +124,7 @@ func (s *Server) multi(c *conn, in *input, out *output) {
 		for {
 			op, last := in.int32(), in.flag()
 			in.int32()
-			if last || in.err != nil {
+			if last {
 				return failed
 			}
 			var body output

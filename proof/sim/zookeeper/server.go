@@ -161,7 +161,7 @@ func (s *Server) greet(c *conn, in *input) bool {
 	in.bytes() // the password
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if in.err != nil || seen > s.zxid {
+	if seen > s.zxid {
 		return false // the client has seen what this server does not know
 	}
 	se := s.sessions[id]
