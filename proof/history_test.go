@@ -12,7 +12,6 @@ import (
 func makeHistory(t *testing.T, c trial.Config) *trial.Report {
 	t.Helper()
 	servertest.Long(t)
-	c.Rest = 5 * time.Millisecond
 	r, err := trial.Run(t.Context(), c)
 	must(t, err)
 	t.Log(r)

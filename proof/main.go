@@ -45,8 +45,6 @@ func run(ctx context.Context, args []string, out, messages io.Writer) error {
 	faults := flags.String("faults", "all", "`names` of faults, or of groups: all, processes, network, or a topology's servers")
 	flags.StringVar(&c.System, "system", "keyturn", "keyturn or, to see what it loses, another `one`: redsync, redislock, DEL")
 	flags.BoolVar(&c.Confirmed, "confirmed", false, "sentinel: replicas confirm grants (WithReplicas)")
-	flags.IntVar(&c.Processes, "processes", 3, "how `many` processes take locks")
-	flags.DurationVar(&c.Rest, "rest", 5*time.Millisecond, "the `time` that a goroutine rests between operations, on average")
 	quiet := flags.Bool("q", false, "print no line for each fault")
 	if err := flags.Parse(args); err != nil {
 		return err

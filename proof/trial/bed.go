@@ -29,6 +29,12 @@ type bed interface {
 	leftovers(ctx context.Context) ([]string, error)
 }
 
+// whole is embedded in beds that fail as a whole.
+type whole struct{}
+
+func (whole) parts() int      { return 1 }
+func (whole) part(string) int { return 0 }
+
 // beds makes the servers of each topology, for so many processes.
 var beds = map[string]func(t *redistest.Run, c Config) bed{
 	"single":    newSingle,

@@ -45,7 +45,7 @@ func newCluster(t *redistest.Run, c Config) bed {
 		"--cluster-node-timeout", fmt.Sprint(nodeTimeout.Milliseconds()), "--cluster-require-full-coverage", "no",
 		"--repl-diskless-sync-delay", "0", "--cluster-allow-replica-migration", "no",
 	}
-	b := &cluster{t: t, ttl: c.TTL, nodes: redistest.StartCluster(t, shards, args...)}
+	b := &cluster{t: t, ttl: c.ttl, nodes: redistest.StartCluster(t, shards, args...)}
 	b.nodes = append(b.nodes, redistest.AddReplicas(t, b.nodes, args...)...)
 	for shard := range shards {
 		b.next[shard].Store(int64(shard))

@@ -13,7 +13,6 @@ import (
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/etcdtest"
 	"github.com/keyturn/keyturn/internal/redistest"
-	"github.com/keyturn/keyturn/internal/servertest"
 	"github.com/keyturn/keyturn/internal/zktest"
 	"github.com/keyturn/keyturn/proof/member"
 	"github.com/keyturn/keyturn/store/storeurl"
@@ -22,6 +21,7 @@ import (
 // coordinator is one server of etcd or ZooKeeper, which keeps its data. Each process has a way to it of
 // its own.
 type coordinator struct {
+	whole
 	t      *redistest.Run
 	ttl    time.Duration
 	server server
@@ -35,7 +35,7 @@ type coordinator struct {
 
 func newEtcd(t *redistest.Run, c Config) bed {
 	server := etcdtest.Start(t)
-	b := &coordinator{t: t, ttl: c.TTL, server: server, forget: func() { server.Forget(t) }}
+	b := &coordinator{t: t, ttl: c.ttl, server: server, forget: func() { server.Forget(t) }}
 	client, err := clientv3.New(clientv3.Config{Endpoints: []string{server.Addr()}, Logger: zap.NewNop()})
 	if err != nil {
 		t.Fatalf("%w", err)
@@ -53,7 +53,7 @@ func newEtcd(t *redistest.Run, c Config) bed {
 
 func newZooKeeper(t *redistest.Run, c Config) bed {
 	server := zktest.Start(t)
-	b := &coordinator{t: t, ttl: c.TTL, server: server, forget: func() {
+	b := &coordinator{t: t, ttl: c.ttl, server: server, forget: func() {
 		server.Kill()
 		server.Forget(t)
 	}}
@@ -61,11 +61,7 @@ func newZooKeeper(t *redistest.Run, c Config) bed {
 }
 
 func (b *coordinator) connect(c Config, addr string) bed {
-	var proxies []*servertest.Proxy
-	for range c.Processes {
-		proxies = append(proxies, servertest.NewProxy(b.t, addr))
-	}
-	b.ways = ways("way", proxies)
+	b.ways = waysTo(b.t, c, addr)
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	var err error
@@ -77,8 +73,6 @@ func (b *coordinator) connect(c Config, addr string) bed {
 }
 
 func (b *coordinator) attach(p *member.Process, place int) { p.Addrs = []string{b.ways[place].Addr()} }
-func (b *coordinator) parts() int                          { return 1 }
-func (b *coordinator) part(string) int                     { return 0 }
 
 func (b *coordinator) probe(ctx context.Context, _ int) error {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)

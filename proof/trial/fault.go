@@ -47,12 +47,7 @@ type stroke struct {
 
 // lasts waits for a time between both, or until the history ends.
 func (s *stroke) lasts(least, most time.Duration) {
-	timer := time.NewTimer(least + time.Duration(s.rand.Int64N(int64(most-least)+1)))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-s.ctx.Done():
-	}
+	pause(s.ctx, least+time.Duration(s.rand.Int64N(int64(most-least)+1)))
 }
 
 // Struck is a fault that has struck.

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/keyturn/keyturn/internal/redistest"
 	"github.com/keyturn/keyturn/internal/servertest"
 )
 
@@ -24,6 +25,15 @@ func ways(name string, proxies []*servertest.Proxy) []*way {
 		all = append(all, &way{Proxy: p, name: fmt.Sprint(name, " ", i+1)})
 	}
 	return all
+}
+
+// waysTo makes a way to a server for each process.
+func waysTo(t *redistest.Run, c Config, addr string) []*way {
+	var proxies []*servertest.Proxy
+	for range c.Processes {
+		proxies = append(proxies, servertest.NewProxy(t, addr))
+	}
+	return ways("way", proxies)
 }
 
 // recorded is how many old requests are sent again.

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/internal/redistest"
-	"github.com/keyturn/keyturn/internal/servertest"
 	"github.com/keyturn/keyturn/internal/sqltest"
 	_ "github.com/keyturn/keyturn/proof/drivers"
 	"github.com/keyturn/keyturn/proof/member"
@@ -18,6 +17,7 @@ import (
 
 // database is a PostgreSQL that keeps its data. Each process has a way to it of its own.
 type database struct {
+	whole
 	t    *redistest.Run
 	ttl  time.Duration
 	data *sqltest.Database
@@ -26,12 +26,8 @@ type database struct {
 }
 
 func newPostgres(t *redistest.Run, c Config) bed {
-	b := &database{t: t, ttl: c.TTL, data: sqltest.StartPostgres(t).Database(t)}
-	var proxies []*servertest.Proxy
-	for range c.Processes {
-		proxies = append(proxies, servertest.NewProxy(t, b.data.Server.Addr()))
-	}
-	b.ways = ways("way", proxies)
+	b := &database{t: t, ttl: c.ttl, data: sqltest.StartPostgres(t).Database(t)}
+	b.ways = waysTo(t, c, b.data.Server.Addr())
 	b.db = b.data.Open(t)
 	if err := sqlstore.Migrate(context.Background(), b.db, sqlstore.Postgres); err != nil {
 		t.Fatalf("%w", err)
@@ -47,8 +43,6 @@ func newPostgres(t *redistest.Run, c Config) bed {
 func (b *database) attach(p *member.Process, place int) {
 	p.Addrs = []string{b.data.DSNAt(b.ways[place].Addr())}
 }
-func (b *database) parts() int      { return 1 }
-func (b *database) part(string) int { return 0 }
 
 func (b *database) probe(ctx context.Context, _ int) error {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)

@@ -23,6 +23,7 @@ const (
 
 // independent is five servers that know nothing of each other, and keep nothing over a restart.
 type independent struct {
+	whole
 	t        *redistest.Run
 	ttl      time.Duration
 	nodes    []*redistest.Server
@@ -33,7 +34,7 @@ type independent struct {
 }
 
 func newIndependent(t *redistest.Run, c Config) bed {
-	b := &independent{t: t, ttl: c.TTL}
+	b := &independent{t: t, ttl: c.ttl}
 	var proxies []*servertest.Proxy
 	var clients []*redis.Client
 	for range voters {
@@ -76,8 +77,7 @@ func (b *independent) attach(p *member.Process, _ int) {
 		p.Addrs = append(p.Addrs, way.Addr())
 	}
 }
-func (b *independent) parts() int      { return 1 }
-func (b *independent) part(string) int { return 0 }
+
 func (b *independent) leftovers(ctx context.Context) ([]string, error) {
 	return leftovers(ctx, b.nodes)
 }

@@ -139,7 +139,7 @@ func (tr *trial) risky(struck []Struck) bool {
 
 // admitted is how long after a loss a holder may not know of it (docs/guarantees.md): until its
 // next renewal, or until its engine has asked who the server is.
-func (tr *trial) admitted() int64 { return int64(tr.TTL/3 + 1500*time.Millisecond) }
+func (tr *trial) admitted() int64 { return int64(tr.ttl/3 + 1500*time.Millisecond) }
 
 // losses are when leases may have been lost, and holders may not know yet. A holder that is stopped
 // or cut off at that time learns of it when that is over.

@@ -1,6 +1,7 @@
 package trial
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,19 +24,22 @@ type Config struct {
 	Topology  string
 	Lasts     time.Duration
 	Seed      uint64
-	Faults    []string // names of faults, or of groups of them; see Faults
-	System    string   // "": keyturn
-	Confirmed bool     // sentinel: every replica confirms every grant
-	Processes int      // 0: 3
-	TTL       time.Duration
-	Rest      time.Duration // between two operations of a goroutine, on average
+	Faults    []string      // names of faults, or of groups of them; see Faults
+	System    string        // "": keyturn
+	Confirmed bool          // sentinel: every replica confirms every grant
+	Processes int           // 0: 3
 	Think     time.Duration // between the last look at a lease and the write, at most; 0: 1 ms
 	// Plain: the processes only change registers under exclusive locks, as they do with another system.
 	Plain bool
 	// Strict: the guarantees admit no loss. It shows that the checks find what is lost otherwise.
 	Strict bool
 	Log    func(format string, args ...any)
+
+	ttl time.Duration
 }
+
+// rest is the time between two operations of a goroutine, on average.
+const rest = 5 * time.Millisecond
 
 // ttls are those of each topology. A lease that a failover should find in force lasts longer than
 // the failover.
@@ -45,18 +49,8 @@ func (c *Config) fill() error {
 	if ttls[c.Topology] == 0 {
 		return fmt.Errorf("no topology %q; there are %q", c.Topology, Topologies())
 	}
-	if c.System == "" {
-		c.System = keyturn
-	}
-	if c.Processes == 0 {
-		c.Processes = 3
-	}
-	if c.TTL == 0 {
-		c.TTL = ttls[c.Topology]
-	}
-	if c.Think == 0 {
-		c.Think = time.Millisecond
-	}
+	c.ttl = ttls[c.Topology]
+	c.System, c.Processes, c.Think = cmp.Or(c.System, keyturn), cmp.Or(c.Processes, 3), cmp.Or(c.Think, time.Millisecond)
 	if c.Log == nil {
 		c.Log = func(string, ...any) {}
 	}
@@ -73,8 +67,6 @@ type trial struct {
 	registers *work.Registers
 	fleet     *fleet
 	nemesis   *nemesis
-	began     int64
-	took      []Struck // failovers that may have been nobody's intention
 }
 
 // Run makes a history and checks it. The error says that it could not be made; what is wrong with
@@ -93,7 +85,7 @@ func Run(ctx context.Context, c Config) (*Report, error) {
 func (tr *trial) run(ctx context.Context) *Report {
 	tr.bed = beds[tr.Topology](tr.t, tr.Config)
 	tr.startFleet()
-	all := slices.Concat(tr.fleet.faults(tr.TTL), tr.bed.faults())
+	all := slices.Concat(tr.fleet.faults(tr.ttl), tr.bed.faults())
 	faults, err := choose(all, tr.Faults)
 	if err != nil {
 		tr.t.Fatalf("%w", err)
@@ -106,12 +98,13 @@ func (tr *trial) run(ctx context.Context) *Report {
 	for part := range outages {
 		watch.Go(func() { outages[part] = tr.watch(watching, part) })
 	}
+	var took []Struck // failovers that may have been nobody's intention
 	if b, ok := tr.bed.(interface {
 		takeovers(context.Context) []Struck
 	}); ok {
-		watch.Go(func() { tr.took = b.takeovers(watching) })
+		watch.Go(func() { took = b.takeovers(watching) })
 	}
-	tr.began = work.Monotonic()
+	began := work.Monotonic()
 	striking, over := context.WithTimeout(ctx, tr.Lasts)
 	tr.nemesis.work(striking)
 	<-striking.Done()
@@ -128,7 +121,7 @@ func (tr *trial) run(ctx context.Context) *Report {
 	left := tr.leftovers()
 	return tr.report(material{
 		events: events, died: died, outages: outages, left: left, final: tr.registers.Values(),
-		within: history.Span{From: tr.began, To: ended}, errs: tr.nemesis.errs, struck: slices.Concat(tr.nemesis.struck, tr.took),
+		within: history.Span{From: began, To: ended}, errs: tr.nemesis.errs, struck: slices.Concat(tr.nemesis.struck, took),
 	})
 }
 
@@ -145,7 +138,7 @@ func (tr *trial) startFleet() {
 	tr.t.Cleanup(func() { _ = l.Close(); <-served })
 	tr.fleet = &fleet{
 		model: member.Process{
-			Topology: tr.Topology, Resource: l.Addr().String(), System: tr.System, TTL: tr.TTL, Rest: tr.Rest, Think: tr.Think, Plain: tr.Plain,
+			Topology: tr.Topology, Resource: l.Addr().String(), System: tr.System, TTL: tr.ttl, Rest: rest, Think: tr.Think, Plain: tr.Plain,
 		},
 		attach: tr.bed.attach, dir: tr.t.TempDir(),
 	}
@@ -201,7 +194,7 @@ func (tr *trial) leftovers() []string {
 		return nil
 	}
 	var left []string
-	for end := time.Now().Add(2*tr.TTL + 5*time.Second); ; time.Sleep(100 * time.Millisecond) {
+	for end := time.Now().Add(2*tr.ttl + 5*time.Second); ; time.Sleep(100 * time.Millisecond) {
 		var err error
 		left, err = tr.bed.leftovers(context.Background())
 		if err != nil {

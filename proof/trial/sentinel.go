@@ -26,6 +26,7 @@ const (
 
 // sentinel is a master and two replicas behind a Sentinel.
 type sentinel struct {
+	whole
 	t       *redistest.Run
 	ttl     time.Duration
 	s       *redistest.Sentinel
@@ -37,7 +38,7 @@ type sentinel struct {
 }
 
 func newSentinel(t *redistest.Run, c Config) bed {
-	b := &sentinel{t: t, ttl: c.TTL, s: redistest.StartSentinel(t, replicas, downAfter)}
+	b := &sentinel{t: t, ttl: c.ttl, s: redistest.StartSentinel(t, replicas, downAfter)}
 	// After a failover that was given up it waits for twice this time.
 	if err := b.s.Sentinel.Client().Do(context.Background(), "sentinel", "set", redistest.MasterName, "failover-timeout", 1000).Err(); err != nil {
 		t.Fatalf("%w", err)
@@ -62,8 +63,7 @@ func newSentinel(t *redistest.Run, c Config) bed {
 func (b *sentinel) attach(p *member.Process, place int) {
 	p.Addrs, p.Replicas = []string{b.guides[place].Addr()}, b.confirm
 }
-func (b *sentinel) parts() int      { return 1 }
-func (b *sentinel) part(string) int { return 0 }
+
 func (b *sentinel) leftovers(ctx context.Context) ([]string, error) {
 	return leftovers(ctx, b.masters())
 }

@@ -7,12 +7,12 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/keyturn/keyturn/internal/redistest"
-	"github.com/keyturn/keyturn/internal/servertest"
 	"github.com/keyturn/keyturn/proof/member"
 )
 
 // single is one server that keeps its data. Each process has a way to it of its own.
 type single struct {
+	whole
 	t       *redistest.Run
 	ttl     time.Duration
 	server  *redistest.Server
@@ -23,25 +23,20 @@ type single struct {
 }
 
 func newSingle(t *redistest.Run, c Config) bed {
-	b := &single{t: t, ttl: c.TTL}
+	b := &single{t: t, ttl: c.ttl}
 	if redistest.HasMachines() {
 		b.server, b.machine = redistest.StartOnMachine(t, redistest.KeepData...)
 	} else {
 		b.server = redistest.Start(t, redistest.KeepData...)
 	}
-	var proxies []*servertest.Proxy
-	for range c.Processes {
-		proxies = append(proxies, servertest.NewProxy(t, b.server.Addr()))
-	}
-	b.ways = ways("way", proxies)
+	b.ways = waysTo(t, c, b.server.Addr())
 	b.client = prober(b.server.Addr())
 	t.Cleanup(func() { _ = b.client.Close() })
 	return b
 }
 
-func (b *single) attach(p *member.Process, place int)             { p.Addrs = []string{b.ways[place].Addr()} }
-func (b *single) parts() int                                      { return 1 }
-func (b *single) part(string) int                                 { return 0 }
+func (b *single) attach(p *member.Process, place int) { p.Addrs = []string{b.ways[place].Addr()} }
+
 func (b *single) leftovers(ctx context.Context) ([]string, error) { return leftovers(ctx, b.masters()) }
 
 func (b *single) masters() []*redistest.Server              { return []*redistest.Server{b.server} }
