@@ -108,16 +108,12 @@ func NewRecorder(process int, w io.Writer, clock func() int64, mono func(time.Ti
 }
 
 // Ask notes that claims are requested, and returns the acquisition's number.
-func (r *Recorder) Ask(claims []driver.Claim) int { return r.begin(Asked, claims) }
+func (r *Recorder) Ask(claims []driver.Claim) int { return r.Begin(Event{What: Asked, Claims: claims}) }
 
 // Force notes that a forced release of key begins, and returns a number for it. With owners, it is
 // for their leases only.
 func (r *Recorder) Force(key string, owners ...string) int {
 	return r.Begin(Event{What: Forcing, Claims: []driver.Claim{{Key: key}}, Owners: owners})
-}
-
-func (r *Recorder) begin(what What, claims []driver.Claim) int {
-	return r.Begin(Event{What: what, Claims: claims})
 }
 
 // Begin notes the first event of an operation, at this moment, and returns the number for the

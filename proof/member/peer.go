@@ -110,27 +110,17 @@ func (p *peer) once(take lock) {
 		sleep = p.TTL / 2
 	}
 	time.Sleep(sleep)
-	p.add(work.Bare(key), until)
+	work.Add(p.recorder, p.resource, work.Bare(key), 0, func() bool {
+		if time.Until(until) < 2*p.Think {
+			return false
+		}
+		time.Sleep(rand.N(p.Think + 1))
+		return true
+	})
 	p.recorder.Now(history.Event{Nr: nr, What: history.Returning})
 	what := history.Returned
 	if err := release(context.Background()); err != nil {
 		what = history.Gone
 	}
 	p.recorder.Now(history.Event{Nr: nr, What: what})
-}
-
-// add is what a careful holder does: it looks at its deadline before it writes.
-func (p *peer) add(register string, until time.Time) {
-	nr := p.recorder.Begin(history.Event{What: history.Adding, Key: register})
-	value, err := p.resource.Get(register, 0)
-	if err == nil {
-		if time.Until(until) < 2*p.Think {
-			p.recorder.Now(history.Event{Nr: nr, What: history.Denied})
-			return
-		}
-		time.Sleep(rand.N(p.Think + 1))
-		p.recorder.Now(history.Event{Nr: nr, What: history.Writing, Value: value})
-		err = p.resource.Set(register, 0, value+1)
-	}
-	p.recorder.Now(history.Event{Nr: nr, What: work.Outcome(err)})
 }

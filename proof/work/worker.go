@@ -97,10 +97,8 @@ func (w *Worker) Work(ctx context.Context) {
 	all.Wait()
 }
 
-// The keys that are only ever claimed exclusively and alone, and never taken by force. Only on
+// PlainKeys is how many keys are only ever claimed exclusively and alone, and never taken by force. Only on
 // these does a lease alone protect a register.
-
-// PlainKeys is how many of these keys there are.
 const PlainKeys = 8
 
 // want picks claims: of x and y exclusively only, so that they can be checked for
@@ -265,33 +263,37 @@ func (h holding) increment(key string) {
 	}
 }
 
-// add does what a careful holder does: it looks at the lease before it writes. A pause between the
-// look and the write is what a lease alone does not protect from.
 func (h holding) add(register string, token uint64) {
-	nr := h.Recorder.Begin(history.Event{What: history.Adding, Key: register, Token: token})
-	value, err := h.Resource.Get(register, token)
-	if err == nil {
+	Add(h.Recorder, h.Resource, register, token, func() bool {
 		if h.lease.Err() != nil || time.Until(h.lease.Deadline()) < 2*h.Think {
-			h.Recorder.Now(history.Event{Nr: nr, What: history.Denied})
-			return
+			return false
 		}
 		time.Sleep(h.upTo(h.Think + 1))
-		h.Recorder.Now(history.Event{Nr: nr, What: history.Writing, Value: value})
-		err = h.Resource.Set(register, token, value+1)
-	}
-	h.Recorder.Now(history.Event{Nr: nr, What: Outcome(err)})
+		return true
+	})
 }
 
-// Outcome is that of a write.
-func Outcome(err error) history.What {
+// Add does what a careful holder does: it looks at the lease before it writes. holds looks, and thinks for a
+// while. This pause between the look and the write is what a lease alone does not protect from.
+func Add(r *history.Recorder, to Resource, register string, token uint64, holds func() bool) {
+	nr := r.Begin(history.Event{What: history.Adding, Key: register, Token: token})
+	value, err := to.Get(register, token)
+	if err == nil {
+		if !holds() {
+			r.Now(history.Event{Nr: nr, What: history.Denied})
+			return
+		}
+		r.Now(history.Event{Nr: nr, What: history.Writing, Value: value})
+		err = to.Set(register, token, value+1)
+	}
+	outcome := history.Unsure
 	switch {
 	case err == nil:
-		return history.Added
+		outcome = history.Added
 	case errors.Is(err, ErrStale):
-		return history.Stale
-	default:
-		return history.Unsure
+		outcome = history.Stale
 	}
+	r.Now(history.Event{Nr: nr, What: outcome})
 }
 
 // force takes a key away from the holders that it has seen, so nobody else suffers if the request comes late.
