@@ -5,9 +5,9 @@ import (
 	"syscall"
 )
 
-// dieWithTest makes the kernel end the server with the test binary. A test run that panics,
-// times out or is killed runs no cleanup.
-func dieWithTest(cmd *exec.Cmd) {
+// DieWithParent makes the kernel end a process with the one that starts it, also if it is stopped. A test run that
+// panics, times out or is killed runs no cleanup.
+func DieWithParent(cmd *exec.Cmd) {
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}
 	}

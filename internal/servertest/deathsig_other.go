@@ -4,5 +4,5 @@ package servertest
 
 import "os/exec"
 
-// dieWithTest does nothing on systems whose kernel cannot do this.
-func dieWithTest(*exec.Cmd) {}
+// DieWithParent does nothing on systems whose kernel cannot do this.
+func DieWithParent(*exec.Cmd) {}

@@ -29,7 +29,7 @@ func startProcess(cmd *exec.Cmd, word string) (*process, error) {
 		done:  make(chan struct{}),
 	}
 	cmd.Stdout, cmd.Stderr = p.log, p.log
-	dieWithTest(cmd)
+	DieWithParent(cmd)
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}

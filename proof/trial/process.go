@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/keyturn/keyturn/internal/servertest"
 	"github.com/keyturn/keyturn/proof/history"
 	"github.com/keyturn/keyturn/proof/member"
 	"github.com/keyturn/keyturn/proof/work"
@@ -28,7 +29,7 @@ func start(p member.Process) (*process, error) {
 	child := &process{Process: p, cmd: exec.Command(os.Args[0])}
 	child.cmd.Env = append(os.Environ(), p.Env())
 	child.cmd.Stderr = os.Stderr
-	dieWithParent(child.cmd)
+	servertest.DieWithParent(child.cmd)
 	var err error
 	if child.stdin, err = child.cmd.StdinPipe(); err != nil {
 		return nil, err
