@@ -8,7 +8,6 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
-	"github.com/keyturn/keyturn/internal/checktest"
 	"github.com/keyturn/keyturn/internal/servertest"
 	"github.com/keyturn/keyturn/internal/sqltest"
 	"github.com/keyturn/keyturn/internal/storetest"
@@ -108,29 +107,6 @@ func TestAnotherServerIsNoticed(t *testing.T) {
 	case <-l.Done():
 	case <-time.After(15 * time.Second):
 		t.Error("the lease is not lost, 5 s before its renewal")
-	}
-}
-
-// TestSignOfLifeWaitsForNoRow: a transaction that takes its time with one waiter does not cost the
-// others of that process their places.
-func TestSignOfLifeWaitsForNoRow(t *testing.T) {
-	servertest.Long(t)
-	d := onPostgres(t)
-	const lease = 4 * time.Second // a busy machine is not late with all signs of life
-	s := open(t, d.Open(t), sqlstore.Postgres, sqlstore.WithWaiterLease(lease))
-	b := open(t, d.Open(t), sqlstore.Postgres)
-	_, slow := behind(t, s, b, "a")
-	_, other := behind(t, s, b, "b")
-	tx, err := d.Open(t).Begin()
-	must(t, err)
-	defer tx.Rollback()
-	must(t, checktest.ErrorOf(tx.Exec("SELECT 1 FROM keyturn_member WHERE owner = $1 FOR UPDATE", slow.Owner)))
-	for end := time.Now().Add(lease * 3 / 2); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
-		info, err := s.Inspect(t.Context(), "b")
-		must(t, err)
-		if len(info.Waiters) != 1 || info.Waiters[0].Owner != other.Owner {
-			t.Fatalf("the queue is %+v", info.Waiters)
-		}
 	}
 }
 
