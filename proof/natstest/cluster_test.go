@@ -27,23 +27,10 @@ func cluster(t *testing.T) (servers []*server.Server, addrs string) {
 		must(t, err)
 		ports[i], routes = p, append(routes, &url.URL{Scheme: "nats", Host: fmt.Sprintf("127.0.0.1:%d", p)})
 	}
-	for i, p := range ports {
-		opts := server.Options{
-			ServerName: fmt.Sprint("s", i), StoreDir: t.TempDir(), Routes: routes, Host: "127.0.0.1", Port: server.RANDOM_PORT,
-			JetStream: true, NoLog: true, NoSigs: true, Cluster: server.ClusterOpts{Name: "c", Host: "127.0.0.1", Port: p},
-		}
-		srv, err := server.NewServer(&opts)
-		must(t, err)
-		srv.Start()
-		t.Cleanup(func() { stop(srv) })
-		servers = append(servers, srv)
-	}
 	var all []string
-	for _, srv := range servers {
-		if !srv.ReadyForConnections(10 * time.Second) {
-			t.Fatal("a server did not start")
-		}
-		all = append(all, srv.Addr().String())
+	for i, p := range ports {
+		srv := start(t, server.Options{ServerName: fmt.Sprint("s", i), Routes: routes, Cluster: server.ClusterOpts{Name: "c", Host: "127.0.0.1", Port: p}})
+		servers, all = append(servers, srv), append(all, srv.Addr().String())
 	}
 	return servers, strings.Join(all, ",nats://")
 }
