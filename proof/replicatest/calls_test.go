@@ -18,6 +18,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/internal/redistest"
 	lockconnect "github.com/keyturn/keyturn/middleware/connect"
 	lockgrpc "github.com/keyturn/keyturn/middleware/grpc"
 )
@@ -50,8 +51,8 @@ func with(ctx context.Context, id string) context.Context {
 	return metadata.AppendToOutgoingContext(ctx, "x-id", id)
 }
 
-func onGRPC(t *testing.T, b *backend, a *account) replica {
-	eng := newEngine(t, b)
+func onGRPC(t *testing.T, redis *redistest.Server, a *account) replica {
+	eng := newEngine(t, redis)
 	onePayment, err := lockgrpc.New(eng, lockgrpc.Once(once, "grpc:payment:{metadata.x-id}"))
 	must(t, err)
 	oneAccount, err := lockgrpc.New(eng, lockgrpc.Serialize(once, "grpc:account:{metadata.x-account}"))
@@ -81,13 +82,13 @@ func onGRPC(t *testing.T, b *backend, a *account) replica {
 
 func unavailableGRPC(err error) bool { return status.Code(err) == codes.Unavailable }
 
-func onConnect(t *testing.T, b *backend, a *account) replica {
+func onConnect(t *testing.T, redis *redistest.Server, a *account) replica {
 	const method = health.Health_Check_FullMethodName
 	type (
 		request  = health.HealthCheckRequest
 		response = health.HealthCheckResponse
 	)
-	eng, wait := newEngine(t, b), core.WithMaxWait(b.maxWait())
+	eng, wait := newEngine(t, redis), core.WithMaxWait(maxWait)
 	onePayment, err := lockconnect.New(eng, lockgrpc.Once(method, "connect:payment:{service}", wait))
 	must(t, err)
 	oneAccount, err := lockconnect.New(eng, lockgrpc.Serialize(method, "connect:account:{metadata.x-account}", wait))

@@ -15,6 +15,7 @@ import (
 	"github.com/robfig/cron/v3"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/internal/redistest"
 	lockasynq "github.com/keyturn/keyturn/middleware/asynq"
 	lockcron "github.com/keyturn/keyturn/middleware/cron"
 	lockgocron "github.com/keyturn/keyturn/middleware/cron/gocron"
@@ -22,12 +23,12 @@ import (
 	lockriver "github.com/keyturn/keyturn/middleware/river"
 )
 
-// Queues are not part of the test: asynq needs a Redis, and River PostgreSQL, whatever the locks are in.
+// Queues are not part of the test.
 
 func unavailable(err error) bool { return errors.Is(err, core.ErrUnavailable) }
 
-func onAsynq(t *testing.T, b *backend, a *account) replica {
-	eng := newEngine(t, b)
+func onAsynq(t *testing.T, redis *redistest.Server, a *account) replica {
+	eng := newEngine(t, redis)
 	onePayment, err := lockasynq.New(eng, lockasynq.Once("payment", "asynq:payment:{payload.id}").OnConflict(lockasynq.Wait))
 	must(t, err)
 	oneAccount, err := lockasynq.New(eng, lockasynq.Serialize("payment", "asynq:account:{payload.account}").OnConflict(lockasynq.Wait))
@@ -41,8 +42,8 @@ func onAsynq(t *testing.T, b *backend, a *account) replica {
 	}
 }
 
-func onRiver(t *testing.T, b *backend, a *account) replica {
-	eng, wait := newEngine(t, b), core.WithMaxWait(b.maxWait())
+func onRiver(t *testing.T, redis *redistest.Server, a *account) replica {
+	eng, wait := newEngine(t, redis), core.WithMaxWait(maxWait)
 	onePayment, err := lockriver.New(eng, lockriver.Once("payment", "river:payment:{args.id}", wait))
 	must(t, err)
 	oneAccount, err := lockriver.New(eng, lockriver.Serialize("payment", "river:account:{args.account}", wait))
@@ -63,8 +64,8 @@ func snoozed(err error) bool {
 	return errors.As(err, &snooze)
 }
 
-func onFunc(t *testing.T, b *backend, a *account) replica {
-	locks := lockfunc.New(newEngine(t, b))
+func onFunc(t *testing.T, redis *redistest.Server, a *account) replica {
+	locks := lockfunc.New(newEngine(t, redis))
 	book, err := lockfunc.Serialize(locks, "book", func(int) string { return "func:account:1" }, func(context.Context, int) (string, error) {
 		return a.pay(), nil
 	})
@@ -78,12 +79,12 @@ func onFunc(t *testing.T, b *backend, a *account) replica {
 var tick = core.WithMinHold(time.Minute)
 
 // Of three processes one runs the job.
-func testCron(t *testing.T, b *backend) (outage func()) {
+func testCron(t *testing.T, redis *redistest.Server) (outage func()) {
 	var ran atomic.Int64
 	var jobs []cron.Job
 	var all sync.WaitGroup
 	for range 3 {
-		wrapper, err := lockcron.Serialize(t.Context(), newEngine(t, b, core.WithLogger(silent)), "cron:job", tick)
+		wrapper, err := lockcron.Serialize(t.Context(), newEngine(t, redis, core.WithLogger(silent)), "cron:job", tick)
 		must(t, err)
 		j := cron.NewChain(wrapper).Then(lockcron.Func(func(context.Context) error { ran.Add(1); return nil }))
 		jobs = append(jobs, j)
@@ -100,13 +101,13 @@ func testCron(t *testing.T, b *backend) (outage func()) {
 }
 
 // Of three processes one gets the lock of the job.
-func testGocron(t *testing.T, b *backend) (outage func()) {
+func testGocron(t *testing.T, redis *redistest.Server) (outage func()) {
 	ctx := bounded(t)
 	var lockers []*lockgocron.Locker
 	var got atomic.Int64
 	var all sync.WaitGroup
 	for range 3 {
-		locker, err := lockgocron.NewLocker(newEngine(t, b, core.WithLogger(silent)), "gocron:{job}", tick)
+		locker, err := lockgocron.NewLocker(newEngine(t, redis, core.WithLogger(silent)), "gocron:{job}", tick)
 		must(t, err)
 		lockers = append(lockers, locker)
 		all.Go(func() {

@@ -2,6 +2,7 @@ package replicatest
 
 import (
 	"context"
+	"log/slog"
 	"testing"
 	"time"
 
@@ -10,8 +11,8 @@ import (
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/internal/checktest"
 	"github.com/keyturn/keyturn/internal/httprule/ruletest"
-	"github.com/keyturn/keyturn/internal/sqltest"
-	_ "github.com/keyturn/keyturn/proof/drivers"
+	"github.com/keyturn/keyturn/internal/redistest"
+	"github.com/keyturn/keyturn/store/redisstore"
 )
 
 var must, check = checktest.Must, checktest.That
@@ -20,15 +21,20 @@ var must, check = checktest.Must, checktest.That
 // time. It looks only then whether the client has been closed.
 func TestMain(m *testing.M) {
 	actAsReplica()
-	goleak.VerifyTestMain(sqltest.Main(m), goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial"))
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial"))
 }
 
+var silent = slog.New(slog.DiscardHandler)
+
+// maxWait is how long a request waits.
+const maxWait = 10 * time.Second
+
 // newEngine makes the engine of one replica.
-func newEngine(t *testing.T, b *backend, opts ...core.EngineOption) *core.Engine {
+func newEngine(t *testing.T, redis *redistest.Server, opts ...core.EngineOption) *core.Engine {
 	t.Helper()
-	store, err := b.open(t)
+	store, err := redisstore.New(redis.Client(), redisstore.WithLogger(silent))
 	must(t, err)
-	return ruletest.NewEngine(t, store, append([]core.EngineOption{core.WithMaxWait(b.maxWait())}, opts...)...)
+	return ruletest.NewEngine(t, store, append([]core.EngineOption{core.WithMaxWait(maxWait)}, opts...)...)
 }
 
 // bounded is a context for a test's calls: a hang becomes a failure.

@@ -11,13 +11,14 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/internal/httprule/ruletest"
+	"github.com/keyturn/keyturn/internal/redistest"
 	lockecho "github.com/keyturn/keyturn/middleware/echo"
 	lockhttp "github.com/keyturn/keyturn/middleware/http"
 )
 
-func onHTTP(t *testing.T, b *backend, a *account) replica {
-	locks := ruletest.Locks(t, newEngine(t, b),
-		lockhttp.Idempotency("POST /payments/{account}", lockhttp.AnyCaller, core.WithMaxWait(b.maxWait())),
+func onHTTP(t *testing.T, redis *redistest.Server, a *account) replica {
+	locks := ruletest.Locks(t, newEngine(t, redis),
+		lockhttp.Idempotency("POST /payments/{account}", lockhttp.AnyCaller, core.WithMaxWait(maxWait)),
 		lockhttp.Serialize("POST /payments/{account}", "http:account:{path.account}"))
 	mux := http.NewServeMux()
 	mux.Handle("POST /payments/{account}", locks.Middleware(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -31,8 +32,8 @@ func onHTTP(t *testing.T, b *backend, a *account) replica {
 	}
 }
 
-func onEcho(t *testing.T, b *backend, a *account) replica {
-	locks, err := lockecho.New(newEngine(t, b),
+func onEcho(t *testing.T, redis *redistest.Server, a *account) replica {
+	locks, err := lockecho.New(newEngine(t, redis),
 		lockhttp.Once("POST /accounts/:account", "echo:payment:{body.id}"), lockhttp.Serialize("POST /accounts/:account", "echo:account:{path.account}"))
 	must(t, err)
 	e := echo.New()
