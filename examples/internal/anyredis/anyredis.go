@@ -8,7 +8,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/url"
 	"os"
 	"os/exec"
@@ -37,8 +36,8 @@ func Open(ctx context.Context) (*Redis, error) {
 		return theirs(ctx, u)
 	}
 	for _, program := range []string{"redis-server", "valkey-server"} {
-		if path, err := exec.LookPath(program); err == nil {
-			return private(ctx, program, path)
+		if _, err := exec.LookPath(program); err == nil {
+			return private(ctx, program)
 		}
 	}
 	return embedded()
@@ -93,15 +92,4 @@ func field(info, name string) string {
 		return ""
 	}
 	return found[1]
-}
-
-// freePort returns a port that nobody listens on right now.
-func freePort() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	defer l.Close()
-	_, port, err := net.SplitHostPort(l.Addr().String())
-	return port, err
 }
