@@ -25,7 +25,6 @@ func TestMain(m *testing.M) {
 func TestRun(t *testing.T) {
 	chart := filepath.Join(t.TempDir(), "ladder.svg")
 	for args, want := range map[string]string{
-		"-quick -scenario grpc -systems memstore":                                                    "allocations added",
 		"-quick -ladder -scenario ladder-1,ladder-2 -systems keyturn,redsync":                        "keyturn is",
 		"-quick -ladder -scenario ladder-1,ladder-2 -systems keyturn,redsync -ratios -plot " + chart: "| server CPU µs (less) | redsync |",
 		"-quick -scenario handover -systems keyturn,redsync -ratios":                                 "| `handover` | p50 µs (less) |",

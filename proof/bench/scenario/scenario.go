@@ -44,7 +44,7 @@ func Ladder() []Scenario {
 
 // All returns the scenarios on Redis, in the order in which they are shown.
 func All() []Scenario {
-	libraries, stores := lock.Libraries(), []string{"memstore", "redis"}
+	libraries := lock.Libraries()
 	return append(Ladder(), []Scenario{
 		{Name: "hot-1proc", About: "64 goroutines, one key, empty section", Systems: slices.Concat(libraries, lock.Mutexed()), Measure: hotOneProcess},
 		{Name: "hot-4proc", About: "4 processes of 16 goroutines, one key, empty section", Systems: libraries, Measure: hotProcesses},
@@ -52,9 +52,6 @@ func All() []Scenario {
 		{Name: "held-100k", About: "100 000 leases kept alive", Systems: libraries, Once: true, Measure: held},
 		{Name: "once-64", About: "64 goroutines execute once per key, then again", Systems: libraries, Measure: once},
 		{Name: "cluster-64", About: "ladder-64 on a Cluster of 3 masters", Systems: libraries, On: OnCluster, Measure: uncontended(64, 1, ladderSpan)},
-		{Name: "grpc", About: "what a rule adds to a gRPC call", Systems: stores, Measure: added(grpcCalls)},
-		{Name: "echo", About: "what a rule adds to an Echo request", Systems: stores, Measure: added(echoRequests)},
-		{Name: "asynq", About: "what a rule adds to an asynq task", Systems: stores, Measure: added(asynqTasks)},
 	}...)
 }
 

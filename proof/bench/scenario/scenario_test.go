@@ -105,8 +105,10 @@ func TestPick(t *testing.T) {
 	if all, err := Pick(All(), "", ""); err != nil || len(all) != len(All()) {
 		t.Errorf("%d scenarios, %v", len(all), err)
 	}
-	two, err := Pick(All(), "handover,once-64,grpc", "redsync,keyturn")
+	two, err := Pick(All(), "handover,once-64", "redsync,keyturn")
 	check(t, err == nil && len(two) == 2 && two[0].Name == "handover" && strings.Join(two[1].Systems, ",") == "keyturn,redsync", "%v, %v", two, err)
+	one, err := Pick(All(), "", "redsync+mutex")
+	check(t, err == nil && len(one) == 1 && one[0].Name == "hot-1proc", "%v, %v", one, err)
 }
 
 // Warming up does not count, and the first error ends all goroutines.

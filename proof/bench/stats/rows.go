@@ -19,8 +19,15 @@ type Row struct {
 	Values                 []float64
 }
 
-// Median returns the value in the middle.
-func (r *Row) Median() float64 { return Median(r.Values) }
+// Median returns the value in the middle, or the mean of the two there.
+func (r *Row) Median() float64 {
+	sorted := slices.Sorted(slices.Values(r.Values))
+	half := len(sorted) / 2
+	if len(sorted)%2 == 1 {
+		return sorted[half]
+	}
+	return (sorted[half-1] + sorted[half]) / 2
+}
 
 // Rows are in the order of their first samples.
 type Rows []Row
@@ -52,19 +59,6 @@ func (rows Rows) ratio(row *Row, system string) string {
 		return ""
 	}
 	return figure(row.Median() / other.Median())
-}
-
-// Median returns the value in the middle, or the mean of the two there; 0 without values.
-func Median(values []float64) float64 {
-	if len(values) == 0 {
-		return 0
-	}
-	sorted := slices.Sorted(slices.Values(values))
-	half := len(sorted) / 2
-	if len(sorted)%2 == 1 {
-		return sorted[half]
-	}
-	return (sorted[half-1] + sorted[half]) / 2
 }
 
 // String is the value with its unit.
