@@ -6,22 +6,18 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/fence"
-	"github.com/keyturn/keyturn/proof/bench/lock"
 	"github.com/keyturn/keyturn/proof/bench/stats"
 )
-
-var dialects = map[string]fence.Dialect{lock.Postgres: fence.Postgres, lock.MariaDB: fence.MySQL, lock.SQLite: fence.SQLite}
 
 // fenced has goroutines change a row of their own in transactions.
 func fenced(ctx context.Context, p *place, how string) (_ []stats.Sample, err error) {
 	const callers = 4
-	dialect := dialects[p.database.Kind]
 	db, err := p.database.Pool()
 	if err != nil {
 		return nil, err
 	}
 	defer closing(&err, db.Close)
-	statements, err := fence.Schema(dialect)
+	statements, err := fence.Schema(fence.Postgres)
 	if err != nil {
 		return nil, err
 	}
@@ -41,7 +37,7 @@ func fenced(ctx context.Context, p *place, how string) (_ []stats.Sample, err er
 			return 0, err
 		}
 		defer tx.Rollback()
-		if err := guarded(ctx, fence.On(tx, dialect), how, i, next[i]); err != nil {
+		if err := guarded(ctx, fence.On(tx, fence.Postgres), how, i, next[i]); err != nil {
 			return 0, err
 		}
 		if _, err := tx.ExecContext(ctx, fmt.Sprintf("UPDATE account SET balance = balance + 1 WHERE id = %d", i)); err != nil {

@@ -59,24 +59,19 @@ func All() []Scenario {
 func SQL() []Scenario {
 	var all []Scenario
 	for _, kind := range []string{lock.Postgres, lock.MariaDB, lock.SQLite} {
-		ways := lock.Ways(kind)
 		for _, n := range []int{1, 8} {
 			// The rows of all keys are there when it is measured.
 			all = append(all, Scenario{
 				Name: fmt.Sprintf("%s-%d", kind, n), About: fmt.Sprintf("goroutines with keys of their own: %d", n),
-				Systems: ways, On: kind, Measure: uncontended(n, 16, time.Hour),
+				Systems: lock.Ways(kind), On: kind, Measure: uncontended(n, 16, time.Hour),
 			})
 		}
-		all = append(
-			all,
-			Scenario{Name: kind + "-handover", About: "from release in one process to grant in another", Systems: ways, On: kind, Measure: handover},
-			Scenario{
-				Name: kind + "-fence", About: "an UPDATE in a transaction, and what package fence adds",
-				Systems: []string{"check", "claim", "mark", "update"}, On: kind, Measure: fenced,
-			},
-		)
 	}
-	return all
+	const pg = lock.Postgres
+	return append(all,
+		Scenario{Name: pg + "-handover", About: "from release in one process to grant in another", Systems: lock.Ways(pg), On: pg, Measure: handover},
+		Scenario{Name: pg + "-fence", About: "an UPDATE in a transaction, and what package fence adds", Systems: []string{"check", "claim", "mark", "update"}, On: pg, Measure: fenced},
+	)
 }
 
 // Pick returns the scenarios with some names and only some of their systems, both separated by
