@@ -15,13 +15,8 @@ type Fault struct {
 	At    time.Duration // since the beginning of the history
 	Lasts time.Duration
 	chance
-	kind kind
-	struck
-}
-
-// struck is what came of a fault.
-type struck struct {
-	Place string
+	kind  kind
+	Place string // what it has struck
 	history.Span
 }
 
@@ -244,7 +239,7 @@ func plan(c chance, kinds []kind, lasts, ttl time.Duration) []*Fault {
 			if at >= lasts {
 				break
 			}
-			x := &Fault{Name: k.name, At: at, chance: c, kind: k, struck: struck{Place: "the server"}}
+			x := &Fault{Name: k.name, At: at, chance: c, kind: k, Place: "the server"}
 			x.Lasts = c.of(3).between(time.Duration(k.least*float64(ttl)), time.Duration(k.most*float64(ttl)))
 			at += x.Lasts
 			all = append(all, x)

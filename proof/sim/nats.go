@@ -102,23 +102,15 @@ func (s *natsServer) serve(c net.Conn) {
 // left returns what is in the bucket when all that goes by itself has gone.
 func (s *natsServer) left() []string {
 	time.Sleep(75 * time.Minute) // the reason of a forced release stays for an hour, and then ten minutes
-	names, err := s.names()
+	stream, err := s.js.Stream(context.Background(), bucket)
 	if err != nil {
 		return []string{err.Error()}
 	}
-	return names
-}
-
-func (s *natsServer) names() ([]string, error) {
-	stream, err := s.js.Stream(context.Background(), bucket)
-	if err != nil {
-		return nil, err
-	}
 	info, err := stream.Info(context.Background(), jetstream.WithSubjectFilter(">"))
 	if err != nil {
-		return nil, err
+		return []string{err.Error()}
 	}
-	return slices.Sorted(maps.Keys(info.State.Subjects)), nil
+	return slices.Sorted(maps.Keys(info.State.Subjects))
 }
 
 // stopNATSClock has the clock by which the servers of this program note when something was read be a

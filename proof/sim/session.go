@@ -130,8 +130,6 @@ type local struct {
 	*session
 }
 
-func (se *session) asks(s *sqlServer) local { return local{s, se} }
-
 func (l local) ask(_ context.Context, st *statement) error { l.server.run(l.session, st); return nil }
 func (local) Close() error                                 { return nil }
 

@@ -192,7 +192,7 @@ func (s *sqlServer) left() []string {
 
 // sweep does at once what each store does every hour.
 func (s *sqlServer) sweep() error {
-	db := sql.OpenDB(connector(func(context.Context) (asker, error) { return s.admin.asks(s), nil }))
+	db := sql.OpenDB(connector(func(context.Context) (asker, error) { return local{s, s.admin}, nil }))
 	defer db.Close()
 	store, err := sqlstore.New(context.Background(), db, sqlstore.SQLite, sqlstore.WithLogger(silent))
 	if err != nil {
