@@ -118,11 +118,14 @@ func (p *pool) put(n *network) {
 	}
 }
 
+// tables are those of a store, without their prefix.
+var tables = []string{"lock", "member", "record", "forced", "version"}
+
 // forget deletes all data of the store.
 func forget(t testing.TB, d *sqltest.Database) {
 	t.Helper()
 	db := d.Open(t)
-	for _, table := range []string{"lock", "member", "record", "forced", "version"} {
+	for _, table := range tables {
 		exec(t, db, "DELETE FROM keyturn_"+table)
 	}
 }

@@ -158,25 +158,10 @@ func TestExamineReplica(t *testing.T) {
 // queue: the effect of each execution came, and then came again.
 func TestExamineAccount(t *testing.T) {
 	withServers(t, func(t *testing.T, d *sqltest.Database) {
-		const name = "clerk"
-		admin := d.Open(t)
-		exec(t, admin, "CREATE USER "+name)
-		t.Cleanup(func() { // the context of the test has ended
-			_, owned := admin.Exec(by(d, "DROP OWNED BY "+name, "DO 0"))
-			_, err := admin.Exec("DROP USER " + name)
-			must(t, errors.Join(owned, err))
-		})
-		grant := func(what string, tables ...string) {
-			for _, table := range tables {
-				exec(t, admin, "GRANT "+what+" ON keyturn_"+table+" TO "+name)
-			}
-		}
+		db, grant := openAs(t, d, "clerk")
 		grant("SELECT, INSERT, UPDATE", "lock", "member", "forced", "version")
 		grant("SELECT", "record")
 		grant("DELETE", "lock", "forced", "version")
-		db, err := sql.Open(d.Driver, strings.Replace(d.DSN(), by(d, "keyturn@", "root@"), name+"@", 1))
-		must(t, err)
-		t.Cleanup(func() { _ = db.Close() })
 		s := open(t, db, dialectOf(d))
 		risk := func() string { return s.Describe().Examine(t.Context())[0].Risk }
 		check(t, strings.Contains(risk(), "may not DELETE on keyturn_member; INSERT, UPDATE, DELETE on keyturn_record"), "%s", risk())

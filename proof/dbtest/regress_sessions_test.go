@@ -103,35 +103,32 @@ func TestTablesStayWhereTheyWere(t *testing.T) {
 	})
 }
 
-// openAs opens the database as a user who has these privileges on its tables.
-func openAs(t *testing.T, d *sqltest.Database, user, privileges string) *sql.DB {
+// openAs opens the database as a new user, who may do what it is granted.
+func openAs(t *testing.T, d *sqltest.Database, user string) (db *sql.DB, grant func(what string, tables ...string)) {
 	t.Helper()
 	admin := d.Open(t)
-	statements := []string{"CREATE ROLE " + user + " LOGIN", "GRANT " + privileges + " ON ALL TABLES IN SCHEMA public TO " + user}
-	account := "keyturn@"
-	if d.Kind == "mysql" {
-		statements, account = []string{"CREATE USER " + user + "@'%'", "GRANT " + privileges + " ON *.* TO " + user + "@'%'"}, "root@"
-	}
-	for _, s := range statements {
-		exec(t, admin, s)
-	}
-	t.Cleanup(func() {
-		if d.Kind == "postgres" {
-			_, _ = admin.Exec("DROP OWNED BY " + user + "; DROP ROLE " + user)
-		} else {
-			_, _ = admin.Exec("DROP USER " + user + "@'%'")
-		}
+	exec(t, admin, "CREATE USER "+user)
+	t.Cleanup(func() { // the context of the test has ended
+		_, owned := admin.Exec(by(d, "DROP OWNED BY "+user, "DO 0"))
+		_, err := admin.Exec("DROP USER " + user)
+		must(t, errors.Join(owned, err))
 	})
-	db, err := sql.Open(d.Driver, strings.Replace(d.DSN(), account, user+"@", 1))
+	db, err := sql.Open(d.Driver, strings.Replace(d.DSN(), by(d, "keyturn@", "root@"), user+"@", 1))
 	must(t, err)
 	t.Cleanup(func() { _ = db.Close() })
-	return db
+	return db, func(what string, tables ...string) {
+		for _, table := range tables {
+			exec(t, admin, "GRANT "+what+" ON keyturn_"+table+" TO "+user)
+		}
+	}
 }
 
 // PostgreSQL's error names the table that the user may not write, and not the user.
 func TestAMissingPermissionNamesUserAndTable(t *testing.T) {
 	withServers(t, func(t *testing.T, d *sqltest.Database) {
-		s := open(t, openAs(t, d, "looker", "SELECT"), dialectOf(d))
+		db, grant := openAs(t, d, "looker")
+		grant("SELECT", tables...)
+		s := open(t, db, dialectOf(d))
 		for _, req := range []driver.Request{request("k", time.Minute), request("a", time.Minute, driver.Exclusive("b"))} {
 			_, err := s.Acquire(t.Context(), req)
 			storetest.IsRefused(t, err, "looker", "keyturn_lock")
@@ -142,7 +139,9 @@ func TestAMissingPermissionNamesUserAndTable(t *testing.T) {
 // Only an exclusive lock that nobody waits for needs no DELETE, as docs/operations-sql.md says.
 func TestWithoutDELETE(t *testing.T) {
 	withServers(t, func(t *testing.T, d *sqltest.Database) {
-		s := open(t, openAs(t, d, "keeper", "SELECT, INSERT, UPDATE"), dialectOf(d))
+		db, grant := openAs(t, d, "keeper")
+		grant("SELECT, INSERT, UPDATE", tables...)
+		s := open(t, db, dialectOf(d))
 		use(t, s, "k")
 		g := take(t, s, storetest.RequestFor(time.Minute, driver.Shared("s")))
 		storetest.IsRefused(t, s.Release(t.Context(), g), "keeper", "keyturn_member")
