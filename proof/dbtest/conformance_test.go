@@ -1,9 +1,6 @@
 package dbtest
 
 import (
-	"database/sql"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -11,7 +8,7 @@ import (
 	"github.com/keyturn/keyturn/core/drivertest"
 	"github.com/keyturn/keyturn/internal/servertest"
 	"github.com/keyturn/keyturn/internal/sqltest"
-	"github.com/keyturn/keyturn/pgx/pgwake"
+	"github.com/keyturn/keyturn/internal/storetest"
 	"github.com/keyturn/keyturn/store/sqlstore"
 )
 
@@ -40,82 +37,25 @@ func TestContractOfMySQL(t *testing.T) {
 // contract runs it on a database whose server belongs to this test alone.
 func contract(t *testing.T, d *sqltest.Database, messages bool) {
 	migrate(t, d)
-	var networks sync.Map // driver.Store -> *network
-	of := func(s driver.Store) *network {
-		n, _ := networks.Load(s)
-		return n.(*network)
-	}
-	idle := pool{idle: make(chan *network, 1000)}
-	h := drivertest.Harness{
+	h, _ := storetest.Networked(drivertest.Harness{
 		TTL: 800 * time.Millisecond, Late: late,
-		New: func(check testing.TB) driver.Store {
-			n := idle.take(t, d, messages)
-			check.Cleanup(func() { idle.put(n) })
-			s := open(check, n.db, dialectOf(d), n.opts...)
-			networks.Store(s, n)
-			return s
-		},
 		Restart: func(t testing.TB) {
-			idle.age.Add(1)
 			d.Server.Restart(t)
 			forget(t, d)
 		},
 		Pause:  func(testing.TB) { d.Server.Pause() },
 		Resume: func(testing.TB) { d.Server.Resume() },
-		Cut: func(_ testing.TB, s driver.Store) {
-			of(s).spent.Store(true)
-			of(s).Cut()
-		},
-		Heal: func(_ testing.TB, s driver.Store) { of(s).Heal() },
-	}
+	}, d.Server.Addr(), func(t testing.TB, addr string) driver.Store {
+		var opts []sqlstore.Option
+		if messages {
+			opts = append(opts, listen(t, d, addr))
+		}
+		return open(t, d.OpenAt(t, addr), dialectOf(d), opts...)
+	})
 	if testing.Short() {
 		h.Elsewhere, h.Also = "TestContractOfSQLite", drivertest.ByKeystate
 	}
 	drivertest.Run(t, h)
-}
-
-// network is a process's way to the database, with its connections.
-type network struct {
-	*servertest.Proxy
-	db    *sql.DB
-	opts  []sqlstore.Option // its listener
-	age   int64
-	spent atomic.Bool // its connections were cut
-}
-
-// kept is a listener that does not end with its store.
-type kept struct{ *pgwake.Listener }
-
-func (kept) Close() error { return nil }
-
-// pool keeps networks for the next check: to open a connection costs a PostgreSQL more than most checks do.
-type pool struct {
-	idle chan *network
-	age  atomic.Int64 // how often the server has ended all connections
-}
-
-func (p *pool) take(t testing.TB, d *sqltest.Database, messages bool) *network {
-	for len(p.idle) > 0 {
-		select {
-		case n := <-p.idle:
-			if n.age == p.age.Load() {
-				return n
-			}
-		default:
-		}
-	}
-	n := &network{Proxy: servertest.NewProxy(t, d.Server.Addr()), age: p.age.Load()}
-	n.db = d.OpenAt(t, n.Addr())
-	if messages {
-		n.opts = append(n.opts, sqlstore.WithWaker(kept{dial(t, d, n.Addr())}))
-	}
-	return n
-}
-
-func (p *pool) put(n *network) {
-	if !n.spent.Load() {
-		p.idle <- n
-	}
 }
 
 // tables are those of a store, without their prefix.
