@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
-	"os"
 	"time"
 
 	"github.com/hibiken/asynq"
@@ -15,10 +14,6 @@ import (
 	"github.com/keyturn/keyturn/examples/internal/anyredis"
 	"github.com/keyturn/keyturn/examples/internal/fleet"
 )
-
-// guarded says whether the second fleet uses locks. Without them, a test sees that the figures
-// show the difference.
-var guarded = os.Getenv("KEYTURN_IM_TEST_NO_LOCKS") == ""
 
 // say tells a person how far the run is.
 type say func(format string, args ...any)
@@ -38,7 +33,7 @@ func drive(ctx context.Context, tell say) (result report.Result, err error) {
 		return result, fmt.Errorf("without keyturn: %w", err)
 	}
 	tell("with keyturn")
-	if result.Guarded, result.GuardedTook, err = play(ctx, redis.URL, guarded, tell); err != nil {
+	if result.Guarded, result.GuardedTook, err = play(ctx, redis.URL, true, tell); err != nil {
 		return result, fmt.Errorf("with keyturn: %w", err)
 	}
 	tell("")

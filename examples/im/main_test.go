@@ -14,11 +14,8 @@ import (
 var must, check = checktest.Must, checktest.That
 
 // asProgram has the test binary be the program, with all that its processes do
-// under the race detector. noLocks has it forget about keyturn altogether.
-const (
-	asProgram = "KEYTURN_IM_TEST_AS_PROGRAM=1"
-	noLocks   = "KEYTURN_IM_TEST_NO_LOCKS=1"
-)
+// under the race detector.
+const asProgram = "KEYTURN_IM_TEST_AS_PROGRAM=1"
 
 func TestMain(m *testing.M) {
 	if os.Getenv("KEYTURN_IM_TEST_AS_PROGRAM") == "" {

@@ -56,20 +56,6 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// The figures tell, and the exit code with them: a run whose second half has no
-// locks either is a failure.
-func TestExitCodeWithoutLocks(t *testing.T) {
-	t.Parallel()
-	servertest.Long(t)
-	p := command(t, []string{noLocks}, "-json")
-	if code := p.run(t); code != 1 {
-		t.Errorf("exit code %d\n%s", code, p.stderr.String())
-	}
-	if g := decode(t, p.stdout.Bytes()).Guarded; g.StatusLostUpdates == 0 || g.GroupViolations == 0 || g.MessagesProcessedTwice == 0 {
-		t.Errorf("nothing went wrong: %+v", g)
-	}
-}
-
 // In somebody else's Redis nothing is touched, and nothing stays.
 func TestRedisURL(t *testing.T) {
 	t.Parallel()
