@@ -205,9 +205,3 @@ func TestWithDatabaseThatLetsNobodyIn(t *testing.T) {
 		expect(t, second(newEngine(t).Once(bounded(t), "k", nothing, c.withDatabase())), core.ErrUnavailable)
 	})
 }
-
-func (db *database) text(t testing.TB, query string) (s string) {
-	t.Helper()
-	must(t, db.QueryRowContext(bounded(t), query).Scan(&s))
-	return s
-}

@@ -137,7 +137,8 @@ func TestBehindPgbouncer(t *testing.T) {
 	}
 	all.Wait()
 	db.hasEffects(t, 5)
-	got := far.text(t, `SHOW lock_timeout`)
+	var got string
+	must(t, far.QueryRowContext(bounded(t), `SHOW lock_timeout`).Scan(&got))
 	check(t, got == "0", "lock_timeout %s stays with a connection", got)
 	must(t, second(fence.Sweep(bounded(t), pool, db.dialect, time.Hour)))
 }

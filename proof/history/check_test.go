@@ -89,11 +89,7 @@ func TestAHolderThatWasToldOfALossCountsNoMore(t *testing.T) {
 // TestCheck has the histories that the stores at hand can't be made to leave.
 func TestCheck(t *testing.T) {
 	section := func(claim driver.Claim, token uint64, asked, given, end int64) history.Section {
-		return history.Section{
-			Claims: []driver.Claim{claim}, Token: token, Asked: asked, Given: given, End: end,
-			Returning: end, Answered: end + 1, Outcome: history.Returned,
-			Shared: history.Never, Taken: history.Never, Told: history.Never, Until: end, TTL: 10,
-		}
+		return sectionOf(claim, "", token, asked, given, end)
 	}
 	x, r, p := driver.Exclusive("k"), driver.Shared("k"), driver.Permit("k", 2)
 	unanswered := history.Section{Claims: []driver.Claim{x}, Asked: 5, Given: history.Never, Returning: history.Never, Answered: history.Never}

@@ -11,8 +11,12 @@ import (
 
 // section is an exclusive lease that was released in time.
 func section(key, owner string, token uint64, asked, given, end int64) history.Section {
+	return sectionOf(driver.Exclusive(key), owner, token, asked, given, end)
+}
+
+func sectionOf(claim driver.Claim, owner string, token uint64, asked, given, end int64) history.Section {
 	return history.Section{
-		Claims: []driver.Claim{driver.Exclusive(key)}, Owner: owner, Token: token, Asked: asked, Given: given, End: end,
+		Claims: []driver.Claim{claim}, Owner: owner, Token: token, Asked: asked, Given: given, End: end,
 		Returning: end, Answered: end + 1, Outcome: history.Returned,
 		Shared: history.Never, Taken: history.Never, Told: history.Never, Until: end, TTL: 10,
 	}

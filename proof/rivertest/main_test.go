@@ -4,15 +4,11 @@ import (
 	"os"
 	"testing"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/keyturn/keyturn/internal/checktest"
 	"github.com/keyturn/keyturn/internal/sqltest"
 	_ "github.com/keyturn/keyturn/proof/drivers"
 )
 
 var must = checktest.Must
-
-type pgxTx = pgx.Tx
 
 func TestMain(m *testing.M) { os.Exit(sqltest.Main(m).Run()) }

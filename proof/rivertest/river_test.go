@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
@@ -73,7 +74,7 @@ func TestRiver(t *testing.T) {
 	f := &fleet{inside: make(map[int]int), done: make(map[int]int)}
 	mem := memstore.New()
 	defer mem.Close()
-	var clients []*river.Client[pgxTx]
+	var clients []*river.Client[pgx.Tx]
 	for range 2 {
 		eng, err := core.New(mem.Peer())
 		must(t, err)

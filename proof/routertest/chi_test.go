@@ -92,7 +92,7 @@ func TestIdempotencyOfChisRoutes(t *testing.T) {
 	for i, target := range []string{"/payments/1", "/refunds/1", "/payments", "/refunds"} {
 		first := post(target)
 		again := post(target)
-		if first.Body != fmt.Sprint(i+1) || again.Body != first.Body || again.Header.Get(replayed) != "true" {
+		if first.Body != fmt.Sprint(i+1) || again.Body != first.Body || again.Header.Get(lockhttp.ReplayedHeader) != "true" {
 			t.Errorf("%s: %d %s, and again %d %s", target, first.Status, first.Body, again.Status, again.Body)
 		}
 	}

@@ -8,7 +8,6 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/keyturn/keyturn/core"
-	lockhttp "github.com/keyturn/keyturn/middleware/http"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -26,5 +25,3 @@ func keys(w http.ResponseWriter, r *http.Request) {
 }
 
 func user(r *http.Request) string { return r.Header.Get("User") }
-
-const replayed = lockhttp.ReplayedHeader
