@@ -1,11 +1,10 @@
 package work
 
 import (
-	"bufio"
 	"errors"
-	"fmt"
 	"maps"
 	"net"
+	"net/rpc"
 	"sync"
 )
 
@@ -67,9 +66,28 @@ func (r *Registers) Values() map[string]uint64 {
 	return maps.Clone(r.values)
 }
 
+// Access is a request to the registers of another process.
+type Access struct {
+	Key          string
+	Token, Value uint64
+}
+
+// served has the methods of registers as net/rpc wants them.
+type served struct{ *Registers }
+
+func (s served) Get(a Access, value *uint64) (err error) {
+	*value, err = s.Registers.Get(a.Key, a.Token)
+	return err
+}
+
+func (s served) Set(a Access, _ *bool) error { return s.Registers.Set(a.Key, a.Token, a.Value) }
+
 // Serve serves the registers to other processes until l is closed and all connections have ended.
-// A request is a line: get key token, or set key token value. The answer is the value, or "stale".
 func (r *Registers) Serve(l net.Listener) {
+	server := rpc.NewServer()
+	if err := server.RegisterName("registers", served{r}); err != nil {
+		panic(err) // it has the methods for that
+	}
 	var all sync.WaitGroup
 	defer all.Wait()
 	for {
@@ -77,81 +95,36 @@ func (r *Registers) Serve(l net.Listener) {
 		if errors.Is(err, net.ErrClosed) {
 			return
 		}
-		if err != nil {
-			continue // its client gave up
+		if err == nil { // otherwise its client gave up
+			all.Go(func() { server.ServeConn(conn) })
 		}
-		all.Go(func() {
-			defer conn.Close()
-			lines := bufio.NewScanner(conn)
-			for lines.Scan() {
-				if _, err := fmt.Fprintln(conn, r.answer(lines.Text())); err != nil {
-					return
-				}
-			}
-		})
 	}
-}
-
-func (r *Registers) answer(line string) string {
-	var op, key string
-	var token, value uint64
-	_, _ = fmt.Sscan(line, &op, &key, &token, &value) // get has no value
-	var err error
-	if op == "get" {
-		value, err = r.Get(key, token)
-	} else {
-		err = r.Set(key, token, value)
-	}
-	if err != nil {
-		return "stale"
-	}
-	return fmt.Sprint(value)
 }
 
 // Remote is a Resource that another process serves. It is safe for concurrent use.
-type Remote struct {
-	mu   sync.Mutex
-	conn net.Conn
-	r    *bufio.Reader
-}
+type Remote struct{ client *rpc.Client }
 
 // Dial connects to a process that serves registers.
 func Dial(addr string) (*Remote, error) {
-	conn, err := net.Dial("tcp", addr)
-	if err != nil {
-		return nil, err
-	}
-	return &Remote{conn: conn, r: bufio.NewReader(conn)}, nil
+	client, err := rpc.Dial("tcp", addr)
+	return &Remote{client}, err
 }
 
-// Close closes the connection.
-func (r *Remote) Close() error { return r.conn.Close() }
-
-func (r *Remote) ask(format string, args ...any) (uint64, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if _, err := fmt.Fprintf(r.conn, format+"\n", args...); err != nil {
-		return 0, err
+func (r *Remote) call(method string, a Access, answer any) error {
+	err := r.client.Call("registers."+method, a, answer)
+	if err != nil && err.Error() == ErrStale.Error() {
+		return ErrStale
 	}
-	line, err := r.r.ReadString('\n')
-	if err != nil {
-		return 0, err
-	}
-	if line == "stale\n" {
-		return 0, ErrStale
-	}
-	var value uint64
-	_, err = fmt.Sscan(line, &value)
-	return value, err
+	return err
 }
 
 // Get implements Resource.
-func (r *Remote) Get(key string, token uint64) (uint64, error) {
-	return r.ask("get %s %d", key, token)
+func (r *Remote) Get(key string, token uint64) (value uint64, err error) {
+	err = r.call("Get", Access{Key: key, Token: token}, &value)
+	return value, err
 }
 
 // Set implements Resource.
 func (r *Remote) Set(key string, token, value uint64) error {
-	_, err := r.ask("set %s %d %d", key, token, value)
-	return err
+	return r.call("Set", Access{key, token, value}, new(bool))
 }
