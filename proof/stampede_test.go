@@ -150,8 +150,8 @@ const (
 	leasesPerProc = 6
 )
 
-// start starts all processes within so much time.
-func start(t *testing.T, within time.Duration) *fleet {
+// start starts all processes at the same time, more or less.
+func start(t *testing.T) *fleet {
 	f := &fleet{
 		server: newServer(), held: make([][]*core.Lease, processes), served: make([]atomic.Pointer[time.Time], processes),
 	}
@@ -163,7 +163,7 @@ func start(t *testing.T, within time.Duration) *fleet {
 		must(t, err)
 		f.engines = append(f.engines, eng)
 		ready.Go(func() {
-			time.Sleep(rand.N(within))
+			time.Sleep(rand.N(time.Millisecond))
 			for j := range leasesPerProc {
 				l, err := eng.Acquire(ctx, fmt.Sprintf("held:%d:%d", i, j))
 				if err != nil {
@@ -229,7 +229,7 @@ func TestStampede(t *testing.T) {
 }
 
 func stampede(t *testing.T, silent bool) {
-	f := start(t, time.Millisecond)
+	f := start(t)
 	defer f.end()
 	s := f.server
 	began := time.Now()
