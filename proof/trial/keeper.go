@@ -18,9 +18,9 @@ import (
 	"github.com/keyturn/keyturn/store/storeurl"
 )
 
-// coordinator is one server of etcd or ZooKeeper, which keeps its data. Each process has a way to it of
+// keeper is one server that keeps its data: a PostgreSQL, an etcd, or a ZooKeeper. Each process has a way to it of
 // its own.
-type coordinator struct {
+type keeper struct {
 	whole
 	t      *redistest.Run
 	ttl    time.Duration
@@ -29,52 +29,59 @@ type coordinator struct {
 	store  driver.Store  // the trial's own, which no fault of the network hits
 	asked  atomic.Uint64 // versions that probes have raised
 
-	forget  func() // deletes the data of the server, which may be down then
-	compact func() // drops old revisions; nil: there are none
+	erase func()                   // deletes the data of the server, which may be down then
+	more  []fault                  // of this kind of server
+	at    func(addr string) string // how a process says where it is
 }
 
 func newEtcd(t *redistest.Run, c Config) bed {
 	server := etcdtest.Start(t)
-	b := &coordinator{t: t, ttl: c.ttl, server: server, forget: func() { server.Forget(t) }}
 	client, err := clientv3.New(clientv3.Config{Endpoints: []string{server.Addr()}, Logger: zap.NewNop()})
 	if err != nil {
 		t.Fatalf("%w", err)
 	}
 	t.Cleanup(func() { _ = client.Close() })
-	b.compact = func() {
-		ctx, cancel := context.WithTimeout(context.Background(), probeTimeout)
-		defer cancel()
-		if r, err := client.Get(ctx, probeKey); err == nil { // another fault may have hit the server
-			_, _ = client.Compact(ctx, r.Header.Revision)
+	compact := on("compact", false, func(s *stroke) {
+		for range 10 {
+			ctx, cancel := context.WithTimeout(context.Background(), probeTimeout)
+			if r, err := client.Get(ctx, probeKey); err == nil { // another fault may have hit the server
+				_, _ = client.Compact(ctx, r.Header.Revision)
+			}
+			cancel()
+			s.lasts(c.ttl/20, c.ttl/5)
 		}
-	}
+	})
+	b := &keeper{t: t, server: server, erase: func() { server.Forget(t) }, more: []fault{compact}}
 	return b.connect(c, server.Addr())
 }
 
 func newZooKeeper(t *redistest.Run, c Config) bed {
 	server := zktest.Start(t)
-	b := &coordinator{t: t, ttl: c.ttl, server: server, forget: func() {
+	b := &keeper{t: t, server: server, erase: func() {
 		server.Kill()
 		server.Forget(t)
 	}}
 	return b.connect(c, server.Addr())
 }
 
-func (b *coordinator) connect(c Config, addr string) bed {
-	b.ways = waysTo(b.t, c, addr)
+func (b *keeper) connect(c Config, addr string) bed {
+	b.ttl, b.ways = c.ttl, waysTo(b.t, c, addr)
+	if b.at == nil {
+		b.at = func(addr string) string { return addr }
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	var err error
-	if b.store, err = storeurl.Open(ctx, member.Process{Topology: c.Topology, Addrs: []string{addr}}.URL()); err != nil {
+	if b.store, err = storeurl.Open(ctx, member.Process{Topology: c.Topology, Addrs: []string{b.at(addr)}}.URL()); err != nil {
 		b.t.Fatalf("%w", err)
 	}
 	b.t.Cleanup(func() { _ = b.store.Close() })
 	return b
 }
 
-func (b *coordinator) attach(p *member.Process, place int) { p.Addrs = []string{b.ways[place].Addr()} }
+func (b *keeper) attach(p *member.Process, place int) { p.Addrs = []string{b.at(b.ways[place].Addr())} }
 
-func (b *coordinator) probe(ctx context.Context, _ int) error {
+func (b *keeper) probe(ctx context.Context, _ int) error {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
 	_, err := b.store.AdvanceVersion(ctx, probeKey, b.asked.Add(1), time.Hour)
@@ -82,7 +89,7 @@ func (b *coordinator) probe(ctx context.Context, _ int) error {
 }
 
 // leftovers are holders and waiters in force.
-func (b *coordinator) leftovers(ctx context.Context) (left []string, err error) {
+func (b *keeper) leftovers(ctx context.Context) (left []string, err error) {
 	for cursor := ""; ; {
 		page, next, err := b.store.List(ctx, driver.Listing{Cursor: cursor, Limit: 100, Records: true})
 		if err != nil {
@@ -102,16 +109,8 @@ func (b *coordinator) leftovers(ctx context.Context) (left []string, err error) 
 	}
 }
 
-func (b *coordinator) faults() []fault {
-	all := outages(b.t, b.ttl, b.server, b.forget)
-	if b.compact != nil {
-		all = append(all, on("compact", false, func(s *stroke) {
-			for range 10 {
-				b.compact()
-				s.lasts(b.ttl/20, b.ttl/5)
-			}
-		}))
-	}
+func (b *keeper) faults() []fault {
+	all := append(outages(b.t, b.ttl, b.server, b.erase), b.more...)
 	// Old requests mean nothing on another connection.
 	return append(all, slices.DeleteFunc(tangles(b.ways, b.ttl), func(f fault) bool { return f.name == "duplicate" })...)
 }
