@@ -101,7 +101,7 @@ func (s *Store) Check(ctx context.Context) error {
 func (s *Store) check(ctx context.Context, item checkItem) error {
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
-	_, err, answered := waitloop.Await(ctx, s.calls.Go, func() (struct{}, error) { return struct{}{}, item.look(s, ctx) }, nil)
+	err, answered := waitloop.Await(ctx, s.calls.Go, func() error { return item.look(s, ctx) }, nil)
 	if !answered {
 		err = &driver.UnavailableError{Op: "check", Err: silence(ctx)}
 	}

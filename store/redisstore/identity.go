@@ -32,13 +32,14 @@ func (s *Store) identity(ctx context.Context) (string, error) {
 	if !s.who.asking.CompareAndSwap(false, true) {
 		return "", errAsking
 	}
-	id, err, answered := waitloop.Await(ctx, s.calls.Go, func() (string, error) {
+	var id string
+	err, answered := waitloop.Await(ctx, s.calls.Go, func() (err error) {
 		defer s.who.asking.Store(false)
-		id, err := s.info(context.WithoutCancel(ctx), "server", "run_id")
+		id, err = s.info(context.WithoutCancel(ctx), "server", "run_id")
 		if redis.HasErrorPrefix(err, "NOPERM ") || redis.HasErrorPrefix(err, "ERR ") {
 			s.who.barred.Store(true)
 		}
-		return id, err
+		return err
 	}, nil)
 	if !answered {
 		return "", silence(ctx)

@@ -34,7 +34,11 @@ func (s *Store) List(ctx context.Context, q driver.Listing) (page []driver.LockI
 	}
 	defer s.calls.Leave()
 	// SCAN is no script, so it does not go through send. It may hang as well.
-	found, err, answered := waitloop.Await(ctx, s.calls.Go, func() (scanned, error) { return s.scan(ctx, q, name, at) }, nil)
+	var found scanned
+	err, answered := waitloop.Await(ctx, s.calls.Go, func() (err error) {
+		found, err = s.scan(ctx, q, name, at)
+		return err
+	}, nil)
 	switch {
 	case !answered:
 		return nil, "", &driver.UnavailableError{Op: "list", Err: silence(ctx)}
