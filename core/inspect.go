@@ -129,6 +129,7 @@ func (e *Engine) administer(ctx context.Context, op, key string, ask func(contex
 	}
 	asked, bounded := time.Now(), lazyctx.Bounded(ctx, e.life.ending, timeout)
 	defer bounded.Cancel()
+	bounded.Start(asked)
 	err := ask(bounded)
 	e.storeCalled(op, asked, err)
 	switch own := ownEnd(ctx, err, time.Since(asked)); {

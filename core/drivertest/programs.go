@@ -33,11 +33,13 @@ func randomPrograms(s *scene) {
 	stores := []driver.Store{s.open(), s.open()}
 	began := time.Now()
 	least := max(leastPrograms, s.programs)
-	if s.OneByOne { // each takes a minute of a processor under the race detector
-		least = 2
-	}
-	if s.brief() {
+	switch {
+	case s.OneByOne && s.brief(): // each takes a minute of a processor under the race detector
 		least = 1
+	case s.OneByOne:
+		least = 2
+	case s.brief(): // what they alone find, the first ones do (controls_test.go)
+		least = leastPrograms
 	}
 	next := uint64(1)
 	if s.OtherBackend != nil && !s.OneByOne { // nearly all that they do is to wait, as the tests do
