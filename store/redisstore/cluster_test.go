@@ -3,6 +3,7 @@
 package redisstore_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -35,52 +36,67 @@ func startRing(t testing.TB, opts ...func(*redis.RingOptions)) ([]*redistest.Ser
 }
 
 // TestMovingSlot: while the keys of a slot move, a lock may be on one server and its counter on another. Requests wait
-// until that is over, and a lock that has moved is not free.
+// until that is over, and a lock that has moved is not free. Nor is one whose counter has moved.
 func TestMovingSlot(t *testing.T) {
 	servertest.LongParallel(t)
 	servers, client := startCluster(t)
 	s := open(t, client)
 	ctx := within(t, 10*time.Second)
-	const key, name, counter = "k", "lock:k", "{lock:k}:t"
-	old := lock(t, s, "old", key, time.Minute)
-	slot := client.Do(ctx, "cluster", "keyslot", name).Val()
-	from := slices.IndexFunc(servers, func(s *redistest.Server) bool { return s.Client().Exists(ctx, name).Val() == 1 })
-	to := (from + 1) % len(servers)
 	ids := make([]any, len(servers))
 	for i, server := range servers {
 		ids[i] = server.Client().Do(ctx, "cluster", "myid").Val()
 	}
-	host, port, _ := net.SplitHostPort(servers[to].Addr())
-	move := func(key string) {
-		t.Helper()
-		must(t, servers[from].Client().Do(ctx, "migrate", host, port, key, 0, 1000).Err())
+	end := func(g driver.Grant) error { return s.Release(ctx, g) }
+	record := func(g driver.Grant) error { return s.Complete(ctx, g, driver.Record{}, time.Minute) }
+	begin := func(ctx context.Context, req driver.Request) (driver.Grant, error) {
+		g, _, err := s.Begin(ctx, req)
+		return g, err
 	}
-	assign := func(server int, how string, id any) {
-		t.Helper()
-		must(t, servers[server].Client().Do(ctx, "cluster", "setslot", slot, how, id).Err())
-	}
-	assign(to, "importing", ids[from])
-	assign(from, "migrating", ids[to])
-	move(name)
-	answers := make(chan error, 2)
-	go func() { answers <- s.Release(ctx, old) }()
-	go func() {
-		_, err := s.Acquire(ctx, request("fresh", key, time.Minute))
-		var held *driver.HeldError
-		if errors.As(err, &held) {
-			err = nil
+	for _, c := range []struct {
+		key           string
+		first, second string // what moves
+		end           func(driver.Grant) error
+		ask           func(context.Context, driver.Request) (driver.Grant, error)
+	}{
+		{"k", "lock:k", "{lock:k}:t", end, s.Acquire},
+		{"once", "{lock:once}:t", "lock:once", record, begin},
+	} {
+		old := lock(t, s, "old", c.key, time.Minute)
+		slot := client.Do(ctx, "cluster", "keyslot", c.first).Val()
+		from := slices.IndexFunc(servers, func(s *redistest.Server) bool { return s.Client().Exists(ctx, c.first).Val() == 1 })
+		to := (from + 1) % len(servers)
+		host, port, _ := net.SplitHostPort(servers[to].Addr())
+		move := func(key string) {
+			t.Helper()
+			must(t, servers[from].Client().Do(ctx, "migrate", host, port, key, 0, 1000).Err())
 		}
-		answers <- err
-	}()
-	select {
-	case err := <-answers:
-		t.Fatalf("answered in the middle of it: %v", err)
-	case <-time.After(100 * time.Millisecond): // for some attempts
+		assign := func(server int, how string, id any) {
+			t.Helper()
+			must(t, servers[server].Client().Do(ctx, "cluster", "setslot", slot, how, id).Err())
+		}
+		assign(to, "importing", ids[from])
+		assign(from, "migrating", ids[to])
+		move(c.first)
+		answers := make(chan error, 2)
+		go func() { answers <- c.end(old) }()
+		go func() {
+			_, err := c.ask(ctx, request("fresh", c.key, time.Minute))
+			var held *driver.HeldError
+			if errors.As(err, &held) {
+				err = nil
+			}
+			answers <- err
+		}()
+		select {
+		case err := <-answers:
+			t.Fatalf("%s: answered in the middle of it: %v", c.key, err)
+		case <-time.After(100 * time.Millisecond): // for some attempts
+		}
+		move(c.second)
+		assign(to, "node", ids[to])
+		assign(from, "node", ids[to])
+		wantNil(t, errors.Join(<-answers, <-answers))
 	}
-	move(counter)
-	assign(to, "node", ids[to])
-	assign(from, "node", ids[to])
-	wantNil(t, errors.Join(<-answers, <-answers))
 }
 
 // Slots move while many ask: each is told where to ask by the server that it asked in a write with others, and does.

@@ -77,8 +77,12 @@ func newBatch(n Names, calls []*Call) *batch {
 // alone.
 func (p *batch) run(ctx context.Context, c Processor, n Names, inFull bool) *redis.Cmd {
 	records := p.of(completes, acquires)
-	args := append(make([]any, 0, 10+6*len(records)), "evalsha", group.hash, 1, p.key,
-		(*ending)(p), p, len(p.of(onces, plainKinds)), p.ttl, p.wanted, len(records))
+	args := append(make([]any, 0, 12+6*len(records)), "evalsha", group.hash, 1, p.key)
+	if lock := p.calls[0].Slot(n); lock != "" {
+		args[2] = 3
+		args = append(args, lock, "{"+lock+"}:r")
+	}
+	args = append(args, (*ending)(p), p, len(p.of(onces, plainKinds)), p.ttl, p.wanted, len(records))
 	if inFull {
 		args[0], args[1] = "eval", group.text
 	}

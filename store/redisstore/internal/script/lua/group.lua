@@ -15,8 +15,10 @@
 -- A request about a record that leaves alone is a group of one. A Cluster gets no others: requests
 -- of different slots can't be in one.
 --
--- KEYS  1 the counter. The other keys follow from the names of the locks. Redis wants to
---         know the keys so that a Cluster can find the node; the counter is enough for that
+-- KEYS  1 the counter. The other keys follow from the names of the locks
+--       2, 3 on a Cluster: the lock and its record. While their slot moves, the servers
+--         refuse what asks for several keys that are not all there. By the counter alone the
+--         new server would grant a lock that the old one still has
 -- ARGV  1 ends, two lines each: the lock; the beginning of its value if it is the
 --         owner's, "owner:" or "owner:token:"
 --       2 begins, five lines each: the lock; owner; TTL in ms; notes; "wait patience
