@@ -51,6 +51,10 @@ func TestACommandThatIsNotAllowedIsNamed(t *testing.T) {
 		}
 		text := strings.ToLower(fmt.Sprint(err))
 		check(t, strings.Contains(text, says) || strings.Contains(text, "run the '"+missing+"' command"), "without %s: %v", missing, err)
+		if missing == "set" {
+			_, _, err = s.Begin(within(t, soon), request("a", "k", time.Minute))
+			check(t, err != nil && strings.Contains(err.Error(), "run SET,"), "Begin: %v", err)
+		}
 		_ = s.Close()
 	}
 }
