@@ -87,7 +87,7 @@ func statusOf(err error) int {
 // etcd, ZooKeeper and NATS. They have nothing in common but the text.
 var refusals = []string{
 	"NOPERM", "can't run this command", "NOAUTH", "WRONGPASS", "SQLSTATE 42501", "SQLSTATE 28", "Error 1142", "Error 1044", "Error 1045", "readonly database",
-	"permission denied", "not authenticated", "authentication failed", "user name is empty", "permissions violation", "authorization violation",
+	"permission denied", "not authenticated", "authentication failed", "user name is empty", "permissions violation", "authorization violation", "Authorization Violation",
 }
 
 // isForbidden reports whether the store's server has refused the account.

@@ -22,8 +22,9 @@ func TestStatusOfAnError(t *testing.T) {
 	}{
 		// etcd's refusal without a user was a server that does not answer.
 		"no user": {&driver.UnavailableError{Op: "list", Err: errors.New("etcdserver: user name is empty"), Refused: true}, statusForbidden},
-		// So was one of NATS.
-		"no subject": {&driver.UnavailableError{Op: "list", Err: errors.New(`nats: permissions violation: Permissions Violation for Publish to "$JS.API.INFO"`), Refused: true}, statusForbidden},
+		// So were two of NATS.
+		"no password": {&driver.UnavailableError{Op: "list", Err: errors.New("nats: connection closed: nats: Authorization Violation"), Refused: true}, statusForbidden},
+		"no subject":  {&driver.UnavailableError{Op: "list", Err: errors.New(`nats: permissions violation: Permissions Violation for Publish to "$JS.API.INFO"`), Refused: true}, statusForbidden},
 		// A missing database was a bug.
 		"no database": {fmt.Errorf("migrate: %w", sqlstore.ErrNoDatabase), statusConfig},
 	} {

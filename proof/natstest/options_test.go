@@ -37,6 +37,11 @@ func TestURL(t *testing.T) {
 	must(t, err)
 	storetest.Use(t, s, "k")
 	must(t, s.Close())
+	wrong, err := storeurl.Open(t.Context(), "nats://me:wrong@"+srv.Addr().String())
+	must(t, err)
+	defer wrong.Close()
+	_, err = wrong.Acquire(t.Context(), request("k", time.Minute))
+	storetest.IsRefused(t, err, "Authorization Violation")
 	for url, want := range map[string]error{
 		"nats:":                                   storeurl.ErrInvalidURL,
 		"nats://a?nosuch=1":                       storeurl.ErrInvalidURL,

@@ -109,6 +109,11 @@ func (s *Store) failure(op, key string, err error) error {
 		return fmt.Errorf("natsstore: %s of %q: %w", op, key, err)
 	}
 	refused := isRefusal(err)
+	if errors.Is(err, nats.ErrConnectionClosed) { // otherwise the client may dial, and answer nobody meanwhile
+		if last := s.nc.LastError(); last != nil && !errors.Is(last, nats.ErrPermissionViolation) {
+			err = fmt.Errorf("%w: %w", err, last) // why it has given up, such as a wrong password
+		}
+	}
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		err = fmt.Errorf("no answer from NATS: %w", err)
 	}

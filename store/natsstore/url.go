@@ -35,7 +35,10 @@ func init() {
 //	nats://USER:PASSWORD@HOST:PORT,HOST/BUCKET?replicas=3&waiter_lease=10s&credentials=FILE
 func openURL(u *storeurl.URL) (driver.Store, error) {
 	p := u.Params()
-	conn := []nats.Option{nats.MaxReconnects(-1), nats.RetryOnFailedConnect(true), nats.PingInterval(pingInterval), nats.Name("keyturn")}
+	conn := []nats.Option{
+		nats.MaxReconnects(-1), nats.RetryOnFailedConnect(true), nats.PingInterval(pingInterval), nats.Name("keyturn"),
+		nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}), // otherwise the client prints what requests say
+	}
 	var opts []Option
 	if bucket := strings.Trim(u.Path, "/"); bucket != "" {
 		opts = append(opts, WithBucket(bucket))
