@@ -18,6 +18,7 @@ var borrowChecks = []check{
 	{name: "N7 the owner's last TTL is what counts", run: ownerChangesTTL},
 	{name: "N7 the owner's last TTL is what counts, shared", run: ownerChangesTTL, claim: driver.Shared, can: shares},
 	{name: "N7 the TTL of a repeated request is what counts", run: ownerAsksAgain},
+	{name: "N7 the TTL of a repeated request is what counts, shared", run: ownerAsksAgain, claim: driver.Shared, can: shares},
 	{name: "N7 a lease that was waited for can be borrowed", run: borrowedAfterAWait},
 	{name: "N7 a downgraded lease can be borrowed", run: borrowedAfterADowngrade, can: shares},
 	{name: "N7 a set can be borrowed, in part too", run: borrowedSet, can: inSets},

@@ -74,7 +74,9 @@ var controls = []struct {
 	{"the first TTL is the owner's last", []string{
 		"N7 the owner's last TTL is what counts", "N7 the owner's last TTL is what counts, shared",
 	}},
-	{"a second request keeps the first TTL", []string{"N7 the TTL of a repeated request is what counts"}},
+	{"a second request keeps the first TTL", []string{
+		"N7 the TTL of a repeated request is what counts", "N7 the TTL of a repeated request is what counts, shared",
+	}},
 	{"a refused repeat changes the claims before", []string{"A4 a refused repeat of a set ends no lease sooner"}},
 	{"a downgrade keeps the first TTL", []string{"N7 a downgraded lease can be borrowed"}},
 	{"a release wakes all", []string{"R4 a release wakes one waiter"}},
@@ -118,8 +120,8 @@ var controls = []struct {
 	{"any mode turns into any other", []string{"A4 another mode for the same owner is refused"}},
 	{"N is that of the first", []string{"M6 N is the request's own"}},
 	{"waiters that gave up stay", []string{
-		"A7 readers enter when the writer before them gives up", "A9 a reader that gave up leaves nothing behind",
-		"S1 a set that gave up holds nothing",
+		"A7 readers enter when the writer before them gives up", "A7 permits enter when the writer before them gives up",
+		"A9 a reader that gave up leaves nothing behind", "S1 a set that gave up holds nothing",
 	}},
 	{"dead waiters stay", []string{"A7 a writer whose process died keeps no reader out"}},
 	{"owners are not compared", []string{"R2 a release touches no other reader's lease"}},
@@ -195,6 +197,7 @@ var controls = []struct {
 	{"what lingers counts from the grant", []string{"A12 a refusal by a lease that lingers counts from nothing"}},
 	{"what lingers is not shown", []string{"I2 a lease that lingers is shown as such"}},
 	{"one of the forced is told", []string{"I7 all readers are told"}},
+	{"writers go before readers", []string{"I8 waiting readers, and the line after them"}},
 	{"a part of a set is renewed", []string{"I9 a set of which one key is forced is lost"}},
 	{"nothing is forgotten", []string{"I10 a record that is forgotten makes room for the next"}},
 	{"what is forgotten is released", []string{"I10 a lease is not touched"}},

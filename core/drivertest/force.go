@@ -10,6 +10,7 @@ var forceChecks = []check{
 	{name: "I7 a forced release tells who had the key, and its owner why", run: forceTells},
 	{name: "I7 all readers are told", run: forceReaders, can: shares},
 	{name: "I8 the first waiter gets the key, with a greater token", run: forceServes, ordered: true},
+	{name: "I8 waiting readers, and the line after them", run: forcePhases, can: shares, ordered: true},
 	{name: "I9 a set of which one key is forced is lost", run: forceSet, can: inSets},
 	{name: "I9 what is left of a set is not shared, and can be released", run: forceSetShared, can: sharedSet},
 	{name: "I11 the expected lease is ended, and its owner told why", run: forceExpected},
@@ -97,6 +98,22 @@ func forceServes(s *scene) {
 	s.mustRenew(next)
 	s.mustRelease(next)
 	second.granted(s.Late)
+}
+
+// forcePhases: a phase that was ended by force is a phase like any other.
+func forcePhases(s *scene) {
+	a, b := s.open(), s.open()
+	key := s.key()
+	s.take(a, long, driver.Exclusive(key))
+	writer := s.queue(b, long, driver.Exclusive(key))
+	readers := []*waiter{s.queue(a, long, driver.Shared(key)), s.queue(b, long, driver.Shared(key))}
+	s.force(b, key, someReason)
+	for _, w := range readers {
+		w.granted(s.Late)
+	}
+	writer.waits()
+	s.force(b, key, someReason)
+	writer.granted(s.Late)
 }
 
 // forceSetShared: the owner, which does not know yet, downgrades the set. It learns of its loss

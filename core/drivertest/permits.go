@@ -19,6 +19,7 @@ var (
 		{name: "M2 permits get behind a reader that waits", run: permitsGetBehindReader, can: sharesToo, ordered: true},
 		{name: "M6 N is the request's own", run: ownN, can: permits, ordered: true},
 		{name: "M6 a request with a small N is not overtaken", run: smallNKeepsTurn, can: permits, ordered: true},
+		{name: "A7 permits enter when the writer before them gives up", run: permitsAfterGivenUp, can: permits, ordered: true},
 	}
 )
 
@@ -178,4 +179,21 @@ func smallNKeepsTurn(s *scene) {
 	h := small.granted(s.Late)
 	s.rising([]uint64{h.Token, great.granted(s.Late).Token})
 	s.mustRenew(held[0])
+}
+
+// permitsAfterGivenUp: when the writer has given up, there is room for the permits.
+func permitsAfterGivenUp(s *scene) {
+	a, b, c := s.open(), s.open(), s.open()
+	key := s.key()
+	h := s.take(a, long, driver.Permit(key, 3))
+	writer := s.queue(b, long, driver.Exclusive(key))
+	next := []*waiter{s.queue(a, long, driver.Permit(key, 3)), s.queue(c, long, driver.Permit(key, 3))}
+	third := s.queue(c, long, driver.Permit(key, 3))
+	writer.cancel()
+	s.isHeld(writer.refused(s.Late), key)
+	for _, w := range next {
+		s.mustRenew(w.granted(s.Late))
+	}
+	third.waits()
+	s.mustRenew(h)
 }

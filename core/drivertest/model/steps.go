@@ -1,6 +1,7 @@
 package model
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -128,7 +129,9 @@ func (r *run) again(s Step) (taken, bool) {
 			claims[i].Permits = max(claims[i].Permits, 1)
 		}
 	}
-	said := a.send(r.ctx, driver.Request{Owner: a.owner, Claims: claims, TTL: s.ttl, Wait: s.wait})
+	ctx, cancel := context.WithTimeout(r.ctx, time.Minute) // behind others it would wait without end
+	defer cancel()
+	said := a.send(ctx, driver.Request{Owner: a.owner, Claims: claims, TTL: s.ttl, Wait: s.count > 1})
 	r.do(func(m *backend) { m.Again(a.owner, claims, s.ttl) })
 	if said.kind == granted {
 		a.claims, a.ttl = claims, s.ttl
