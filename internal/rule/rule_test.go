@@ -3,6 +3,7 @@ package rule_test
 import (
 	"context"
 	"errors"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -252,4 +253,20 @@ func TestPanicOfATurn(t *testing.T) {
 		check(t, got == "boom", "recovered %v", got)
 	}()
 	_, _ = r.Take(t.Context(), keys)
+}
+
+type exits struct{ *memstore.Store }
+
+func (exits) Acquire(context.Context, driver.Request) (driver.Grant, error) {
+	runtime.Goexit()
+	return driver.Grant{}, nil
+}
+
+// As t.Fatal in a hook: there was neither a turn nor an error, so a message was processed without its lease.
+func TestGoexitOfATurn(t *testing.T) {
+	r, err := rule.Compile(engine(t, exits{memstore.New()}), rule.Spec[string]{Name: "n", Template: "k"}, bind)
+	must(t, err)
+	keys, _ := r.Keys(t.Context(), "")
+	turn, err := r.Take(t.Context(), keys)
+	check(t, turn == nil && err != nil, "%v, %v", turn, err)
 }

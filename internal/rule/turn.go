@@ -1,6 +1,9 @@
 package rule
 
-import "context"
+import (
+	"context"
+	"errors"
+)
 
 // Turn is a call of [Rule.Serialize] whose function waits, for work that is no function: it begins with [Rule.Take]
 // and ends with End. The call has a goroutine of its own, which ends with it: a coroutine of package iter would end the
@@ -15,9 +18,13 @@ type Turn struct {
 	panicked any // of a hook or the store
 }
 
+// errGone stays if the call does not return, as after runtime.Goexit in a hook or the store. Without it, the work would
+// run without its lease.
+var errGone = errors.New("keyturn: a hook or the store has ended the goroutine of a turn")
+
 // Take waits for a turn. An error is as refused in [Rule.Serialize].
 func (r *Rule[R]) Take(ctx context.Context, keys Keys) (*Turn, error) {
-	t := &Turn{Keys: keys, over: make(chan struct{}), released: make(chan struct{})}
+	t := &Turn{Keys: keys, over: make(chan struct{}), released: make(chan struct{}), refused: errGone}
 	granted := make(chan context.Context, 1)
 	go func() {
 		defer close(t.released)
