@@ -25,7 +25,9 @@ var controls = []struct {
 	{"a second request has nothing reserved", []string{"A13 an owner that asks again has as many reserved"}},
 	{"reservations outrun the clock", []string{"A13 reserved tokens do not outrun the clock"}},
 	{"borrowers choose the hand-offs", []string{"N7 a borrower's hand-offs are the owner's at most"}},
-	{"a second request gets a second token", []string{"A4 idempotent by owner", "A4 idempotent by owner, asked at the same time"}},
+	{"a second request gets a second token", []string{
+		"A4 idempotent by owner", "A4 idempotent by owner, asked at the same time", "A4 a set asked for again is one set",
+	}},
 	{"nobody is refused at once", []string{"A5 refused at once without Wait"}},
 	{"refusals name the wrong holder", []string{"A5 refused at once without Wait"}},
 	{"last come, first served", []string{

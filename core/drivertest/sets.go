@@ -20,6 +20,7 @@ var (
 		{name: "S1 a set whose process died holds nothing for longer than the TTL", run: deadSet, can: inSets, needs: toCut},
 		{name: "S1 transfers never wait for each other for ever", run: transfers, can: inSets},
 		{name: "S2 one token, above those of each key", run: setToken, can: inSets},
+		{name: "A4 a set asked for again is one set", run: setAgain, can: inSets},
 		{name: "A4 a refused repeat of a set ends no lease sooner", run: setRefusedAgain, can: sharedSet},
 		{name: "N1 a renewal extends all claims of a set", run: setRenewed, can: inSets},
 		{name: "N5 a part of a set is renewed", run: partRenewed, can: inSets},

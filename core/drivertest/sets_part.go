@@ -7,6 +7,24 @@ import (
 	"github.com/keyturn/keyturn/core/driver"
 )
 
+// setAgain asks twice as the same owner, behind a waiter.
+func setAgain(s *scene) {
+	a, b := s.open(), s.open()
+	k := s.keys(2)
+	req := s.ask(long, exclusives(k...)...)
+	first := s.takeBy(a, req)
+	w := s.enqueue(b, k[1], long)
+	for _, wait := range []bool{false, true} {
+		req.Wait = wait
+		if again := s.takeBy(a, req); again.Token != first.Token {
+			s.Fatalf("asked again, the holder of token %d got %d", first.Token, again.Token)
+		}
+	}
+	s.mustRelease(first)
+	w.granted(s.Late)
+	s.lock(b, k[0], long)
+}
+
 // setRefusedAgain asks again with a shorter TTL, and with the last claim in another mode.
 func setRefusedAgain(s *scene) {
 	a, b := s.open(), s.open()
