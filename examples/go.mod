@@ -12,7 +12,7 @@ require (
 	github.com/gorilla/mux v1.8.1
 	github.com/hibiken/asynq v0.26.0
 	github.com/jackc/pgx/v5 v5.9.2
-	github.com/keyturn/keyturn v0.0.0-20261130211633-5724dc240f43
+	github.com/keyturn/keyturn v0.0.0-20261130214809-0402b4f2ba0a
 	github.com/labstack/echo/v4 v4.16.0
 	github.com/labstack/echo/v5 v5.3.1
 	github.com/redis/go-redis/v9 v9.21.0

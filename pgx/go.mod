@@ -4,7 +4,7 @@ go 1.25.0
 
 require (
 	github.com/jackc/pgx/v5 v5.7.6
-	github.com/keyturn/keyturn v0.0.0-20261130211633-5724dc240f43
+	github.com/keyturn/keyturn v0.0.0-20261130214809-0402b4f2ba0a
 )
 
 require (

@@ -18,14 +18,14 @@ require (
 	github.com/hibiken/asynq v0.26.0
 	github.com/jackc/pgx/v5 v5.10.0
 	github.com/jmoiron/sqlx v1.4.0
-	github.com/keyturn/keyturn v0.0.0-20261130211633-5724dc240f43
-	github.com/keyturn/keyturn/middleware/connect v0.0.0-20261130211633-5724dc240f43
-	github.com/keyturn/keyturn/middleware/cron v0.0.0-20261130211633-5724dc240f43
-	github.com/keyturn/keyturn/middleware/river v0.0.0-20261130211633-5724dc240f43
-	github.com/keyturn/keyturn/pgx v0.0.0-20261130211633-5724dc240f43
-	github.com/keyturn/keyturn/store/etcdstore v0.0.0-20261130211633-5724dc240f43
-	github.com/keyturn/keyturn/store/natsstore v0.0.0-20261130211633-5724dc240f43
-	github.com/keyturn/keyturn/store/zkstore v0.0.0-20261130211633-5724dc240f43
+	github.com/keyturn/keyturn v0.0.0-20261130214809-0402b4f2ba0a
+	github.com/keyturn/keyturn/middleware/connect v0.0.0-20261130214809-0402b4f2ba0a
+	github.com/keyturn/keyturn/middleware/cron v0.0.0-20261130214809-0402b4f2ba0a
+	github.com/keyturn/keyturn/middleware/river v0.0.0-20261130214809-0402b4f2ba0a
+	github.com/keyturn/keyturn/pgx v0.0.0-20261130214809-0402b4f2ba0a
+	github.com/keyturn/keyturn/store/etcdstore v0.0.0-20261130214809-0402b4f2ba0a
+	github.com/keyturn/keyturn/store/natsstore v0.0.0-20261130214809-0402b4f2ba0a
+	github.com/keyturn/keyturn/store/zkstore v0.0.0-20261130214809-0402b4f2ba0a
 	github.com/labstack/echo/v4 v4.16.0
 	github.com/lib/pq v1.12.3
 	github.com/nats-io/nats-server/v2 v2.12.3

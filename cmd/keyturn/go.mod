@@ -5,11 +5,11 @@ go 1.25.0
 require (
 	github.com/go-sql-driver/mysql v1.9.3
 	github.com/jackc/pgx/v5 v5.9.2
-	github.com/keyturn/keyturn v0.0.0-20261130211633-5724dc240f43
-	github.com/keyturn/keyturn/pgx v0.0.0-20261130211633-5724dc240f43
-	github.com/keyturn/keyturn/store/etcdstore v0.0.0-20261130211633-5724dc240f43
-	github.com/keyturn/keyturn/store/natsstore v0.0.0-20261130211633-5724dc240f43
-	github.com/keyturn/keyturn/store/zkstore v0.0.0-20261130211633-5724dc240f43
+	github.com/keyturn/keyturn v0.0.0-20261130214809-0402b4f2ba0a
+	github.com/keyturn/keyturn/pgx v0.0.0-20261130214809-0402b4f2ba0a
+	github.com/keyturn/keyturn/store/etcdstore v0.0.0-20261130214809-0402b4f2ba0a
+	github.com/keyturn/keyturn/store/natsstore v0.0.0-20261130214809-0402b4f2ba0a
+	github.com/keyturn/keyturn/store/zkstore v0.0.0-20261130214809-0402b4f2ba0a
 	github.com/mattn/go-runewidth v0.0.16
 	github.com/redis/go-redis/v9 v9.14.1
 	github.com/spf13/cobra v1.10.2
