@@ -31,7 +31,12 @@ func (b *binder) bind(p keytmpl.Placeholder) (source, error) {
 		b.params = append(b.params, name)
 		return source{One: func(r *request) (string, error) { return r.pathValue(name) }}, err
 	case "query":
-		return values(p, func(r *request, name string) ([]string, error) { return r.URL.Query()[name], nil })
+		return values(p, func(r *request, name string) ([]string, error) {
+			if r.query == nil {
+				r.query = r.URL.Query()
+			}
+			return r.query[name], nil
+		})
 	case "header":
 		return values(p, (*request).header)
 	case "form":

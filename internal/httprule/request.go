@@ -23,6 +23,7 @@ type request struct {
 	own   spooledBody
 
 	document *jsonpath.Document // the body as JSON, once decoded
+	query    url.Values         // once decoded
 	fields   url.Values         // the fields of the form, once decoded
 }
 
