@@ -159,7 +159,20 @@ func (k *Key) Holders() []*Member { return k.holders }
 
 // Waiters are the requests in the queue, in order of arrival.
 func (k *Key) Waiters() []*Member {
-	return slices.SortedStableFunc(k.queued, func(a, b *Member) int { return cmp.Compare(a.Arrived, b.Arrived) })
+	if k.Waiting() == 0 {
+		return nil // as of most keys that are written
+	}
+	waiters := make([]*Member, 0, k.Waiting())
+	r, o := k.readers.front, k.others.front
+	for r != nil || o != nil { // each queue is in order
+		next := &r
+		if r == nil || o != nil && o.Arrived < r.Arrived {
+			next = &o
+		}
+		waiters = append(waiters, *next)
+		*next = (*next).next
+	}
+	return waiters
 }
 
 // Waiting is how many requests wait.
@@ -180,11 +193,6 @@ func (k *Key) all(yield func(*Member) bool) {
 			return
 		}
 	}
-	k.queued(yield)
-}
-
-// queued yields the waiters, the readers first.
-func (k *Key) queued(yield func(*Member) bool) {
 	for _, q := range [...]queue{k.readers, k.others} {
 		for m := q.front; m != nil; m = m.next {
 			if !yield(m) {
@@ -196,8 +204,8 @@ func (k *Key) queued(yield func(*Member) bool) {
 
 // ahead is how many requests wait in front of own.
 func (k *Key) ahead(own *Member) (n int) {
-	for m := range k.queued {
-		if m.Arrived < own.Arrived {
+	for _, q := range [...]queue{k.readers, k.others} {
+		for m := q.front; m != nil && m.Arrived < own.Arrived; m = m.next {
 			n++
 		}
 	}
