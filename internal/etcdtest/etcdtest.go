@@ -168,6 +168,18 @@ func (s *Server) Restore(t testing.TB, file string) {
 	s.Restart(t)
 }
 
+// Protect has a server ask for passwords, which are "secret". It makes the user root, and the user program,
+// which may do what a store needs and nothing else.
+func Protect(t testing.TB, addr string) {
+	t.Helper()
+	for _, command := range []string{
+		"role add locks", "role grant-permission locks readwrite --prefix keyturn/",
+		"user add program:secret", "user grant-role program locks", "user add root:secret", "user grant-role root root", "auth enable",
+	} {
+		etcdctl(t, append([]string{"--endpoints", addr}, strings.Fields(command)...)...)
+	}
+}
+
 func etcdctl(t testing.TB, args ...string) {
 	t.Helper()
 	bin, err := servertest.LookPath([]string{"etcdctl"})

@@ -9,9 +9,9 @@ import (
 	"go.etcd.io/etcd/server/v3/embed"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/etcdtest"
 	"github.com/keyturn/keyturn/internal/servertest"
 	"github.com/keyturn/keyturn/internal/storetest"
-	"github.com/keyturn/keyturn/store/etcdstore"
 )
 
 // TestTokenEnds: the client of etcd asks for the watches of all waiters on one stream. When the user's
@@ -21,9 +21,9 @@ func TestTokenEnds(t *testing.T) {
 	t.Parallel()
 	servertest.Long(t)
 	addr := start(t, func(c *embed.Config) { c.AuthTokenTTL = 1 }).addr
-	protect(t, addr)
-	a := open(t, clientOf(t, "program", addr), etcdstore.WithWaiterLease(time.Minute))
-	b := open(t, clientOf(t, "program", addr), etcdstore.WithWaiterLease(time.Minute))
+	etcdtest.Protect(t, addr)
+	url := "program:secret@" + addr + "?waiter_lease=1m"
+	a, b := open(t, url), open(t, url)
 	h := storetest.Hold(t, a, storetest.Request("k", 4*time.Minute))
 	var asked atomic.Int64
 	granted := make(chan driver.Grant)

@@ -3,23 +3,25 @@ package embedtest
 import (
 	"errors"
 	"flag"
-	"log/slog"
 	"net/url"
 	"os"
 	"strconv"
 	"testing"
 	"time"
 
-	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.uber.org/zap"
 
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/core/drivertest"
+	"github.com/keyturn/keyturn/internal/checktest"
 	"github.com/keyturn/keyturn/internal/servertest"
 	"github.com/keyturn/keyturn/internal/storetest"
-	"github.com/keyturn/keyturn/store/etcdstore"
+	_ "github.com/keyturn/keyturn/store/etcdstore"
+	"github.com/keyturn/keyturn/store/storeurl"
 )
+
+var must = checktest.Must
 
 func TestMain(m *testing.M) {
 	// Nearly all that these tests do is to wait for leases to end.
@@ -42,14 +44,14 @@ func harness(t testing.TB) drivertest.Harness {
 	h, _ := storetest.Networked(drivertest.Harness{
 		// etcd keeps whole seconds, and ends leases up to a second late.
 		TTL: 2 * time.Second, Late: 4 * time.Second, Restart: server.forget, Elsewhere: "store/etcdstore",
-	}, server.addr, func(t testing.TB, addr string) driver.Store { return open(t, newClient(t, addr)) })
+	}, server.addr, open)
 	return h
 }
 
-// open makes a store that the test closes.
-func open(t testing.TB, c *clientv3.Client, opts ...etcdstore.Option) *etcdstore.Store {
+// open makes a store that the test closes. url is what stands behind the scheme.
+func open(t testing.TB, url string) driver.Store {
 	t.Helper()
-	s, err := etcdstore.New(t.Context(), c, append(opts, etcdstore.WithLogger(slog.New(slog.DiscardHandler)))...)
+	s, err := storeurl.Open(t.Context(), "etcd://"+url)
 	must(t, err)
 	t.Cleanup(func() { _ = s.Close() })
 	return s

@@ -19,7 +19,7 @@ import (
 func TestAuth(t *testing.T) {
 	t.Parallel()
 	server := etcdtest.Start(t)
-	clienttest.Protect(t, server.Addr())
+	etcdtest.Protect(t, server.Addr())
 	c := clienttest.As(t, "program", server.Addr())
 	t.Run("permissions", func(t *testing.T) { permissions(t, c) })
 	t.Run("roles change", func(t *testing.T) { rolesChange(t, c, clienttest.As(t, "root", server.Addr())) })

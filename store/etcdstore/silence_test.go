@@ -20,6 +20,7 @@ import (
 // for its first word for 20 s. A waiter must not: its call ends with its context.
 func TestSilentAfterCut(t *testing.T) {
 	servertest.LongParallel(t)
+	shared(t) // which deletes what the test leaves behind
 	network := servertest.NewProxy(t, etcdtest.Shared(t).Addr())
 	c, err := clientv3.New(clientv3.Config{Endpoints: []string{network.Addr()}, Logger: zap.NewNop()})
 	must(t, err)

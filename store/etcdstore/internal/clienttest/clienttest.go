@@ -14,49 +14,20 @@ import (
 // New returns a client of members, which the test closes. It dials again soon after a failure.
 func New(t testing.TB, addrs ...string) *clientv3.Client {
 	t.Helper()
+	return As(t, "", addrs...)
+}
+
+// As returns a client of a user of [etcdtest.Protect]; "": of nobody.
+func As(t testing.TB, user string, addrs ...string) *clientv3.Client {
+	t.Helper()
 	quick := backoff.Config{BaseDelay: 10 * time.Millisecond, Multiplier: 1.5, Jitter: 0.2, MaxDelay: 200 * time.Millisecond}
 	c, err := clientv3.New(clientv3.Config{
-		Endpoints: addrs, Logger: zap.NewNop(),
+		Endpoints: addrs, Username: user, Password: "secret", Logger: zap.NewNop(),
 		DialOptions: []grpc.DialOption{grpc.WithConnectParams(grpc.ConnectParams{Backoff: quick, MinConnectTimeout: time.Second})},
 	})
 	if err != nil {
 		t.Fatalf("clienttest: %v", err)
 	}
 	t.Cleanup(func() { _ = c.Close() }) // the test may have closed it
-	return c
-}
-
-// Protect has a server ask for passwords, which are "secret". It makes the user root, and the user program,
-// which may do what the store needs and nothing else.
-func Protect(t testing.TB, addr string) {
-	t.Helper()
-	c, ctx := New(t, addr), t.Context()
-	readWrite := clientv3.PermissionType(clientv3.PermReadWrite)
-	for _, do := range []func() error{
-		func() error { _, err := c.RoleAdd(ctx, "locks"); return err },
-		func() error {
-			_, err := c.RoleGrantPermission(ctx, "locks", "keyturn/", clientv3.GetPrefixRangeEnd("keyturn/"), readWrite)
-			return err
-		},
-		func() error { _, err := c.UserAdd(ctx, "program", "secret"); return err },
-		func() error { _, err := c.UserGrantRole(ctx, "program", "locks"); return err },
-		func() error { _, err := c.UserAdd(ctx, "root", "secret"); return err },
-		func() error { _, err := c.UserGrantRole(ctx, "root", "root"); return err },
-		func() error { _, err := c.AuthEnable(ctx); return err },
-	} {
-		if err := do(); err != nil {
-			t.Fatalf("clienttest: %v", err)
-		}
-	}
-}
-
-// As returns a client of a user, which the test closes.
-func As(t testing.TB, user, addr string) *clientv3.Client {
-	t.Helper()
-	c, err := clientv3.New(clientv3.Config{Endpoints: []string{addr}, Username: user, Password: "secret", Logger: zap.NewNop()})
-	if err != nil {
-		t.Fatalf("clienttest: %v", err)
-	}
-	t.Cleanup(func() { _ = c.Close() })
 	return c
 }
