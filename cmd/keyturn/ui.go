@@ -196,7 +196,7 @@ func (f *uiFlags) address(l net.Listener) (url, port string) {
 	}
 	host, port, _ := net.SplitHostPort(l.Addr().String()) // it is one of a listener
 	if net.ParseIP(host).IsUnspecified() && len(f.hosts) > 0 {
-		host = f.hosts[0]
+		host = strings.Trim(f.hosts[0], "[]")
 	}
 	return scheme + "://" + net.JoinHostPort(host, port) + "/", port
 }

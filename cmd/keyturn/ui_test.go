@@ -4,6 +4,7 @@ package main
 
 import (
 	"io"
+	"net"
 	"net/http"
 	"net/http/cookiejar"
 	"net/url"
@@ -86,6 +87,19 @@ func TestUI(t *testing.T) {
 	p.says(`lease taken away by force" key=group:7 reason="`) // without -v, too
 	must(t, p.Process.Signal(syscall.SIGINT))
 	p.ends(0)
+}
+
+type everywhere struct{ net.Listener }
+
+func (everywhere) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv6zero, Port: 80} }
+
+func TestUIAddressOfAnIPv6Host(t *testing.T) {
+	for _, host := range []string{"::1", "[::1]"} {
+		f := uiFlags{hosts: []string{host}}
+		if url, _ := f.address(everywhere{}); url != "http://[::1]:80/" {
+			t.Errorf("--host %s: %s", host, url)
+		}
+	}
 }
 
 // Nobody from elsewhere gets in, unless a proxy has asked who it is.
