@@ -1,6 +1,7 @@
 package lifetime_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync"
@@ -89,7 +90,7 @@ func TestOpen(t *testing.T) {
 			asked, told := 0, error(nil)
 			look := func(ctx context.Context) error {
 				if asked++; asked > 3 {
-					return answer
+					return cmp.Or(ctx.Err(), answer)
 				}
 				if asked == 1 {
 					<-ctx.Done()
@@ -97,9 +98,11 @@ func TestOpen(t *testing.T) {
 				return &driver.UnavailableError{Op: "open", Err: errors.New("refused")}
 			}
 			start := time.Now()
-			if err := l.Open(context.Background(), life, look, func(err error) { told = err }); err != nil || time.Since(start) != 2*time.Second {
+			starting, started := context.WithCancel(context.Background())
+			if err := l.Open(starting, life, look, func(err error) { told = err }); err != nil || time.Since(start) != 2*time.Second {
 				t.Errorf("%v after %v", err, time.Since(start))
 			}
+			started() // the program's start has a context of its own
 			time.Sleep(time.Minute)
 			synctest.Wait()
 			if asked != 4 || told != answer {
@@ -116,12 +119,26 @@ func TestOpen(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	synctest.Test(t, func(t *testing.T) { // Close ends the questions
-		var l lifetime.Lifetime
-		life, end := context.WithCancel(context.Background())
-		down := &driver.UnavailableError{Op: "open", Err: broken}
-		wantNil(t, l.Open(context.Background(), life, func(context.Context) error { return down }, nil))
-		end()
-		wantNil(t, l.Close(func() error { return l.Drain("a store", nil) }))
-	})
+	for _, meanwhile := range []bool{false, true} { // Close ends the questions, and nobody is told what it broke off
+		synctest.Test(t, func(t *testing.T) {
+			var l lifetime.Lifetime
+			life, end := context.WithCancel(context.Background())
+			asked := 0
+			wantNil(t, l.Open(context.Background(), life, func(context.Context) error {
+				if asked++; asked == 1 {
+					return &driver.UnavailableError{Op: "open", Err: broken}
+				}
+				end()
+				return broken
+			}, func(err error) { t.Errorf("told %v", err) }))
+			if !meanwhile {
+				end()
+			}
+			time.Sleep(time.Minute)
+			wantNil(t, l.Close(func() error { return l.Drain("a store", nil) }))
+			if (asked == 2) != meanwhile {
+				t.Errorf("asked %d times", asked)
+			}
+		})
+	}
 }
